@@ -79,7 +79,7 @@ from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
 from .ops import return_types
-from .ops.creation import tensor as tensor
+from .ops.create.creation import tensor as tensor
 from .tensor.dlpack import from_dlpack, to_dlpack
 from .tensor.printing import set_printoptions
 from .tensor.promotion import get_default_dtype, set_default_dtype

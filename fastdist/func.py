@@ -39,9 +39,9 @@ from .namespace.vmap import vmap
 from .nn.batch_norm import _BatchNorm
 from .nn.module import Module
 from .nn.utils.stateless import functional_call
-from .ops.creation import ones_like, zeros, zeros_like
-from .ops.joining import cat, stack
-from .ops.ranges import eye
+from .ops.create.creation import ones_like, zeros, zeros_like
+from .ops.create.ranges import eye
+from .ops.shape.joining import cat, stack
 from .tensor.pytree import tree_flatten, tree_leaves
 from .tensor.tensor import Tensor
 

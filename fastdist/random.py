@@ -16,7 +16,7 @@ from .core.generator import (
 )
 from .core.missing import explain_missing
 from .devices.gpus import device_count
-from .ops.random import get_rng_state, set_rng_state
+from .ops.create.random import get_rng_state, set_rng_state
 
 __all__ = [
     "default_generator",

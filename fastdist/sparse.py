@@ -8,9 +8,9 @@ from .core.dtypes import DType
 from .core.missing import explain_missing
 from .listeners.sparse_rules import is_sparse, refusal
 from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
-from .ops.sparse_products import product
-from .ops.sparse_rules import total
-from .ops.sparse_softmax import normalized
+from .ops.sparse.products import product
+from .ops.sparse.rules import total
+from .ops.sparse.softmax import normalized
 from .tensor.tensor import Tensor
 
 

@@ -11,7 +11,7 @@ from .core import dtypes
 from .core.device import CPU, Device
 from .core.dtypes import DType
 from .core.memory_format import MemoryFormat
-from .ops.copying import to
+from .ops.shape.copying import to
 from .tensor.tensor import Tensor, from_array
 
 # The wider of the two dtypes' tolerances counts, as in PyTorch.

@@ -11,7 +11,7 @@ from ..core.device import CPU, Device
 from ..core.dtypes import float32
 from ..devices.gpus import device_count
 from ..graph.modes import no_grad
-from ..ops.creation import full
+from ..ops.create.creation import full
 from ..tensor.tensor import Tensor
 from .unscaling import adapt, unscale
 

@@ -9,7 +9,7 @@ from ..core.device import Device
 from ..core.dtypes import float16, float32, float64
 from ..core.program import read_program
 from ..devices.backend import backend_of
-from ..ops.creation import zeros
+from ..ops.create.creation import zeros
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 

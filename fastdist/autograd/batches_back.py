@@ -18,7 +18,7 @@ from ..listeners.batched_tensor import (
     value_at,
 )
 from ..listeners.batching import open_level
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 
 # Note [Batches that go back]
 # The graph of a function that is no batch can be passed by a batch of cotangents: its derivatives

@@ -11,8 +11,8 @@ from ..dispatch.op import PLAIN
 from ..engine import backward as engine
 from ..graph.gradient_edge import GradientEdge, Inputs, given_inputs, tensor_at
 from ..listeners.offering import offering_to_modes
-from ..ops.creation import zeros_like
-from ..ops.joining import stack
+from ..ops.create.creation import zeros_like
+from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 from .batches_back import passed_at_once, release
 

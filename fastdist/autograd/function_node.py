@@ -11,7 +11,7 @@ from ..graph.fit_gradients import reduce_recorded
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.saved_tensors import has_hooks, pack_one
 from ..graph.unpacking import unpack_input
-from ..ops.creation import zeros
+from ..ops.create.creation import zeros
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap

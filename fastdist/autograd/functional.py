@@ -14,9 +14,9 @@ from ..core.errors import GraphError
 from ..core.short_repr import short_repr
 from ..graph.differentiated import differentiating
 from ..graph.modes import enable_grad
-from ..ops.basic_index import basic_index
-from ..ops.creation import zeros, zeros_like
-from ..ops.ranges import eye
+from ..ops.create.creation import zeros, zeros_like
+from ..ops.create.ranges import eye
+from ..ops.shape.basic_index import basic_index
 from ..tensor.tensor import Tensor
 from .batches_back import passed_at_once
 from .differentiate import grad

@@ -13,8 +13,8 @@ from ..core.dtypes import float64
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..graph.unresolved import resolved
-from ..ops.complex_numbers import view_as_complex, view_as_real
-from ..ops.joining import stack
+from ..ops.pointwise.complex_numbers import view_as_complex, view_as_real
+from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor, from_array
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual

@@ -102,7 +102,7 @@ class Generator:
         """Return the seed of this stream."""
         return self._seed
 
-    # Makes the Tensor that get_state returns of an array; set by ops/random.py.
+    # Makes the Tensor that get_state returns of an array; set by ops/create/random.py.
     as_tensor: ClassVar[Callable[[np.ndarray], Any]] = staticmethod(lambda array: array)
 
     def get_state(self) -> Any:

@@ -21,7 +21,7 @@ from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.scalar import parse
 from ..devices.backend import backend_of
 from ..engine.backward import grad
-from ..ops.creation import ones_like
+from ..ops.create.creation import ones_like
 from ..tensor.tensor import Tensor
 from .gpus import current_device
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
-from ..ops.creation import as_tensor, tensor
-from ..ops.joining import stack
+from ..ops.create.creation import as_tensor, tensor
+from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 
 

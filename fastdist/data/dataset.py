@@ -11,7 +11,7 @@ from ..core.errors import ShapeError
 from ..core.generator import Generator, default_generator
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
-from ..ops.creation import tensor
+from ..ops.create.creation import tensor
 from ..tensor.tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)

@@ -121,7 +121,7 @@ class Backend(Protocol):
 
     type: str
     tables: dict[Any, list[Any]]
-    """What ops/kept_tables.py keeps on the device, while older arrays are of use."""
+    """What ops/device_constants.py keeps on the device, while older arrays are of use."""
 
     def device_count(self) -> int: ...
 

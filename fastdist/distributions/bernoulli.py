@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid
-from ..ops.creation import zeros_like
-from ..ops.losses import binary_cross_entropy_with_logits
-from ..ops.random import bernoulli, rand
-from ..ops.ranges import arange
-from ..ops.selection import where
+from ..ops.create.creation import zeros_like
+from ..ops.create.random import bernoulli, rand
+from ..ops.create.ranges import arange
+from ..ops.nn.activation import logsigmoid
+from ..ops.nn.losses import binary_cross_entropy_with_logits
+from ..ops.pointwise.where import where
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .distribution import Distribution

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from ..core.dtypes import int64
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import full, ones_like, zeros
-from ..ops.draws import multinomial
-from ..ops.embedding import one_hot
-from ..ops.ranges import arange, eye
-from ..ops.softmax import log_softmax
+from ..ops.create.creation import full, ones_like, zeros
+from ..ops.create.draws import multinomial
+from ..ops.create.ranges import arange, eye
+from ..ops.nn.embedding import one_hot
+from ..ops.nn.softmax import log_softmax
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .bernoulli import require_one

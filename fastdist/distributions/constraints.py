@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..namespace.limits import finfo
-from ..ops.casting import isclose
-from ..ops.creation import full
-from ..ops.joining import cat as _cat
-from ..ops.joining import stack as _stack
+from ..ops.create.creation import full
+from ..ops.shape.casting import isclose
+from ..ops.shape.joining import cat as _cat
+from ..ops.shape.joining import stack as _stack
 from ..tensor.tensor import Tensor
 from .matrices import cholesky_info, smallest_eigenvalue
 

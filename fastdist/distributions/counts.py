@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid
-from ..ops.creation import zeros_like
-from ..ops.draws import binomial, poisson
-from ..ops.selection import where
+from ..ops.create.creation import zeros_like
+from ..ops.create.draws import binomial, poisson
+from ..ops.nn.activation import logsigmoid
+from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import Odds, require_one

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..namespace.limits import finfo
-from ..ops.creation import as_tensor, empty, full_like, tensor, zeros_like
-from ..ops.draws import _sample_dirichlet, _standard_gamma, exponential_, log_standard_gamma
-from ..ops.embedding import one_hot
-from ..ops.joining import stack
-from ..ops.random import randn
-from ..ops.selection import where
-from ..ops.special import igamma
-from ..ops.transcendental import logaddexp
+from ..ops.create.creation import as_tensor, empty, full_like, tensor, zeros_like
+from ..ops.create.draws import _sample_dirichlet, _standard_gamma, exponential_, log_standard_gamma
+from ..ops.create.random import randn
+from ..ops.nn.embedding import one_hot
+from ..ops.pointwise.special import igamma
+from ..ops.pointwise.transcendental import logaddexp
+from ..ops.pointwise.where import where
+from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution

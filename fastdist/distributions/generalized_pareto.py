@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..namespace.limits import finfo
-from ..ops.casting import isclose
-from ..ops.creation import ones_like, zeros_like
-from ..ops.extrema import nextafter
-from ..ops.random import rand
-from ..ops.selection import where
+from ..ops.create.creation import ones_like, zeros_like
+from ..ops.create.random import rand
+from ..ops.pointwise.min_max import nextafter
+from ..ops.pointwise.where import where
+from ..ops.shape.casting import isclose
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution

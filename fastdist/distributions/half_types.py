@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..core.dtypes import DType, float32
-from ..ops.casting import result_type
-from ..ops.creation import as_tensor
+from ..ops.create.creation import as_tensor
+from ..ops.shape.casting import result_type
 from ..tensor.tensor import Tensor
 from .distribution import Distribution
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ..autograd.differentiate import grad
-from ..ops.activation import logsigmoid
-from ..ops.selection import where
+from ..ops.nn.activation import logsigmoid
+from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, ContinuousBernoulli, Geometric
 from .categorical import Categorical, OneHotCategorical

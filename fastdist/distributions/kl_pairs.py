@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ops.creation import full_like
-from ..ops.selection import where
+from ..ops.create.creation import full_like
+from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, ContinuousBernoulli
 from .counts import Binomial, Poisson

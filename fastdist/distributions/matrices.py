@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ops.ranges import eye
-from ..ops.spectra import eigvalsh
-from ..ops.triangular import cholesky_ex, linalg_cholesky, solve_triangular
+from ..ops.create.ranges import eye
+from ..ops.linalg.cholesky import cholesky_ex, linalg_cholesky, solve_triangular
+from ..ops.linalg.eigh_svd import eigvalsh
 from ..tensor.tensor import Tensor
 
 cholesky = linalg_cholesky

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
-from ..ops.softmax import log_softmax
+from ..ops.nn.softmax import log_softmax
 from ..tensor.tensor import Tensor
 from . import constraints
 from .categorical import Categorical

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..ops.random import randn
-from ..ops.ranges import eye
-from ..ops.rearranging import broadcast_shapes, broadcast_tensors
+from ..ops.create.random import randn
+from ..ops.create.ranges import eye
+from ..ops.shape.rearranging import broadcast_shapes, broadcast_tensors
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid
-from ..ops.creation import full_like
-from ..ops.extrema import maximum, minimum
-from ..ops.rearranging import broadcast_shapes
+from ..ops.create.creation import full_like
+from ..ops.nn.activation import logsigmoid
+from ..ops.pointwise.min_max import maximum, minimum
+from ..ops.shape.rearranging import broadcast_shapes
 from ..tensor.tensor import Tensor
 from . import constraints
 from .transform import Transform, widened

@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..ops.activation import logsigmoid
-from ..ops.creation import as_tensor
-from ..ops.random import rand
-from ..ops.softmax import log_softmax
+from ..ops.create.creation import as_tensor
+from ..ops.create.random import rand
+from ..ops.nn.activation import logsigmoid
+from ..ops.nn.softmax import log_softmax
 from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import Odds, require_one

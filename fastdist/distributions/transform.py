@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Size
 from . import constraints
 from .utils import lazy_property, sum_rightmost

@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeVar, overload
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad
 from ..namespace.limits import finfo
-from ..ops.creation import tensor
-from ..ops.ranges import arange
-from ..ops.rearranging import broadcast_tensors
-from ..ops.selection import where
-from ..ops.softmax import softmax
+from ..ops.create.creation import tensor
+from ..ops.create.ranges import arange
+from ..ops.nn.softmax import softmax
+from ..ops.pointwise.where import where
+from ..ops.shape.rearranging import broadcast_tensors
 from ..tensor.tensor import Tensor
 
 __all__ = [

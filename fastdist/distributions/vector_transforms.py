@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid
-from ..ops.joining import cat, stack
-from ..ops.padding import pad
-from ..ops.ranges import arange, eye
+from ..ops.create.ranges import arange, eye
+from ..ops.nn.activation import logsigmoid
+from ..ops.nn.padding import pad
+from ..ops.shape.joining import cat, stack
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .matrices import cholesky

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from ..core.dtypes import float32
 from ..namespace.limits import finfo
-from ..ops.creation import tensor
-from ..ops.joining import cat
-from ..ops.random import randn
-from ..ops.ranges import arange
-from ..ops.rearranging import broadcast_shapes
-from ..ops.selection import where
-from ..ops.special import mvlgamma
+from ..ops.create.creation import tensor
+from ..ops.create.random import randn
+from ..ops.create.ranges import arange
+from ..ops.pointwise.special import mvlgamma
+from ..ops.pointwise.where import where
+from ..ops.shape.joining import cat
+from ..ops.shape.rearranging import broadcast_shapes
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution

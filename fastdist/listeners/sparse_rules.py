@@ -1,7 +1,7 @@
 """What ops do when they meet a sparse tensor: the rule that is filed for them, or words.
 
-An op's general path asks here for operands that it does not take. Rules (ops/sparse.py and its
-kin) work on coordinates and values, which are dense Tensors, so they run on every device.
+The general path of an op looks here for operands that it does not take. Rules (ops/sparse/rules.py
+and its neighbours) work on coordinates and values: dense Tensors, so they run on every device.
 """
 
 from __future__ import annotations

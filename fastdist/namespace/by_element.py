@@ -14,7 +14,7 @@ from ..dispatch.kinds import require_kinds
 from ..dispatch.op import OPS
 from ..listeners.batch_loop import loop, warn_of_loop
 from ..listeners.batched_tensor import Batched
-from ..ops.strided import as_strided
+from ..ops.shape.as_strided import as_strided
 from ..tensor.constants import placed
 from ..tensor.tensor import Tensor, from_array
 

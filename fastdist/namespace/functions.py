@@ -26,8 +26,11 @@ from ..listeners.batch_loop import batch_like
 from ..listeners.batched_tensor import Batched
 from ..listeners.offering import offering_to_modes
 from ..listeners.sparse_rules import refusal
-from ..ops import creation, joining, movement, set_memory, sparse_conversion, strided, subscript
+from ..ops.create import creation
+from ..ops.index import subscript
 from ..ops.refusals import require_given
+from ..ops.shape import as_strided, joining, movement, set_memory
+from ..ops.sparse import conversion
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
@@ -132,7 +135,7 @@ def new_empty_strided(
     """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
     device unless told otherwise.
     """
-    from ..ops.given_memory import empty_strided
+    from ..ops.create.from_memory import empty_strided
 
     made = empty_strided(size, stride, **_like(self, dtype, device), **more)
     return batch_like(self, made) if isinstance(self, Batched) else made
@@ -155,7 +158,7 @@ def _require_size(name: str, size: tuple[Any, ...], more: dict[str, Any]) -> Non
 
 def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -> Tensor:
     options = {**_like(self, dtype, device), **more}
-    return sparse_conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
+    return conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
 
 
 @offering_to_modes
@@ -381,7 +384,7 @@ METHODS: dict[str, Any] = {
     "t_": view_inplace_of("t", movement.t),
     "swapaxes_": view_inplace_of("swapaxes", OPS["transpose"].public),
     "swapdims_": view_inplace_of("swapdims", OPS["transpose"].public),
-    "as_strided_": view_inplace_of("as_strided", strided.as_strided),
+    "as_strided_": view_inplace_of("as_strided", as_strided.as_strided),
     "as_subclass": as_subclass,
     "module_load": module_load,
     "new_empty_strided": new_empty_strided,

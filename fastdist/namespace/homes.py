@@ -33,12 +33,12 @@ _ROOMS = {
         margin_ranking_loss poisson_nll_loss triplet_margin_loss
     """,
     "nn.utils.parametrizations": "norm_except_dim",
-    "ops.given_memory": """
+    "ops.create.from_memory": """
         asarray empty_permuted empty_strided from_file frombuffer scalar_tensor
     """,
-    "ops.segments": "segment_reduce",
-    "ops.slopes": "gradient",
-    "ops.view_copies": """
+    "ops.reduce.segment_reduce": "segment_reduce",
+    "ops.reduce.gradient": "gradient",
+    "ops.shape.view_copies": """
         alias_copy as_strided_copy detach_copy diagonal_copy expand_copy fill indices_copy
         permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy
         transpose_copy unbind_copy unfold_copy unsqueeze_copy values_copy

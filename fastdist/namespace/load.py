@@ -12,7 +12,9 @@ from ..graph import tensor_methods  # noqa: F401
 from ..listeners import heard_methods
 from ..listeners.batch_loop import STACK
 from ..listeners.offering import offering_of_tensor
-from ..ops import creation, movement, ranges, sparse_conversion
+from ..ops.create import creation, ranges
+from ..ops.shape import movement
+from ..ops.sparse import conversion
 from ..tensor.methods import TensorMethods
 from .activations import activations
 from .attach import attach_all
@@ -37,7 +39,7 @@ def gather() -> dict[str, Any]:
     names = declared_in("function")
     for room in (creation, ranges):
         names.update({name: getattr(room, name) for name in room.__all__})
-    names["sparse_coo_tensor"] = sparse_conversion.sparse_coo_tensor
+    names["sparse_coo_tensor"] = conversion.sparse_coo_tensor
     names.update(t=movement.t, reshape=movement.reshape, detach=movement.detach)
     names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})

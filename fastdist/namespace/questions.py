@@ -12,8 +12,8 @@ from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from ..dispatch.copy_inplace import copy_
 from ..listeners.sparse_rules import refusal
-from ..ops import sparse
-from ..ops.creation import empty
+from ..ops.create.creation import empty
+from ..ops.sparse import coordinates
 from ..tensor.layout import memory_order
 from ..tensor.tensor import Tensor, layout_of, wrap
 from ..tensor.typed_storage import TYPED_STORAGES
@@ -105,7 +105,7 @@ def _entries(name: str) -> Any:
             )
         if name == "_nnz":
             return int(self.array.indices.shape[1])
-        return sparse.indices_of(self) if name == "_indices" else sparse.values_of(self)
+        return coordinates.indices_of(self) if name == "_indices" else coordinates.values_of(self)
 
     entries.__name__ = entries.__qualname__ = name
     entries.__doc__ = f"Return what a sparse tensor, coalesced or not, has as {name[1:]}."

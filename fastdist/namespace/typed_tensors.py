@@ -10,8 +10,8 @@ from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
 from ..listeners.sparse_rules import is_sparse
-from ..ops import creation
-from ..ops.sparse_conversion import sparse_coo_tensor
+from ..ops.create import creation
+from ..ops.sparse.conversion import sparse_coo_tensor
 from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Size, Tensor, TensorType
 

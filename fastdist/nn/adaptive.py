@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..core.dtypes import DType
-from ..ops.joining import cat
+from ..ops.shape.joining import cat
 from ..tensor.tensor import Tensor
 from . import functional
 from .container import ModuleList, Sequential

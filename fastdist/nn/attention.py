@@ -1,6 +1,6 @@
 """Which way attention is computed, under PyTorch's names, of which each is taken and none chooses.
 
-Blocks or matrices follow from the sizes alone: see ops/attention_blocks.py.
+Blocks or matrices follow from the sizes alone: see ops/nn/attention_blocks.py.
 """
 
 from __future__ import annotations

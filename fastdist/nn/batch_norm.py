@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.dtypes import DType, int64
 from ..core.short_repr import short_repr
-from ..ops.creation import empty, ones, tensor, zeros
+from ..ops.create.creation import empty, ones, tensor, zeros
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.short_repr import short_repr
-from ..ops.creation import empty
+from ..ops.create.creation import empty
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init

@@ -14,7 +14,7 @@ from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..graph.modes import no_grad
-from ..ops.random import require_std
+from ..ops.create.random import require_std
 from ..tensor.tensor import Tensor
 from .truncated_normal import draw_truncated
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType, int64
 from ..graph.modes import no_grad
-from ..ops.creation import tensor
+from ..ops.create.creation import tensor
 from ..tensor.tensor import Tensor
 from .batch_norm import (
     BatchNorm1d,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import DType
-from ..ops.creation import empty
+from ..ops.create.creation import empty
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init

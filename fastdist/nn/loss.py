@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from ..ops.likelihood import reduction_of
+from ..ops.nn.cross_entropy import reduction_of
 from ..tensor.tensor import Tensor
 from . import functional
 from .linear import Linear

@@ -14,7 +14,7 @@ from ..core.memory_format import MemoryFormat, preserve_format
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
-from ..ops.creation import empty_like
+from ..ops.create.creation import empty_like
 from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
 from .module_hooks import Hook, Hooks, add_hook, adopt_hooks, call_with_hooks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
-from ..ops.creation import empty
-from ..ops.multihead_attention import added_mask, in_turn
+from ..ops.create.creation import empty
+from ..ops.nn.multihead_attention import added_mask, in_turn
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.sequences import all_of
-from ..ops.creation import empty
-from ..ops.normalization import cross_map_lrn
+from ..ops.create.creation import empty
+from ..ops.nn.normalization import cross_map_lrn
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init

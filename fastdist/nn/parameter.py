@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.overriding import disabled_torch_function
-from ..ops.creation import empty
+from ..ops.create.creation import empty
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 

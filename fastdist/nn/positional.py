@@ -15,8 +15,8 @@ import numpy as np
 from ..core.dtypes import uint8
 from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
-from ..ops.dropout import drop_channels
-from ..ops.embedding import bound_norms
+from ..ops.nn.dropout import drop_channels
+from ..ops.nn.embedding import bound_norms
 from ..tensor.tensor import Tensor, from_array
 from . import functional as F
 

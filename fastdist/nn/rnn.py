@@ -9,8 +9,8 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.short_repr import short_repr
-from ..ops.creation import empty, zeros
-from ..ops.recurrent_layers import gru, lstm, rnn_relu, rnn_tanh
+from ..ops.create.creation import empty, zeros
+from ..ops.nn.recurrent_layers import gru, lstm, rnn_relu, rnn_tanh
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import init

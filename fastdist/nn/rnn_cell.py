@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ..core.dtypes import DType
-from ..ops.creation import empty, zeros
-from ..ops.recurrent_layers import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from ..ops.create.creation import empty, zeros
+from ..ops.nn.recurrent_layers import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import init

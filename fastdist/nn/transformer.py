@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..core.dtypes import DType
-from ..ops.creation import full
-from ..ops.multihead_attention import added_mask
+from ..ops.create.creation import full
+from ..ops.nn.multihead_attention import added_mask
 from ..tensor.tensor import Tensor
 from . import functional, init
 from .activation import GELU, ReLU

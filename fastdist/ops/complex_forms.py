@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .activation import silu, softsign
-from .arithmetic import abs as abs_
-from .arithmetic import lerp
-from .complex_numbers import complex_of, complex_size, imaginary_part, real_part
-from .convolution_family import convolve, convolve_back, correlate
-from .creation import ones_like, zeros_like
-from .losses import absolute_difference
-from .patches import add_patches, lay_out_patches
-from .real_numbers import angle as angle_
-from .reductions import logsumexp
-from .running import cummax_along, logcumsumexp
-from .scans import moved, recurrence
-from .transcendental import logaddexp
+from .create.creation import ones_like, zeros_like
+from .nn.activation import silu, softsign
+from .nn.convolution_sums import convolve, convolve_back, correlate
+from .nn.losses import absolute_difference
+from .nn.unfold import add_patches, lay_out_patches
+from .pointwise.angle import angle as angle_
+from .pointwise.arithmetic import abs as abs_
+from .pointwise.arithmetic import lerp
+from .pointwise.complex_numbers import complex_of, complex_size, imaginary_part, real_part
+from .pointwise.transcendental import logaddexp
+from .reduce.cumulative_extremes import cummax_along, logcumsumexp
+from .reduce.cumulative_sums import moved, recurrence
+from .reduce.reductions import logsumexp
 
 
 def _angle(input: Any) -> Any:

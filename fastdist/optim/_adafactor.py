@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..core.dtypes import DType
 from ..dispatch.op import OPS
 from ..namespace.limits import finfo
-from ..ops.creation import empty_like, zeros_like
+from ..ops.create.creation import empty_like, zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import fused

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.dtypes import float32
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .fused import fused
 from .optimizer import Group, Optimizer

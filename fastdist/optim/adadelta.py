@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ops.creation import empty_like, zeros_like
+from ..ops.create.creation import empty_like, zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused

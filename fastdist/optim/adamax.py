@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.program import Program, read_program
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction

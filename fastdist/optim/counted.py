@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..core.device import CPU
 from ..core.dtypes import float32, float64
-from ..ops.creation import tensor
+from ..ops.create.creation import tensor
 from ..tensor.promotion import get_default_dtype
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor

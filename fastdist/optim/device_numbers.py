@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import float64
 from ..devices.backend import backend_of
 from ..graph.modes import no_grad
-from ..ops.creation import empty
+from ..ops.create.creation import empty
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 

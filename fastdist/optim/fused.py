@@ -13,7 +13,7 @@ from ..core.scalar import Body, Call, Name, parse, walk
 from ..devices.backend import backend_of
 from ..dispatch.op import OPS
 from ..graph.modes import is_grad_enabled
-from ..ops.creation import tensor
+from ..ops.create.creation import tensor
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor

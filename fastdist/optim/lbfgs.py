@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad, no_grad
-from ..ops.creation import zeros_like
-from ..ops.joining import cat
+from ..ops.create.creation import zeros_like
+from ..ops.shape.joining import cat
 from ..tensor.tensor import Tensor
 from .line_search import strong_wolfe
 from .optimizer import Optimizer

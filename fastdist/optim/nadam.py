@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .device_numbers import is_column, put, taken

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
-from ..ops.creation import zeros_like
-from ..ops.variants import where
+from ..ops.create.creation import zeros_like
+from ..ops.pointwise.variants import where
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .device_numbers import is_column

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.program import Program, read_program
 from ..graph.modes import no_grad
-from ..ops.creation import zeros_like
+from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .fused import direction
 from .optimizer import Group, Optimizer

@@ -17,7 +17,7 @@ from typing import Any
 from ..core.dtypes import int64
 from ..graph.modes import no_grad
 from ..nn.module import Module
-from ..ops.creation import tensor
+from ..ops.create.creation import tensor
 from ..tensor.tensor import Tensor
 from .fused import fused
 from .lr_scheduler.scheduler import LRScheduler, Rate, one_for_each

@@ -10,8 +10,8 @@ from ..core.dtypes import float64
 from ..core.program import Program
 from ..devices.backend import backend_of
 from ..graph.modes import is_grad_enabled
-from ..ops.complex_numbers import view_as_real
-from ..ops.creation import full_like
+from ..ops.create.creation import full_like
+from ..ops.pointwise.complex_numbers import view_as_real
 from ..tensor.layout import Layout
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor

@@ -22,7 +22,7 @@ from ..core.dtypes import DType, bool_
 from ..core.memory_format import MemoryLayout, sparse_coo, strided
 from ..dispatch.op import OPS
 from ..graph.unresolved import Unresolved, resolved, unresolved
-from ..ops.set_memory import require_inside
+from ..ops.shape.set_memory import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
 from ..tensor.parameter import Parameter

@@ -24,8 +24,8 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
 from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
-from ..ops.creation import elsewhere, finish, full, require_ordinary
-from ..ops.ranges import arange
+from ..ops.create.creation import elsewhere, finish, full, require_ordinary
+from ..ops.create.ranges import arange
 from ..tensor.promotion import dtype_or_default
 from ..tensor.tensor import Tensor
 

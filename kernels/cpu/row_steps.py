@@ -317,7 +317,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "log_softmax_gradient": row(
         "g y out", Reduce("even", "sum", "g"), Map("out", "g - exp(y) * even")
     ),
-    # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+    # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     "softmax_gradient_wide": row(
         "g y out",
         Reduce("even", "sum", "g * y"),

@@ -144,7 +144,7 @@ def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     def gradient(g: Any, out: Any) -> Any:
         t = multiply(g, out)
         if is_wide:
-            # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+            # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
             g = subtract(g, total(t))
             t = multiply(g, out, t)
         t = subtract(g, total(t))
@@ -190,7 +190,7 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     def gradient(g: Any, out: Any) -> Any:
         t = exp(out)
         if is_wide and out.item(out.argmax()) > _LARGE_LOG:
-            # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+            # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
             large = out > _LARGE_LOG
             slopes = -multiply(g, expm1(out)) - multiply(t, total(multiply(g, ~large)))
             return np.where(large, slopes, subtract(g, multiply(t, total(g))))

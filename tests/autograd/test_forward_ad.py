@@ -17,7 +17,7 @@ from fastdist.autograd import forward_ad as fwad
 from fastdist.autograd import grad
 from fastdist.graph.forward_grad import ForwardADLevel, adopt
 from fastdist.graph.modes import modes
-from fastdist.ops.basic_index import basic_index
+from fastdist.ops.shape.basic_index import basic_index
 
 X = [1.0, 2.0, 3.0]
 T = [0.5, -1.0, 2.0]

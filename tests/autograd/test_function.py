@@ -14,7 +14,7 @@ from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad, gradcheck, gradgradcheck
 from fastdist.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fastdist.autograd.function import once_differentiable
-from fastdist.ops.basic_index import basic_index
+from fastdist.ops.shape.basic_index import basic_index
 
 
 def leaf(*values: float) -> Tensor:

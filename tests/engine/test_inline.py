@@ -13,7 +13,7 @@ from fastdist import Tensor
 from fastdist.autograd import Function, backward
 from fastdist.engine import inline
 from fastdist.engine.backward import modes_engine
-from fastdist.ops.basic_index import basic_index
+from fastdist.ops.shape.basic_index import basic_index
 
 
 class Pair(Function):

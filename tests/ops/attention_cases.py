@@ -9,7 +9,7 @@ import numpy as np
 
 import fastdist as fd
 from fastdist.core import philox
-from fastdist.ops.attention_blocks import attention_in_blocks
+from fastdist.ops.nn.attention_blocks import attention_in_blocks
 from tests.ops.cases import F, bools, case, ints
 
 Array = np.ndarray

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 import fastdist as fd
-from fastdist.ops.convolution_family import convolve, convolve_back, correlate
-from fastdist.ops.patches import add_patches, lay_out_patches
+from fastdist.ops.nn.convolution_sums import convolve, convolve_back, correlate
+from fastdist.ops.nn.unfold import add_patches, lay_out_patches
 from tests.ops.cases import F, case
 
 

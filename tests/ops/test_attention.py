@@ -13,7 +13,7 @@ import fastdist as fd
 from fastdist.autograd import forward_ad
 from fastdist.nn import functional as F
 from fastdist.nn.attention import SDPBackend, sdpa_kernel
-from fastdist.ops import attention_blocks
+from fastdist.ops.nn import attention_blocks
 
 attend = F.scaled_dot_product_attention
 

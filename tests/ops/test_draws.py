@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.ops import draws
+from fastdist.ops.create import draws
 
 COUNT = 40_000
 

@@ -9,7 +9,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import grad
-from fastdist.ops.recurrent import CELLS, _walk_by_ops, walk_sequence
+from fastdist.ops.nn.recurrent import CELLS, _walk_by_ops, walk_sequence
 
 HIDDEN = 5
 

@@ -15,7 +15,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.ops.basic_index import basic_index
+from fastdist.ops.shape.basic_index import basic_index
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.pickling import rebuild
 from tests.dense_layouts import DENSE, GAPS

@@ -6,7 +6,7 @@ import pytest
 
 import fastdist
 from fastdist.core.dtypes import DType
-from fastdist.ops import reductions
+from fastdist.ops.reduce import reductions
 
 
 def test_set_default_dtype_reaches_ops_that_were_planned_before() -> None:

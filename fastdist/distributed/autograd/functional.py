@@ -9,7 +9,7 @@ from typing import Any
 from ...autograd.forward_ad import dual_level, make_dual, unpack_dual
 from ...core.errors import GraphError
 from ...graph.modes import enable_grad, no_grad
-from ...ops.creation import ones_like, zeros_like
+from ...ops.create.creation import ones_like, zeros_like
 from ...tensor.tensor import Tensor
 from ..rpc.api import remote, rpc_sync
 from ..rpc.references.rref import RRef

@@ -14,9 +14,9 @@ from ...devices.staging import HostCopies
 from ...dispatch.tangents import levels_of, tangent_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
-from ...ops.copying import move
-from ...ops.creation import zeros
-from ...ops.sparse import sparse_tensor
+from ...ops.create.creation import zeros
+from ...ops.shape.copying import move
+from ...ops.sparse.coordinates import sparse_tensor
 from ...tensor.layout import Layout
 from ...tensor.sparse import Coo
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap

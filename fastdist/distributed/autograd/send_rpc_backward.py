@@ -10,7 +10,7 @@ from ...core.errors import MessageError
 from ...devices.staging import copy_to_devices
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
-from ...ops.sparse import as_taken
+from ...ops.sparse.coordinates import as_taken
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
 from .backward_pass import BackwardPass, DistGraphTask, PassState

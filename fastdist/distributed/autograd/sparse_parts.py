@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import MessageError
 from ...dispatch.tangents import levels_of
-from ...ops.sparse_conversion import coalesce, made_of, values
+from ...ops.sparse.conversion import coalesce, made_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor
 from ..rpc.message.metadata import Value

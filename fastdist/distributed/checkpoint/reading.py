@@ -15,7 +15,7 @@ from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError
 from ...graph.modes import no_grad
 from ...nn import Module
-from ...ops.creation import from_numpy
+from ...ops.create.creation import from_numpy
 from ...optim.optimizer import Optimizer
 from ...tensor.tensor import Size, Tensor
 from .box import Box, whole

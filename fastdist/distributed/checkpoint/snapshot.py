@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...core.device import CPU
 from ...core.usual_pages import usual_pages
 from ...graph.modes import no_grad
-from ...ops.creation import from_numpy
+from ...ops.create.creation import from_numpy
 from ...serialization import load, save
 from ...tensor.tensor import Tensor
 from .box import whole

@@ -12,9 +12,9 @@ from ...core.caller_warning import warn_caller
 from ...core.dtypes import float32
 from ...core.errors import GraphError
 from ...graph.modes import no_grad
-from ...ops.creation import tensor, zeros
-from ...ops.joining import stack
-from ...ops.norms import vector_norm
+from ...ops.create.creation import tensor, zeros
+from ...ops.reduce.norms import vector_norm
+from ...ops.shape.joining import stack
 from ...tensor.tensor import Tensor
 
 

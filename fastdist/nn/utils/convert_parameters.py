@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...core.errors import ShapeError
 from ...graph.modes import no_grad
-from ...ops.joining import cat
+from ...ops.shape.joining import cat
 from ...tensor.tensor import Tensor
 
 

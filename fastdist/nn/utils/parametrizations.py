@@ -7,13 +7,13 @@ from typing import Any
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
-from ...ops.creation import zeros
-from ...ops.joining import cat
-from ...ops.linear_systems import solve
-from ...ops.matrix_functions import matrix_exp
-from ...ops.random import randn
-from ...ops.ranges import eye
-from ...ops.reflections import geqrf, householder_product, qr
+from ...ops.create.creation import zeros
+from ...ops.create.random import randn
+from ...ops.create.ranges import eye
+from ...ops.linalg.linear_systems import solve
+from ...ops.linalg.matrix_functions import matrix_exp
+from ...ops.linalg.qr import geqrf, householder_product, qr
+from ...ops.shape.joining import cat
 from ...tensor.tensor import Tensor
 from .. import functional
 from ..module import Module

@@ -11,8 +11,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from ...graph.modes import no_grad
-from ...ops.creation import ones_like, zeros_like
-from ...ops.random import rand, rand_like
+from ...ops.create.creation import ones_like, zeros_like
+from ...ops.create.random import rand, rand_like
 from ...tensor.tensor import Tensor
 from ..module import Module
 from .convert_parameters import parameters_to_vector

@@ -16,9 +16,9 @@ from ...core.dtypes import (
     int64,
     uint8,
 )
-from ...ops.creation import empty_like, tensor
-from ...ops.joining import cat, stack
-from ...ops.ranges import arange
+from ...ops.create.creation import empty_like, tensor
+from ...ops.create.ranges import arange
+from ...ops.shape.joining import cat, stack
 from ...tensor.tensor import Tensor
 
 

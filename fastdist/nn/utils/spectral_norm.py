@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
-from ...ops.random import randn
+from ...ops.create.random import randn
 from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor
 from .. import functional

@@ -1,7 +1,7 @@
 """An index that an axis does not have makes no CUDA kernel touch other memory: fibres run them.
 
 What is read there is NaN or an integer far out, and nothing is written. A GPU raises nothing: see
-Note [Places outside] in ops/indexing.py.
+Note [Places outside] in ops/index/indexing.py.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def call(backend: CudaBackend, name: str) -> str:
 
 
 # What reads indices that nobody else can write to: a check takes registers that spill.
-PRIVATE = {"weighing.weigh": "a table that ops/weighing.py makes of shapes, and shows nobody"}
+PRIVATE = {
+    "weighing.weigh": "a table that ops/nn/weighted_neighbours.py makes of shapes, and shows nobody"
+}
 
 
 def test_no_kernel_touches_other_memory_by_an_index_that_nobody_checked(cuda: CudaBackend) -> None:

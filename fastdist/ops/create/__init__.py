@@ -1,0 +1,1 @@
+"""Ops that make tensors: from data, filled, ranges, random draws."""

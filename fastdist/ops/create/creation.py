@@ -1,0 +1,520 @@
+"""Tensors out of nothing: from data, filled, ranges."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.caller_warning import warn_caller
+from ...core.device import CPU, Device, chosen, get_default_device
+from ...core.dtypes import DType, dtype_of, uint64
+from ...core.errors import DTypeError, ShapeError
+from ...core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
+from ...core.scalar import Body, parse
+from ...core.short_repr import short_repr
+from ...devices.backend import Result, backend_of
+from ...devices.cpu import copy_of
+from ...devices.gpus import device_count
+from ...dispatch.arguments import checked
+from ...dispatch.output import given_out, with_out_parameter
+from ...listeners.offering import offering_to_modes
+from ...listeners.sparse_rules import refusal
+from ...tensor.constants import fits, held
+from ...tensor.dlpack import from_dlpack
+from ...tensor.layout import Shape, memory_order
+from ...tensor.promotion import dtype_of_number, dtype_or_default
+from ...tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
+from ..listed_numbers import array_of_lists, dtype_among, require_real
+
+F = TypeVar("F", bound=Callable[..., Any])
+_empty: Callable[..., np.ndarray[Any, Any]] = backend_of("cpu").empty
+
+
+def finish(
+    array: np.ndarray[Any, Any],
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    *,
+    is_constant: bool = False,
+) -> Tensor:
+    """Return a Tensor of a NumPy array that nobody else holds, on device. A constant would hold
+    the same values if it were made again, so that a graph that is captured may keep them.
+
+    Raises  RuntimeError for another layout than strided, or for pinned memory
+    """
+    if device is None and chosen.count:
+        device = get_default_device()
+    if pin_memory or layout is not None:
+        require_ordinary(layout, pin_memory, CPU if device is None else Device.parse(device))
+    if device is None or device is CPU:
+        array = in_pinned_memory(array) if pin_memory else array
+        out = wrap(array, layout_of(array))
+    else:
+        where = Device.parse(device)
+        backend = backend_of(where.type)
+        upload = backend.from_constant if is_constant else backend.from_numpy
+        raw = upload(array, where.index)
+        out = wrap(raw, layout_of(raw, where))
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def elsewhere(device: Any) -> Device | None:
+    """Return the device on which what is made there lives; None for the CPU."""
+    if device is None and chosen.count:
+        device = get_default_device()
+    where = CPU if device is None else Device.parse(device)
+    return None if where is CPU else where
+
+
+def made(
+    values: Callable[[], np.ndarray[Any, Any]],
+    write: Callable[[Any, Any], None] | None,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    order: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a Tensor on device: on the CPU of values(), in C order; elsewhere filled there by
+    write(backend, raw array), or of values() too where that is None.
+
+    `order` has its axes from the slowest to the fastest in memory, None: in C order.
+
+    Raises  RuntimeError for another layout than strided, or for pinned memory
+    """
+    where = elsewhere(device)
+    if where is None or write is None:
+        array = values()
+        array = array if order is None else laid_out(array, order)
+        return finish(array, where or CPU, requires_grad, layout, pin_memory)
+    require_ordinary(layout, pin_memory, where)
+    backend = backend_of(where.type)
+    result = Result(shape, dtype.numpy, shape, order)
+    raw = result.made_by(lambda shape, dtype: backend.empty(shape, dtype, where.index))
+    with backend.current_stream(where.index):
+        write(backend, raw)
+    out = wrap(raw, layout_of(raw, where))
+    return out.requires_grad_() if requires_grad else out
+
+
+def _filled(
+    number: Any,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None,
+    pin_memory: bool,
+    order: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a Tensor filled with a number, None: with what the memory held; the rest is made's."""
+
+    def values() -> np.ndarray[Any, Any]:
+        if number is None:
+            return _empty(shape, dtype.numpy)
+        if number.__class__ is int and number == 0:
+            return np.zeros(shape, dtype.numpy)  # the pages come with their first use
+        return _laid_in(_empty(shape, dtype.numpy), number)
+
+    def write(backend: Any, raw: Any) -> None:
+        if number is not None:
+            write_number(backend, number, raw)
+
+    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+def number_beside(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
+    """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
+    dtype, where = input.facts.dtype, input.facts.device
+    number = make(value, dtype)
+    if where is CPU:
+        return from_array(number)
+    return _filled(number, (), dtype, where, False, None, False)
+
+
+def write_number(backend: Any, number: Any, raw: Any) -> None:
+    """Write a number into all of a raw array of a device."""
+    backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
+
+
+@functools.cache
+def _itself() -> Body:
+    return parse("x", ("x",))
+
+
+def fills_out(call: F) -> F:
+    """Return a function that makes a tensor with an `out=`, into which it writes what it makes, in
+    out's dtype.
+
+    Raises  RuntimeError for a dtype= that is not out's
+    """
+
+    @functools.wraps(call)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return call(*args, **kwargs)
+        if not isinstance(out, Tensor):
+            raise TypeError(
+                f"{call.__name__}(): argument 'out' must be a Tensor, not {type(out).__name__}"
+            )
+        given, layout = kwargs.get("dtype"), out.facts
+        if given is not None and dtype_of(given) is not layout.dtype:
+            raise DTypeError(
+                f"dtype {dtype_of(given).name} does not match dtype of out parameter "
+                f"({layout.dtype.name})"
+            )
+        kwargs.update(dtype=layout.dtype, device=layout.device)
+        return given_out(call.__name__, out, call(*args, **kwargs), ())
+
+    public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    return public  # type: ignore[return-value]
+
+
+def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
+    """Raise RuntimeError unless memory is asked for that lies strided, and pinned on the CPU alone,
+    beside a GPU.
+    """
+    if layout is not None and layout is not strided:
+        raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
+    if pin_memory and device is not CPU:
+        raise RuntimeError(
+            f"Only dense CPU tensors can be pinned, and this one is to be on {device}: leave "
+            "pin_memory out"
+        )
+    if pin_memory and not device_count():
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
+            "allocator is available on this system. Leave it out where cuda.is_available() is False"
+        )
+
+
+def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy of values of the CPU in memory from which a GPU reads by itself."""
+    backend: Any = backend_of("cuda")
+    copy: np.ndarray[Any, Any] = backend.pinned_copy(array)
+    return copy
+
+
+def sizes_of(size: tuple[Any, ...]) -> Shape:
+    """Return the shape that zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) asks for.
+
+    Raises  RuntimeError for a negative length
+    """
+    if len(size) == 1 and not hasattr(size[0], "__index__"):
+        size = tuple(size[0])
+    try:
+        shape = tuple([n.__index__() for n in size])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
+    if any(n < 0 for n in shape):
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
+            f"{short_repr(list(shape))}"
+        )
+    return shape
+
+
+@offering_to_modes
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
+    Tensor.
+
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
+            numbers in lists -> the one in which they meet
+    Raises  ValueError for lists of unequal length, TypeError for what is no number
+    """
+    if isinstance(data, Tensor):
+        warn_caller(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach()"
+            ".clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "torch.tensor(sourceTensor)."
+        )
+        if data.facts.is_sparse:
+            made: Any = data.detach().to(device=device or data.facts.device, dtype=dtype).clone()
+            return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+        array = copy_of(data.to_numpy())
+    elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
+        array = copy_of(np.asarray(data))  # of another library's tensor, too
+    else:
+        array, named = array_of_lists(data, dtype)
+        if dtype is None and named:
+            dtype = dtype_among(data)
+        elif dtype is None and array.dtype.kind in "fc":
+            dtype = dtype_of_number(array.dtype.type().item())
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("="))
+    wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
+    if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
+        _require_held(array, wanted)
+    return finish(rounded(array, wanted), device, requires_grad)
+
+
+def _laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
+    np.copyto(room, values, "unsafe")
+    return room
+
+
+def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
+    """Return array in the wanted dtype, infinite where that is too small, without a warning."""
+    require_real(array, wanted)
+    with np.errstate(all="ignore"):
+        return array.astype(wanted.numpy, copy=False)
+
+
+def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
+    """Raise if an integer dtype does not hold some number of array.
+
+    Raises  RuntimeError; floating dtypes round, and what is too large for them becomes infinite
+    """
+    if wanted.numpy.kind not in "iu" or array.dtype.kind == "b" or array.dtype == wanted.numpy:
+        return
+    if wanted is uint64 and array.dtype.kind == "i" and array.min(initial=0) < 0:
+        raise OverflowError(f"can't convert negative int to unsigned: got {array.min()}")
+    if not fits(array, wanted.numpy):
+        low, high = array.min(), array.max()
+        raise RuntimeError(
+            f"value cannot be converted to type {wanted.name} without overflow: the numbers given "
+            f"lie from {low} to {high}"
+        )
+
+
+@functools.partial(checked, known_as="")
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
+    (`__cuda_array_interface__`) of the right dtype.
+    """
+    if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
+        data = from_dlpack(data)
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype_of(dtype).numpy)
+    if right and (device is None or Device.parse(device) is CPU):
+        return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a Tensor that shares memory with a NumPy array.
+
+    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if not array.flags.writeable:
+        warn_caller(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means that writing to this tensor will raise. You may want to copy the "
+            "array to protect its data or make it writable before converting it to a tensor. This "
+            "type of warning will be suppressed for the rest of this program.",
+            once=True,
+        )
+    return from_users_array(array)
+
+
+@checked
+@fills_out
+def full(
+    size: tuple[int, ...],
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
+    value = as_number(fill_value)  # of NumPy, too, a number counts as one of Python's
+    wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
+    number = held(value, wanted)
+    return _filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
+
+
+@checked
+@fills_out
+def zeros(
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of zeros, in the default dtype unless dtype is given."""
+    wanted = dtype_or_default(dtype)
+    return _filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
+
+
+@checked
+@fills_out
+def ones(
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of ones, in the default dtype unless dtype is given."""
+    wanted = dtype_or_default(dtype)
+    return _filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
+
+
+@checked
+@fills_out
+def empty(
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return a tensor whose elements are whatever the memory held."""
+    wanted = dtype_or_default(dtype)
+    shape = sizes_of(size)
+    order = None if memory_format is None else memory_format.order(len(shape))
+    return _filled(None, shape, wanted, device, requires_grad, layout, pin_memory, order)
+
+
+def like(
+    input: Tensor, dtype: DType | None, device: Any, name: str | None = None
+) -> tuple[DType, Any]:
+    """Return dtype and device, those of input unless given.
+
+    Raises  NotImplementedError for a sparse tensor, where it is told what is asked
+    """
+    if name is not None and input.facts.is_sparse:
+        raise refusal(name, input)
+    wanted = input.facts.dtype if dtype is None else dtype_of(dtype)
+    return wanted, input.facts.device if device is None else device
+
+
+def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequence[int] | None:
+    """Return the axes of what is made like input, from the slowest to the fastest in memory; None
+    for C order.
+    """
+    if memory_format is None or memory_format is preserve_format:
+        return None if input.facts.contiguous else memory_order(input.facts)
+    return memory_format.order(len(input.facts.shape))
+
+
+def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
+    room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
+    return _laid_in(room, array)
+
+
+def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
+    """Return a sparse tensor like another, of zeros alone."""
+    coo = input.array.without_entries(dtype, Device.parse(device))
+    made = wrap(coo, coo.facts)
+    return made.requires_grad_() if requires_grad else made
+
+
+@checked
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return zeros of input's shape, strides, dtype and device."""
+    if input.facts.is_sparse and layout is not strided:
+        return _no_entries(input, *like(input, dtype, device), requires_grad)
+    wanted, where = like(input, dtype, device)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
+
+
+@checked
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return ones of input's shape, strides, dtype and device."""
+    wanted, where = like(input, dtype, device, "ones_like")
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
+
+
+@checked
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return uninitialised memory of input's shape, strides, dtype and device."""
+    if input.facts.is_sparse and layout is not strided:
+        return _no_entries(input, *like(input, dtype, device), requires_grad)
+    wanted, where = like(input, dtype, device)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
+
+
+@checked
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return fill_value in input's shape, strides, dtype and device."""
+    wanted, where = like(input, dtype, device, "full_like")
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    number = held(value, wanted)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
+
+
+def as_number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor | np.generic) else value
+
+
+# What `fastdist` offers of it.
+__all__ = [
+    "as_tensor",
+    "empty",
+    "empty_like",
+    "from_numpy",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]

@@ -1,0 +1,263 @@
+"""Tensors over memory that somebody else has, or that lies as told: buffers, files, strides."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...core.caller_warning import warn_caller
+from ...core.device import Device
+from ...core.dtypes import DType, dtype_of
+from ...core.errors import ShapeError
+from ...core.memory_format import MemoryLayout
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.arguments import checked
+from ...tensor.constants import placed
+from ...tensor.dlpack import from_dlpack
+from ...tensor.promotion import dtype_or_default
+from ...tensor.tensor import Tensor, from_users_array
+from .creation import finish, from_numpy, laid_out, sizes_of, tensor
+
+
+@partial(checked, known_as="")
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return obj as a Tensor: a Tensor itself, the memory of an array, of what speaks DLPack and of
+    a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
+
+    Dtype   a buffer's bytes are of the default dtype unless dtype is given
+    Raises  ValueError or, for a NumPy number, RuntimeError where copy=False cannot be
+    """
+    found = _shared(obj, dtype, copy)
+    if found is None:
+        if copy is False:
+            raise ValueError(
+                f"can't alias arbitrary sequence into a tensor: {type(obj).__name__} has no memory "
+                "to share; leave copy=False out"
+            )
+        made: Any = list(obj) if isinstance(obj, range) else obj
+        return tensor(made, dtype=dtype, device=device, requires_grad=requires_grad)
+    wanted = found.facts.dtype if dtype is None else dtype_of(dtype)
+    where = found.facts.device if device is None else Device.parse(device)
+    if copy is False and where is not found.facts.device:
+        raise ValueError(f"can't alias tensor from device '{found.facts.device}' to '{where}'.")
+    if copy is False and wanted is not found.facts.dtype:
+        raise ValueError(
+            f"can't alias tensor with dtype '{found.facts.dtype.name}' into dtype '{wanted.name}'."
+        )
+    result = found.to(dtype=wanted, device=where, copy=bool(copy))
+    if requires_grad and not result.requires_grad:
+        result.requires_grad_()
+    return result
+
+
+def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
+    """Return a Tensor over obj's own memory; None for what has none."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.generic):
+        if copy is False:
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray."
+            )
+        return None
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
+        return from_dlpack(obj)
+    try:
+        memoryview(obj)
+    except TypeError:
+        return None
+    return frombuffer(obj, dtype=dtype_or_default(dtype))
+
+
+@checked
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """Return a vector over the memory of what has Python's buffers: count elements (all unless
+    given) from a byte on.
+
+    Raises  ValueError for what has no buffer, or one of no elements, too few, or a part of one
+    """
+    try:
+        found = memoryview(buffer)
+    except TypeError as error:
+        raise ValueError("object does not implement Python buffer protocol.") from error
+    if not found.c_contiguous:
+        raise ShapeError("could not retrieve buffer from object: it has gaps; copy it")
+    size = found.nbytes
+    wanted = dtype_of(dtype)
+    item = wanted.itemsize
+    if not size or not count:
+        raise ValueError(
+            f"both buffer length ({short_repr(size)}) and count ({count}) must not be 0"
+        )
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({short_repr(size)} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % item:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a "
+            f"multiple of element size ({item})"
+        )
+    if count > 0 and count * item > size - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must "
+            f"not be greater than actual buffer length ({short_repr(size)} bytes)"
+        )
+    array = np.frombuffer(buffer, wanted.numpy, count, offset)
+    if not array.flags.writeable:
+        warn_caller(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. "
+            "This means that writing to this tensor will raise. You may want to copy the buffer to "
+            "protect its data or make it writable before converting it to a tensor. This type of "
+            "warning will be suppressed for the rest of this program.",
+            once=True,
+        )
+    made = from_users_array(array)
+    return made.requires_grad_() if requires_grad else made
+
+
+@checked
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a vector of size elements that lie in a file: with shared=True what is written goes
+    there, and a file that is too short is made longer; else changes stay with the tensor.
+
+    Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
+    """
+    wanted = dtype_or_default(dtype)
+    needed = size * wanted.itemsize
+    if needed < 0:
+        raise ShapeError(f"unable to mmap {needed} bytes from file <{filename}>")
+    try:
+        with open(filename, "ab" if shared else "rb") as file:
+            found = os.fstat(file.fileno()).st_size
+            if shared and found < needed:
+                file.truncate(needed)
+    except OSError as error:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {mode} mode: {error.strerror} ({error.errno})"
+        ) from error
+    if not shared and found < needed:
+        raise ShapeError(
+            f"file <{filename}> size <{found}> is smaller than the required mapping size <{needed}>"
+        )
+    # What has no elements has nothing to map.
+    array: Any = np.empty(0, wanted.numpy)
+    if needed:
+        array = np.memmap(filename, wanted.numpy, "r+" if shared else "c", shape=(size,))
+    return finish(np.asarray(array), device, requires_grad, layout, pin_memory)
+
+
+@checked
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return uninitialised memory whose elements lie stride apart; what steps by 0 lies in one
+    place.
+
+    Raises  RuntimeError for strides that are negative, or not as many as sizes
+    """
+    shape, steps = sizes_of((size,)), tuple(all_of(stride))
+    if len(shape) != len(steps):
+        raise ShapeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
+            f"({len(steps)})"
+        )
+    if any(step < 0 for step in steps):
+        raise ShapeError(
+            f"Storage size calculation overflowed with sizes={short_repr(list(shape))} and "
+            f"strides={short_repr(list(steps))}: no stride may be negative"
+        )
+    last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+    wanted = dtype_or_default(dtype)
+    room = np.empty(0 if 0 in shape else last + 1, wanted.numpy)
+    flat = finish(room, device, False, layout, pin_memory)
+    found = flat.as_strided(shape, steps).detach()
+    return found.requires_grad_() if requires_grad else found
+
+
+@checked
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return uninitialised memory without gaps whose axes lie in the order physical_layout, from
+    the slowest to the fastest.
+
+    Raises  RuntimeError for what is no order of the axes
+    """
+    shape, order = sizes_of((size,)), tuple(physical_layout)
+    if len(shape) != len(order):
+        raise ShapeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for i, axis in enumerate(order):
+        if not 0 <= axis < len(shape):
+            raise ShapeError(
+                f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got "
+                f"{axis} at index {i}); negative ones are not taken here"
+            )
+    if len(set(order)) < len(order):
+        raise ShapeError(f"Duplicate dim not allowed: {list(order)}")
+    wanted = dtype_or_default(dtype)
+    array = laid_out(np.empty(shape, wanted.numpy), order)
+    return finish(array, device, requires_grad, layout, pin_memory)
+
+
+@checked
+def scalar_tensor(
+    s: float,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return one number without axes, in the default dtype unless dtype is given."""
+    wanted = dtype_or_default(dtype)
+    value = s.item() if isinstance(s, Tensor) else s
+    if np.ndim(value):
+        raise TypeError(f"scalar_tensor(): argument 's' must be Number, not {type(s).__name__}")
+    array = placed(value, wanted)
+    return finish(array, device, requires_grad, layout, pin_memory)

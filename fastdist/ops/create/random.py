@@ -1,0 +1,503 @@
+"""Random tensors, drawn from Philox streams: alike on every device and in any number of threads."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU, Device, get_default_device
+from ...core.dtypes import DType, bool_, dtype_of, float32, float64, float_limits, int64, real_of
+from ...core.errors import DTypeError, ShapeError
+from ...core.generator import CapturedDraws, Generator, default_generator_of
+from ...core.memory_format import MemoryFormat, MemoryLayout
+from ...core.scalar import Body, parse
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.copy_inplace import copy_drawn
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...listeners.batch_loop import require_randomness
+from ...listeners.batched_tensor import levels
+from ...listeners.sparse_rules import refusal
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.layout import Layout, Shape
+from ...tensor.promotion import dtype_or_default, get_default_dtype
+from ...tensor.tensor import Tensor, from_array
+from ..refusals import require_floating_inputs
+from ..rounded_ranges import ends_inside, largest_whole, may_leave
+from .creation import elsewhere, fills_out, finish, like, made, order_like, sizes_of
+
+Generator.as_tensor = staticmethod(from_array)
+
+
+def generator_or_default(generator: Generator | None, device: Any) -> Generator:
+    if levels.depth:
+        require_randomness()
+    if generator is not None:
+        return generator
+    return default_generator_of(get_default_device() if device is None else Device.parse(device))
+
+
+def _drawn(
+    kind: str,
+    generator: Generator,
+    shape: Shape,
+    dtype: DType | None,
+    device: Any,
+    requires_grad: bool = False,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    like: tuple[Tensor, MemoryFormat | None] | None = None,
+) -> Tensor:
+    """Return random numbers of dtype, the default one for None, made on device, in the order of a
+    tensor if `like` has one. Normal numbers of half types are drawn in float32 and rounded; of
+    complex numbers both parts are drawn, evenly or so that the numbers have the deviation 1.
+    """
+    dtype = dtype_or_default(dtype)
+    if not dtype.may_have_gradient:
+        raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
+    name = "uniform" if kind == "rand" else "normal"
+    # Rounded to a half type, numbers just below 1 would be 1: those are drawn as they are.
+    real = real_of(dtype)
+    wide = (real if real is float64 or kind == "rand" else float32).numpy
+    drawn = (*shape, 2) if dtype.is_complex else shape
+
+    def values() -> np.ndarray[Any, Any]:
+        numbers = getattr(generator, name)(drawn, wide)
+        if not dtype.is_complex:
+            return numbers.astype(dtype.numpy, copy=False)  # type: ignore[no-any-return]
+        numbers *= math.sqrt(0.5) if kind == "randn" else 1.0
+        return numbers.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
+
+    def write(backend: Any, raw: Any) -> None:
+        reserve = getattr(generator, f"reserve_{name}")
+        given = reserve(drawn, wide, of=part_of_graph(backend, raw, generator))
+        parts = backend.reinterpret(raw[..., None], wide) if dtype.is_complex else raw
+        backend.kernel(f"random.{name}")(parts, *given)
+        if dtype.is_complex and kind == "randn":
+            backend.pointwise(_of_two_parts(), [parts], parts)
+
+    order = None if like is None else order_like(*like)
+    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+@functools.cache
+def _of_two_parts() -> Body:
+    return parse("x * T(0.5 ** 0.5)", ("x",))
+
+
+def part_of_graph(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
+    """Return the graph's part of a generator while what fills raw is captured; else None.
+
+    Raises  RuntimeError for a generator of the program's own that the graph does not know
+    """
+    if not backend.is_capturing(backend.index_of(raw)):
+        return None
+    if generator.captured is None:
+        raise RuntimeError(
+            "random numbers of this generator cannot be drawn while a graph is captured: each "
+            "replay would draw the same. Call graph.register_generator_state(generator) before"
+        )
+    return generator.captured
+
+
+def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
+    """Return numbers in (0, 1), in float64, in the shape of a layout and on its device; for float32
+    and shorter dtypes they take as much of the stream as rand does.
+    """
+    source = generator_or_default(generator, layout.device)
+    wide, shape = layout.dtype is float64, layout.shape
+    kind = (float64 if wide else float32).numpy
+
+    def write(backend: Any, raw: Any) -> None:
+        part = source.reserve_uniform(shape, kind, of=part_of_graph(backend, raw, source))
+        backend.kernel("random.open_uniform")(raw, *part, wide)
+
+    def values() -> np.ndarray[Any, Any]:
+        return source.open_uniform(shape, kind)
+
+    return made(values, write, shape, float64, layout.device, False)
+
+
+@composite(homes="function", known_as="")
+def get_rng_state() -> Tensor:
+    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+    return default_generator_of(CPU).get_state()  # type: ignore[no-any-return]
+
+
+@composite(homes="function", known_as="")
+def set_rng_state(new_state: Tensor) -> None:
+    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+    default_generator_of(CPU).set_state(new_state)
+
+
+@composite(homes="function")
+@fills_out
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn evenly from [0, 1)."""
+    source = generator_or_default(generator, device)
+    how = (dtype, device, requires_grad, layout, pin_memory)
+    return _drawn("rand", source, sizes_of(size), *how)
+
+
+@composite(homes="function")
+@fills_out
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers of mean 0 and deviation 1."""
+    source = generator_or_default(generator, device)
+    how = (dtype, device, requires_grad, layout, pin_memory)
+    return _drawn("randn", source, sizes_of(size), *how)
+
+
+@composite(homes="function")
+@fills_out
+def randint(
+    low: int | None = None,
+    high: int | tuple[int, ...] | None = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
+    if size is None:
+        low, high, size = 0, low, high
+    elif low is None or high is None:
+        low, high = 0, low if high is None else high
+    for name, given in (("high", high), ("size", size)):
+        if given is None:
+            raise TypeError(f"randint() missing 1 required positional argument: {short_repr(name)}")
+    if hasattr(size, "__index__"):
+        raise TypeError(
+            f"randint(): argument 'size' must be a tuple of integers, not int {short_repr(size)}; "
+            f"randint(high, size) and randint(low, high, size) take it last"
+        )
+    _require_int64(low, high)
+    wanted = int64 if dtype is None else dtype_of(dtype)
+    shape = sizes_of((size,))
+    source = generator_or_default(generator, device)
+    how = (wanted, device, requires_grad, layout, pin_memory)
+    return _integers(source, low, high, shape, *how)
+
+
+def _require_int64(low: int, high: Any) -> None:
+    """Raise ValueError, whatever the dtype, unless the ends of a range are numbers of int64."""
+    for what, value in (("from", low), ("to", high)):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError(
+                f"Overflow when unpacking long long: {what} is {value}, and the ends of a range of "
+                "random integers lie in -2**63 ... 2**63 - 1"
+            )
+
+
+def _integers(
+    generator: Generator,
+    low: int,
+    high: Any,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool = False,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    like: tuple[Tensor, MemoryFormat | None] | None = None,
+) -> Tensor:
+    """Return integers in [low, high) as dtype, made on device; `like` as in _drawn.
+
+    Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
+    """
+    if dtype is bool_:
+        least, most = 0, 1
+    elif dtype.is_floating_point:
+        most = int(float(float_limits(dtype).max))
+        least = -most
+    else:
+        limits = np.iinfo(dtype.numpy)
+        least, most = int(limits.min), int(limits.max)
+    for what, value in (("from", low), ("to - 1", high - 1)):
+        if low < high and not least <= value <= most:
+            raise RuntimeError(
+                f"{what} is out of bounds for {dtype.name}: it is {value}, and {dtype.name} holds "
+                f"{least} ... {most}"
+            )
+
+    def values() -> np.ndarray[Any, Any]:
+        return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
+
+    def write(backend: Any, raw: Any) -> None:
+        part = generator.reserve_integers(
+            low, high, shape, of=part_of_graph(backend, raw, generator)
+        )
+        backend.kernel("random.integers")(raw, *part)
+
+    order = None if like is None else order_like(*like)
+    is_exact = not dtype.is_floating_point or max(-low, high - 1) <= largest_whole(dtype)
+    asked = requires_grad and is_exact
+    drawn: Any = made(values, write, shape, dtype, device, asked, layout, pin_memory, order)
+    if not is_exact:
+        # Rounded to the dtype, the greatest may become high, and the least less than low.
+        drawn.clamp_(*ends_inside(dtype, low, high))
+        drawn.requires_grad_(requires_grad)
+    return drawn  # type: ignore[no-any-return]
+
+
+@composite(homes="function")
+@fills_out
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = int64,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return 0 ... n - 1 in random order."""
+    if n < 0:
+        raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
+    wanted = dtype_of(dtype)
+    most = largest_whole(wanted)
+    if n - 1 > most:
+        raise RuntimeError(
+            f"value cannot be converted to type {wanted.name} without overflow: randperm({n}) "
+            f"has numbers above {most}, which {wanted.name} does not hold each"
+        )
+    source = generator_or_default(generator, device)
+    if elsewhere(device) is not None:
+        # As philox.permutation does it: in the order of words of 64 bits, here counted from -2**63.
+        ends = -(1 << 63), 1 << 63
+        words: Any = _integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
+        order = words.argsort().to(wanted)
+        return order.requires_grad_() if requires_grad else order  # type: ignore[no-any-return]
+    drawn = source.permutation(n).astype(wanted.numpy, copy=False)
+    return finish(drawn, device, requires_grad, layout, pin_memory)
+
+
+@composite(homes="function")
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return rand in input's shape, strides, dtype and device."""
+    wanted, where = like(input, dtype, device, "rand_like")
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _drawn("rand", source, input.facts.shape, *how, like=order)
+
+
+@composite(homes="function")
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return randn in input's shape, strides, dtype and device."""
+    wanted, where = like(input, dtype, device, "randn_like")
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _drawn("randn", source, input.facts.shape, *how, like=order)
+
+
+@composite(homes="function")
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: Any = None,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """Return randint in input's shape, dtype and device."""
+    if high is None:
+        low, high = 0, low
+    _require_int64(low, high)
+    wanted, where = like(input, dtype, device, "randint_like")
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _integers(source, low, high, input.facts.shape, *how, like=order)
+
+
+@composite(homes="function", out="cast", memory="apart")
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+) -> Tensor:
+    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    require_std(std)
+    if size is not None:
+        drawn = randn(size, generator=generator, dtype=dtype, device=device)
+        return drawn * std + mean  # type: ignore[no-any-return]
+    layouts = [one.facts for one in (mean, std) if isinstance(one, Tensor)]
+    layout, shape = layouts[0], broadcast_shapes("normal", [one.shape for one in layouts])
+    drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
+    return drawn * std + mean  # type: ignore[no-any-return]
+
+
+def require_std(std: Any) -> None:
+    """Raise for a standard deviation, or one of a tensor of them on the CPU, that is negative or
+    NaN: others are not waited for.
+    """
+    if isinstance(std, Tensor):
+        if std.facts.device is CPU and not np.all(std.detach().to_numpy() >= 0):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+@composite()
+def bernoulli(
+    input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return 1 with probability input (or p), else 0, in input's dtype or out's.
+
+    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+    """
+    if input.facts.is_sparse:
+        raise refusal("bernoulli", input)
+    chance: Any = input.detach() if p is None else p
+    if isinstance(chance, Tensor):
+        require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
+    # A device is not waited for.
+    is_seen = not isinstance(chance, Tensor) or chance.facts.device is CPU
+    given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
+    if is_seen and not np.all((given >= 0) & (given <= 1)):
+        raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={short_repr(chance)}")
+    where = input.facts.device
+    dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
+    # In float32 for half types, whose uniform numbers lie too far apart for small chances.
+    wide = dtype.computes_in
+    drawn: Any = rand(input.facts.shape, generator=generator, dtype=wide, device=where)
+    kept = (input if out is None else out).facts.dtype
+    return given_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
+
+
+@composite(homes="method")
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers drawn evenly from [from, to)."""
+    if from_ > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
+    return _filled(self, "rand", generator, to - from_, from_, "uniform", (from_, to))
+
+
+@composite(homes="method")
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers of mean and std."""
+    require_std(std)
+    # Of the whole the deviation is std.
+    each = std * math.sqrt(0.5) if self.facts.dtype.is_complex else std
+    return _filled(self, "randn", generator, each, mean, "normal")
+
+
+def _filled(
+    target: Tensor,
+    kind: str,
+    source: Generator | None,
+    scale: float,
+    start: float,
+    known_as: str,
+    ends: tuple[float, float] | None = None,
+) -> Tensor:
+    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
+    in [0, 1) stay in [ends) where that is given, although their sums are rounded.
+    """
+    layout = target.facts
+    dtype, shape = real_of(layout.dtype), layout.shape
+    source, held = generator_or_default(source, layout.device), dtype.numpy.type
+    if layout.dtype.is_complex:
+        shape = (*shape, 2)
+    drawn: Any = _drawn(kind, source, shape, dtype, layout.device)
+    drawn.mul_(float(held(scale))).add_(float(held(start)))
+    if ends is not None and may_leave(dtype, float(scale), float(start), float(ends[1])):
+        drawn.clamp_(*ends_inside(dtype, *ends))
+    if layout.dtype.is_complex:
+        drawn = OPS["view_as_complex"].public(drawn)
+    return copy_drawn(target, drawn, known_as)
+
+
+@composite(homes="method")
+def random_(
+    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+    if to is None and from_:
+        from_, to = 0, from_
+    dtype = self.facts.dtype
+    _require_int64(from_, 0 if to is None else to)
+    if to is None:
+        to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
+    source = generator_or_default(generator, self.facts.device)
+    return copy_drawn(
+        self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device), "random.2"
+    )
+
+
+@composite(homes="method")
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill this tensor with 1 with probability p, else 0."""
+    return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
+
+
+@composite(homes="functional")
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    if p < 1.0:
+        require_floating_inputs("dropout", input)
+    keep: Any = bernoulli(input, 1.0 - p)
+    scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
+    if inplace:
+        return input.mul_(scaled)
+    return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]

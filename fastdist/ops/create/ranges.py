@@ -1,0 +1,213 @@
+"""Numbers in rows: ranges, numbers evenly apart, and the identity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.caller_warning import warn_caller
+from ...core.counted import count_up
+from ...core.dtypes import DType, bool_, complex_of, dtype_of, int64, uint64
+from ...core.errors import DTypeError
+from ...core.evenly_apart import evenly_apart
+from ...core.memory_format import MemoryLayout
+from ...dispatch.arguments import checked
+from ...dispatch.composite import composite
+from ...tensor.constants import held
+from ...tensor.promotion import dtype_or_default, get_default_dtype
+from ...tensor.tensor import Tensor
+from .creation import as_number, fills_out, finish, made, rounded, write_number
+
+
+@checked
+@fills_out
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+
+    Dtype   int64 if all are integers, else the default dtype
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    if start is None and end is None:
+        raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
+    if end is None:
+        start, end = 0, start
+    elif start is None:
+        start = 0
+    start, end, step = [as_number(one) for one in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    whole = all(isinstance(value, int) for value in (start, end, step))
+    wanted = int64 if whole else get_default_dtype()
+    wanted = wanted if dtype is None else dtype_of(dtype)
+    _require_number_dtype("arange", wanted)
+    if wanted is int64:
+        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
+        start, end, step = int(start), int(end), int(step)
+        whole = True
+        if step == 0:
+            raise ValueError("step must be nonzero: int64 makes 0 of it")
+    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    if not wanted.is_floating_point:
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
+        start, step = int(start), int(step)
+    kind = np.float64 if wanted.is_floating_point else np.int64
+
+    def values() -> np.ndarray[Any, Any]:
+        return rounded(start + count_up(0, count, kind) * step, wanted)
+
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel("ranges.arange")(raw, start, step)
+
+    how = None if wanted.is_complex else write
+    return made(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
+
+
+@composite(name="range", homes="function")
+def range_(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    warn_caller(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end)."
+    )
+    if end is None:
+        start, end = 0, start
+    start, end, step = [as_number(one) for one in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    wanted = dtype_or_default(dtype)
+    values = start + count_up(0, math.floor((end - start) / step) + 1) * step
+    return finish(
+        rounded(values, wanted), device, requires_grad, layout, pin_memory, is_constant=True
+    )
+
+
+@checked
+@fills_out
+def linspace(
+    start: complex,
+    end: complex,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return steps numbers from start to end, both included, equally far apart."""
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    wanted = dtype_of_ends("linspace", start, end, dtype)
+    if steps > 1:
+        _require_number_dtype("linspace", wanted)
+    first, last = held(as_number(start), wanted), held(as_number(end), wanted)
+
+    def values() -> np.ndarray[Any, Any]:
+        return rounded(evenly_apart(first, last, steps), wanted)
+
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel("ranges.evenly")(raw, first, last)
+
+    # What C makes of numbers beyond int64 is not NumPy's.
+    if wanted.is_complex or wanted in (bool_, uint64):
+        return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
+    return made(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
+
+
+def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
+    """Return the dtype that a user named, or that of numbers one of which may be complex.
+
+    Raises  RuntimeError for a real dtype of complex numbers
+    """
+    wanted = dtype_or_default(dtype)
+    if not isinstance(as_number(start), complex) and not isinstance(as_number(end), complex):
+        return wanted
+    if dtype is not None and not wanted.is_complex:
+        raise DTypeError(
+            f"{name}(): inferred dtype {complex_of(wanted)!r} can't be safely cast to passed "
+            f"dtype {wanted!r}: give a complex one"
+        )
+    return complex_of(wanted)
+
+
+def _require_number_dtype(name: str, wanted: DType) -> None:
+    if wanted is bool_:
+        raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; give an integer dtype")
+
+
+@checked
+@fills_out
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
+    wanted = dtype_or_default(dtype)
+    shape = (n, n if m is None else m)
+
+    def write(backend: Any, raw: Any) -> None:
+        row, element = shape[1], raw.dtype.itemsize
+        write_number(backend, 0, raw)
+        diagonal = (min(shape),), ((row + 1) * element,)
+        write_number(backend, 1, backend.as_strided(raw, *diagonal))
+
+    how = None if wanted.is_complex else write
+    return made(
+        lambda: np.eye(*shape, dtype=wanted.numpy),
+        how,
+        shape,
+        wanted,
+        device,
+        requires_grad,
+        layout,
+        pin_memory,
+    )
+
+
+# What `fastdist` offers of it.
+__all__ = ["arange", "eye", "linspace"]

@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms, and short-time transforms of signals."""

@@ -1,0 +1,447 @@
+"""The functions of `fastdist.fft`, made of the three transforms of fourier.py.
+
+`n`, or `s` for several axes, is how long the transform is: of more numbers the first are taken, to
+fewer zeros are added. `norm` says which of the two directions is divided by that: "backward" the
+one back, as None does, "forward" the one forward, "ortho" both, by the square root.
+
+Dtype   whole numbers are taken in the default dtype; float32 and complex64 stay single
+Raises  RuntimeError for half types, of which PyTorch has no transforms on the CPU either; for a
+        length below 1, or an axis named twice; IndexError for an axis that is not there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.counted import require_countable
+from ...core.dtypes import WORDS, DType, complex_of
+from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...core.memory_format import MemoryLayout
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.kinds import ArgumentError
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.promotion import dtype_or_default, get_default_dtype
+from ...tensor.tensor import Tensor
+from ..create.creation import fills_out, finish, rounded
+from ..nn.padding import constant_pad
+from ..pointwise.complex_numbers import conjugate
+from ..shape.joining import narrow
+from ..shape.rearranging import roll
+from .transforms import divided_by, fft_c2c, fft_c2r, fft_r2c
+
+
+def _c2c(*given: Any) -> Tensor:
+    return fft_c2c.public(*given)  # type: ignore[no-any-return]
+
+
+def _r2c(*given: Any) -> Tensor:
+    return fft_r2c.public(*given)  # type: ignore[no-any-return]
+
+
+def _c2r(*given: Any) -> Tensor:
+    return fft_c2r.public(*given)  # type: ignore[no-any-return]
+
+
+# ---- Along one axis -----------------------------------------------------------------------------
+
+
+@composite(homes="fft", out="kind")
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
+    input = computable(input)
+    input, axes = _along(input, n, dim)
+    if input.facts.dtype.is_complex:
+        return _c2c(input, axes, divided_by(norm, True), True)
+    return _r2c(input, axes, divided_by(norm, True), False)
+
+
+@composite(homes="fft", out="kind")
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return what fft makes input of."""
+    input = computable(input)
+    input, axes = _along(input, n, dim)
+    divided = divided_by(norm, False)
+    if input.facts.dtype.is_complex:
+        return _c2c(input, axes, divided, False)
+    return conjugate(_r2c(input, axes, divided, False))
+
+
+@composite(homes="fft", out="kind")
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return the first n // 2 + 1 numbers of fft of real ones, from which the others follow."""
+    _require_real("rfft expects a real input tensor, but got", input)
+    input, axes = _along(computable(input), n, dim)
+    return _r2c(input, axes, divided_by(norm, True), True)
+
+
+@composite(homes="fft", out="kind")
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return the real numbers that rfft makes input of: n, an even number unless told."""
+    input, axes, n = _half_along(input, n, dim)
+    return _c2r(input, axes, divided_by(norm, False), n)
+
+
+@composite(homes="fft", out="kind")
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return the real transform of n numbers of which input is the first half, and the other its
+    conjugates.
+    """
+    input, axes, n = _half_along(input, n, dim)
+    divided = divided_by(norm, True)
+    return _c2r(conjugate(input), axes, divided, n)
+
+
+@composite(homes="fft", out="kind")
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Return the half that hfft makes real numbers of."""
+    _require_real("ihfft expects a real input tensor, but got", input)
+    input, axes = _along(computable(input), n, dim)
+    return conjugate(_r2c(input, axes, divided_by(norm, False), True))
+
+
+# ---- Along several axes -------------------------------------------------------------------------
+
+
+@composite(homes="fft", out="kind")
+def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return fft along each of dim: all axes, or as many of the last as s has lengths."""
+    return _all_complex(input, s, dim, norm, True)
+
+
+@composite(homes="fft", out="kind")
+def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return what fftn makes input of."""
+    return _all_complex(input, s, dim, norm, False)
+
+
+@composite(homes="fft", out="kind")
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return rfft along the last of dim, and fft of that along the others."""
+    return _half_of_all(input, s, dim, norm)
+
+
+@composite(homes="fft", out="kind")
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return the real numbers that rfftn makes input of."""
+    return _all_real(input, s, dim, norm)
+
+
+@composite(homes="fft", out="kind")
+def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return hfft along the last of dim of what fft makes of input along the others."""
+    return _all_hermitian(input, s, dim, norm)
+
+
+@composite(homes="fft", out="kind")
+def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """Return the half that hfftn makes real numbers of."""
+    return _half_hermitian(input, s, dim, norm)
+
+
+@composite(homes="fft", out="kind")
+def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return fftn along the last two axes."""
+    return _all_complex(input, s, _told(dim), norm, True)
+
+
+@composite(homes="fft", out="kind")
+def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return ifftn along the last two axes."""
+    return _all_complex(input, s, _told(dim), norm, False)
+
+
+@composite(homes="fft", out="kind")
+def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return rfftn along the last two axes."""
+    return _half_of_all(input, s, _told(dim), norm)
+
+
+@composite(homes="fft", out="kind")
+def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return irfftn along the last two axes."""
+    return _all_real(input, s, _told(dim), norm)
+
+
+@composite(homes="fft", out="kind")
+def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return hfftn along the last two axes."""
+    return _all_hermitian(input, s, _told(dim), norm)
+
+
+@composite(homes="fft", out="kind")
+def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return ihfftn along the last two axes."""
+    return _half_hermitian(input, s, _told(dim), norm)
+
+
+def _all_complex(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
+    input = computable(input, is_complex=True)
+    axes, lengths = _axes(input, s, dim)
+    divided = divided_by(norm, forward)
+    if not axes:
+        return input.clone()
+    return _c2c(_fitted(input, axes, lengths), axes, divided, forward)
+
+
+def _half_of_all(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+    _require_real("rfftn expects a real-valued input tensor, but got", input)
+    input = computable(input)
+    axes, lengths = _some_axes("rfftn", input, s, dim)
+    return _r2c(_fitted(input, axes, lengths), axes, divided_by(norm, True), True)
+
+
+def _all_real(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+    input, axes, n = _half_of("irfftn", input, s, dim)
+    return _c2r(input, axes, divided_by(norm, False), n)
+
+
+def _all_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+    input, axes, n = _half_of("hfftn", input, s, dim)
+    divided = divided_by(norm, True)
+    if axes[1:]:
+        input = _c2c(input, axes[:-1], divided, True)
+    return _c2r(conjugate(input), axes[-1:], divided, n)
+
+
+def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
+    _require_real("Only supports floating-point dtypes, but found:", input)
+    input = computable(input)
+    axes, lengths = _some_axes("ihfftn", input, s, dim)
+    divided = divided_by(norm, False)
+    half = conjugate(_r2c(_fitted(input, axes, lengths), axes[-1:], divided, True))
+    return _c2c(half, axes[:-1], divided, False) if axes[1:] else half
+
+
+# ---- What is given ------------------------------------------------------------------------------
+
+
+def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
+    """Return input in a dtype of which there are transforms."""
+    given = dtype = input.facts.dtype
+    if not dtype.may_have_gradient:
+        dtype = get_default_dtype()
+    if dtype.is_half:
+        raise DTypeError(f"Unsupported dtype {WORDS[dtype]}: cast with .to(fastdist.float32)")
+    if is_complex:
+        dtype = complex_of(dtype)
+    return input if dtype is given else input.to(dtype)
+
+
+def _require_real(words: str, input: Tensor) -> None:
+    if input.facts.dtype.is_complex:
+        raise DTypeError(f"{words} {WORDS[input.facts.dtype]}: take its real or imag")
+
+
+def _axis(dim: Any, ndim: int) -> int:
+    """Return dim counted from the last axis, -1."""
+    if not ndim:
+        raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
+    return normalize_axis("fft", dim, ndim) - ndim
+
+
+def _require_points(n: int) -> None:
+    if n < 1:
+        raise ShapeError(
+            f"Invalid number of data points ({short_repr(n)}) specified: there must be one or more"
+        )
+
+
+def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...]]:
+    """Return input with n elements along dim, and that axis."""
+    shape = input.facts.shape
+    axis = _axis(dim, len(shape))
+    length = shape[axis] if n is None else n
+    _require_points(length)
+    axes = (axis,)
+    return (input if n is None else _fitted(input, axes, (length,))), axes
+
+
+def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...], int]:
+    """Return the half of a transform of n numbers along dim, that axis, and n."""
+    input = computable(input, is_complex=True)
+    shape = input.facts.shape
+    axis = _axis(dim, len(shape))
+    length = 2 * (shape[axis] - 1) if n is None else n
+    _require_points(length)
+    axes = (axis,)
+    return (input if n is None else _fitted(input, axes, (length // 2 + 1,))), axes, length
+
+
+def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """Return the first lengths elements along axes, with zeros behind where there are fewer."""
+    shape, ends = input.facts.shape, {}
+    for axis, length in zip(axes, lengths, strict=True):
+        if length < shape[axis]:
+            input = narrow(input, axis, 0, length)
+        elif length > shape[axis]:
+            ends[len(shape) + axis] = (0, length - shape[axis])
+    return constant_pad(input, ends, 0.0) if ends else input
+
+
+def _told(dim: Any) -> Any:
+    """Return dim of a function along two axes, where none is not all of them.
+
+    Raises  TypeError for None
+    """
+    if dim is None:
+        raise TypeError("argument 'dim' must be tuple of ints, not NoneType: fftn takes all axes")
+    return dim
+
+
+def _listed(name: str, values: Any) -> tuple[int, ...]:
+    """Return the integers of an argument that is one or several.
+
+    Raises  TypeError for anything else
+    """
+    given: Any = (
+        (values,) if hasattr(values, "__index__") and values.__class__ is not bool else values
+    )
+    found = f"not {type(values).__name__}"
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        given = all_of(given)
+        wrong = [place for place, one in enumerate(given) if not hasattr(one, "__index__")]
+        if not wrong:
+            return tuple([one.__index__() for one in given])
+        kind = type(given[wrong[0]]).__name__
+        found = f"but found element of type {kind} at pos {wrong[0]}"
+    raise ArgumentError(f"argument '{name}' must be tuple of ints, {found}")
+
+
+def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
+    """Return the axes that are transformed, counted from the last, and how long."""
+    shape = input.facts.shape
+    axes = tuple(range(-len(shape), 0))
+    if dim is not None:
+        dim = _listed("dim", dim)
+        axes = tuple([_axis(one, len(shape)) for one in dim])
+        if len(set(axes)) != len(axes):
+            raise ShapeError(f"FFT dims must be unique: got {short_repr(dim)}")
+    if s is None:
+        lengths = [shape[axis] for axis in axes]
+    else:
+        given = _listed("s", s)
+        if dim is None:
+            if len(given) > len(shape):
+                raise ShapeError(
+                    f"Got shape with {len(given)} values but input tensor only has {len(shape)} "
+                    "dimensions."
+                )
+            axes = axes[len(shape) - len(given) :]
+        elif len(given) != len(axes):
+            raise ShapeError(
+                "When given, dim and shape arguments must have the same length: got dim "
+                f"{short_repr(dim)} and s {given}"
+            )
+        lengths = [shape[axis] if n == -1 else n for axis, n in zip(axes, given, strict=True)]
+    for n in lengths:
+        _require_points(n)
+    return axes, lengths
+
+
+def _some_axes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
+    axes, lengths = _axes(input, s, dim)
+    if not axes:
+        raise ShapeError(f"{name} must transform at least one axis")
+    return axes, lengths
+
+
+def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[int, ...], int]:
+    """Return the half of a transform along the axes of several, these, and how many numbers there
+    are along the last.
+    """
+    input = computable(input, is_complex=True)
+    axes, lengths = _some_axes(name, input, s, dim)
+    last = -1 if s is None else _listed("s", s)[-1]
+    n = 2 * (input.facts.shape[axes[-1]] - 1) if last == -1 else lengths[-1]
+    _require_points(n)
+    lengths[-1] = n // 2 + 1
+    return _fitted(input, axes, lengths), axes, n
+
+
+# ---- Frequencies, and their order ---------------------------------------------------------------
+
+
+@composite(homes="fft")
+@fills_out
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return to which frequencies the numbers of fft belong, of n samples d apart: 0 first, those
+    below 0 behind the others.
+    """
+    places = np.arange(_length("fftfreq", n, dtype))
+    places[(n + 1) // 2 :] -= n
+    return finish(_frequencies(places, n * d, dtype), device, requires_grad, layout, pin_memory)
+
+
+@composite(homes="fft")
+@fills_out
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return to which frequencies the numbers of rfft belong, of n samples d apart."""
+    places = np.arange(_length("rfftfreq", n, dtype) // 2 + 1)
+    return finish(_frequencies(places, n * d, dtype), device, requires_grad, layout, pin_memory)
+
+
+def _length(name: str, n: int, dtype: DType | None) -> int:
+    wanted = dtype_or_default(dtype)
+    if not wanted.may_have_gradient:
+        raise DTypeError(f"{name} requires a floating point or complex dtype, got {wanted!r}")
+    if wanted.is_complex:
+        raise NoKernelError(f'"arange_cpu" not implemented for {WORDS[wanted]!r}: {name} is real')
+    if n < 0:
+        raise ShapeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    require_countable(n)
+    return n
+
+
+def _frequencies(places: Any, span: float, dtype: DType | None) -> Any:
+    wanted = dtype_or_default(dtype)
+    scale = 1.0 / span if span else float("inf")
+    with np.errstate(invalid="ignore"):
+        return rounded(places.astype(wanted.computes_in.numpy) * scale, wanted)
+
+
+@composite(homes="fft")
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """Return input with the place 0 moved to the middle of dim, of all axes unless told."""
+    return _shifted(input, dim, lambda n: n // 2)
+
+
+@composite(homes="fft")
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """Return what fftshift makes input of."""
+    return _shifted(input, dim, lambda n: (n + 1) // 2)
+
+
+def _shifted(input: Tensor, dim: Any, by: Any) -> Tensor:
+    shape = input.facts.shape
+    dims = (
+        range(-len(shape), 0)
+        if dim is None
+        else [_axis(one, len(shape)) for one in _listed("dim", dim)]
+    )
+    if not dims:
+        raise ShapeError("`shifts` required: there is no axis along which to move")
+    by_axis = tuple([by(shape[axis]) for axis in dims])
+    return roll.public(input, by_axis, tuple(dims))  # type: ignore[no-any-return]

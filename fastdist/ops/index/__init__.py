@@ -1,0 +1,1 @@
+"""Ops that read and write elements that indices or masks select, and that look up positions."""

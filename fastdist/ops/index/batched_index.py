@@ -1,0 +1,203 @@
+"""`x[...]` and `x[...] = y` where one of them is a batch, in one call for all: `vmap`.
+
+What stands in the brackets is split as it is for one call: integers and slices make a view, which a
+batch has as well, then tensors name places in it. Behind the axis of the batch these name the same
+places, beside the number of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dtypes import bool_, int32, int64
+from ...core.overriding import NOT_TAKEN
+from ...dispatch.op import OPS
+from ...listeners.batch_loop import loop, warn_of_loop
+from ...listeners.batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+from .index_entries import split_index
+
+
+class _Named(NamedTuple):
+    """What tensors name of a view of each call: `places` of all calls, an axis each; the axes that
+    they make are as long as `met` says and come behind `lead` others.
+    """
+
+    part: Any
+    places: tuple[Any, ...]
+    met: Shape
+    lead: int
+    is_scalar: bool  # a tensor without axes stood for a vector of one place
+
+
+def indexed_batch(input: Tensor, index: Any) -> Any:
+    """Return input[index], of which one is a batch; NOT_TAKEN if neither is."""
+    entries = index if isinstance(index, tuple) else (index,)
+    level = level_of((input, *entries))
+    if not level:
+        return NOT_TAKEN
+    if level_of(entries) < level and _tensors_in(entries) < 2:
+        return batched(value_at(input, level)[(slice(None), *entries)], level)
+    named = _named(input, entries, level)
+    if named is None:
+
+        def nth(one: Tensor, *places: Any) -> Any:
+            return one[places]
+
+        warn_of_loop("index")
+        return batched(loop(nth, (input, *entries), level), level)
+    value = value_at(named.part, level)
+    count, lead = len(named.met), named.lead
+    if value is named.part:  # one tensor for all calls
+        found = value[named.places].movedim(lead, 0)
+    else:
+        found = value[(_each(level, count, value), *named.places)]
+        if lead:
+            found = found.movedim(_axes(1, count), _axes(lead + 1, count))
+    return batched(found.squeeze(lead + 1) if named.is_scalar else found, level)
+
+
+def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = False) -> bool:
+    """Do target[index] = value, or +=, if one of them is a batch, and return whether.
+
+    Raises  RuntimeError if target is none of as many levels
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    level = level_of((target, value, *entries))
+    if not level:
+        return False
+    if not isinstance(target, Batched) or target.level != level:
+        raise NeedsNumbers(
+            "vmap: index_put_(self, *extra_args) is not possible because there exists a Tensor "
+            "`other` in extra_args that has more elements than `self`: it is vmapped over, and "
+            "`self` is not"
+        )
+    # Behind an axis more, several tensors would not stand where they do for one call.
+    if level_of(entries) == level or accumulate or _tensors_in(entries) > 1:
+        _write_named(target, entries, value, level, accumulate)
+        return True
+    where = (slice(None), *entries)
+    given = value_at(value, level)
+    if given is not value:
+        if value.facts.numel == 1:
+            given = given.to(target.dtype)
+        more = len(target.value[where].facts.shape) - len(given.facts.shape)
+        size, *shape = given.facts.shape
+        # Leading axes of 1 that target does not have are allowed, as without a batch.
+        given = given.reshape(size, *(1,) * more, *shape[max(-more, 0) :]) if more else given
+    target.value[where] = given
+    return True
+
+
+def _write_named(
+    target: Any, entries: Sequence[Any], value: Any, level: int, accumulate: bool
+) -> None:
+    mask = entries[0]
+    if len(entries) == 1 and isinstance(mask, Tensor) and mask.facts.dtype is bool_:
+        is_number = not isinstance(value, Tensor) or not value.facts.shape
+        if is_number and not accumulate and mask.facts.shape:
+            _write_masked(target, mask, value)
+            return
+    named = _named(target, entries, level)
+    if named is None:
+
+        def assign(part: Tensor, given: Any, *places: Any) -> Tensor:
+            if accumulate:
+                return part.index_put_(places, given, accumulate=True)
+            part[places] = given
+            return part
+
+        warn_of_loop("index_put_")
+        loop(assign, (target, value, *entries), level)
+        return
+    room = named.part.value
+    if isinstance(value, Tensor):
+        value = _laid_as_named(value, named, level)
+    places = (_each(level, len(named.met), room), *named.places)
+    if accumulate:
+        room.index_put_(places, value, accumulate=True)
+    else:
+        room[places] = value
+
+
+def _write_masked(target: Any, mask: Any, value: Any) -> None:
+    more = len(target.facts.shape) - len(mask.facts.shape)
+    if more < 0 or mask.facts.shape != target.facts.shape[: len(mask.facts.shape)]:
+        split_index(target, (mask.value[0],))  # raises, as it does for one call
+    mask = mask.reshape(*mask.facts.shape, *(1,) * more)
+    if isinstance(value, Tensor):
+        value = value.to(target.dtype)
+    target.copy_(OPS["where"].public(mask, value, target))
+
+
+def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
+    """Return what entries name of input; None where only numbers can tell: of masks that are a
+    batch, and of a batch of single places beside other tensors.
+    """
+    batches = [one for one in entries if isinstance(one, Batched)]
+    if any(one.facts.dtype is not int64 and one.facts.dtype is not int32 for one in batches):
+        return None
+    is_scalar = any(not one.facts.shape for one in batches)
+    if (is_scalar and _tensors_in(entries) > 1) or any(isinstance(one, bool) for one in entries):
+        return None
+    given = [
+        one.reshape(1) if isinstance(one, Batched) and not one.facts.shape else one
+        for one in entries
+    ]
+    basic, found = split_index(input, tuple(given))
+    if found is None:
+        return None
+    part = input if not basic else input[basic]
+    used = [i for i, one in enumerate(found) if one is not None]
+    met = broadcast_shapes("index", [found[i].facts.shape for i in used])
+    lead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
+    places = tuple([slice(None) if one is None else _behind(one, len(met), level) for one in found])
+    return _Named(part, places, met, lead, is_scalar)
+
+
+def _behind(places: Any, ndim: int, level: int) -> Any:
+    """Return the places of all calls, to broadcast behind the axis of the batch."""
+    value = value_at(places, level)
+    if value is places:
+        return places
+    size, *shape = value.facts.shape
+    return value.reshape(size, *(1,) * (ndim - len(shape)), *shape)
+
+
+def _each(level: int, ndim: int, like: Any) -> Any:
+    """Return the numbers of the calls, to broadcast with the places of all of them."""
+    size = levels.sizes[level - 1]
+    return from_array(np.arange(size).reshape(size, *(1,) * ndim)).to(like.device)
+
+
+def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
+    """Return a value with its axes as those of all calls' places stand: these come first."""
+    shape, places = named.part.facts.shape, named.places
+    rest = sum(i >= len(places) or isinstance(places[i], slice) for i in range(len(shape)))
+    count, lead = len(named.met), named.lead
+    wanted = count + rest - named.is_scalar
+    given = value_at(value, level)
+    first = int(given is not value)  # the axis of its batch
+    if value.facts.numel == 1 and value.facts.dtype is not named.part.facts.dtype:
+        given = given.to(named.part.facts.dtype)
+    own = value.facts.shape
+    while len(own) > wanted and own[0] == 1:
+        own = own[1:]
+    batch = given.facts.shape[:first]
+    given = given.reshape(*batch, *(1,) * (wanted - len(own)), *own)
+    if named.is_scalar:
+        given = given.unsqueeze(first + lead)
+    return given.movedim(_axes(first + lead, count), _axes(first, count)) if lead else given
+
+
+def _tensors_in(entries: Sequence[Any]) -> int:
+    return sum(isinstance(one, Tensor | list | np.ndarray) for one in entries)
+
+
+def _axes(first: int, count: int) -> tuple[int, ...]:
+    return tuple(range(first, first + count))

@@ -1,0 +1,175 @@
+"""What stands in the brackets of `x[...]`: what makes a view, and tensors that name places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import bool_, int32, int64, uint8
+from ...core.errors import out_of_memory
+from ...core.overriding import NEVER_ASKED, is_offered
+from ...core.sequences import as_lists
+from ...tensor.axes import DimError
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+
+
+def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Return index as the part that makes a view, and the tensors that name places in that view.
+
+    Integers, slices and None apply first, as in PyTorch, whatever stands between them: in
+    x[0, :, i] the axes of i come last.
+    """
+    basic: list[Any] = []
+    entries: list[Any] = []
+    masks: list[tuple[int, Shape]] = []
+    for one in index if isinstance(index, tuple) else (index,):
+        if one is Ellipsis and any(known is Ellipsis for known in basic):
+            continue  # the first has taken all axes that are left
+        before = len(basic)
+        mask = _take_in(one, basic, entries)
+        if mask is not None:
+            masks.append((before, mask))
+    for at, mask in masks:
+        _require_length(mask, basic, at, input.facts.shape)
+    tensors = [entry for entry in entries if isinstance(entry, Tensor)]
+    if not tensors:
+        return tuple(basic), None
+    if all(one == slice(None) or one is Ellipsis for one in basic if one is not None) and not any(
+        one is None for one in basic
+    ):
+        kept = _places_of(basic, entries, len(input.facts.shape), input)
+        return (), kept
+    ndim = len(input.facts.shape) + sum(one is None for one in basic)
+    ndim -= sum(isinstance(one, int) for one in basic)
+    return tuple(basic), _places_of(basic, entries, ndim, input)
+
+
+def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> None:
+    """Raise if a mask is not as long as the axes that it stands for.
+
+    Raises  IndexError
+    """
+    before = sum(one is not None and one is not Ellipsis for one in basic[:at])
+    taken = sum(one is not None and one is not Ellipsis for one in basic)
+    if any(one is Ellipsis for one in basic[:at]):
+        before += len(shape) - taken
+    if taken > len(shape) or shape[before : before + len(mask)] == mask:
+        return  # too many indices have an error of their own
+    wrong = next(i for i, n in enumerate(mask) if n != shape[before + i])
+    raise DimError(
+        f"The shape of the mask {list(mask)} at index {wrong} does not match the shape of the "
+        f"indexed tensor {list(shape)} at index {before + wrong}"
+    )
+
+
+def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
+    """Append one entry of an index: to basic what makes the view, to entries what names places.
+
+    Note    returns the shape of a mask
+    """
+    if one is None or isinstance(one, slice) or one is Ellipsis:
+        basic.append(_checked(one))
+        entries.append(Ellipsis if one is Ellipsis else None)
+    elif isinstance(one, bool | np.bool_):
+        basic.append(None)
+        mask = np.zeros(1 if one else 0, np.int64)
+        entries.append(from_array(mask))
+    elif type(one) not in NEVER_ASKED and is_offered(one):
+        raise TakenOver
+    elif hasattr(one, "__index__") and not isinstance(one, Tensor | np.ndarray):
+        basic.append(one.__index__())
+    else:
+        tensor = one if isinstance(one, Tensor) else _as_index(one)
+        dtype = tensor.facts.dtype
+        if dtype is bool_ or dtype is uint8:
+            for places in _nonzero(tensor):
+                basic.append(slice(None))
+                entries.append(places)
+            if not tensor.facts.shape:
+                basic.append(None)
+                entries.append(from_array(np.zeros(int(tensor.item()), np.int64)))
+            return tensor.facts.shape
+        elif not tensor.facts.shape and not dtype.is_floating_point:
+            basic.append(int(tensor.item()))
+        elif dtype is not int64 and dtype is not int32:
+            raise DimError(
+                "tensors used as indices must be long, int, byte or bool tensors, got "
+                f"{dtype.name}; cast with .long()"
+            )
+        else:
+            basic.append(slice(None))
+            entries.append(tensor)
+    return None
+
+
+class TakenOver(Exception):
+    """An index names places by what takes calls over."""
+
+
+def _checked(one: Any) -> Any:
+    if isinstance(one, slice):
+        if one.step is not None and one.step <= 0:
+            raise ValueError("step must be greater than zero")
+        if any(isinstance(part, Tensor) for part in (one.start, one.stop, one.step)):
+            return slice(
+                *(None if p is None else p.__index__() for p in (one.start, one.stop, one.step))
+            )
+    return one
+
+
+def _as_index(value: Any) -> Tensor:
+    try:
+        array = np.asarray(as_lists(value))
+    except MemoryError as error:
+        raise out_of_memory(error) from error
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biu":
+        # PyTorch raises TypeError for a word, IndexError for numbers that are no integers.
+        kind = TypeError if array.dtype.kind in "US" else DimError
+        raise kind(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+            f"valid indices (got {type(value).__name__})"
+        )
+    return from_array(array if array.dtype in (bool, np.uint8) else array.astype(np.int64))
+
+
+def _nonzero(mask: Tensor) -> list[Tensor]:
+    """Return the places where mask holds, one tensor an axis. Waits once for a device."""
+    layout = mask.facts
+    if not layout.shape:
+        return []
+    if layout.device is CPU:
+        return [from_array(places) for places in np.nonzero(mask.to_numpy())]
+    from .searchsorted import places_that_hold
+
+    return axes_of(places_that_hold(mask), layout.shape)
+
+
+def axes_of(places: Any, shape: Shape) -> list[Tensor]:
+    """Return where places in the C order of shape lie along each axis; of one that has none, 0."""
+    found: list[Any] = []
+    rest = places
+    for n in reversed(shape[1:]):
+        found.append(rest % max(n, 1))
+        rest = rest.div(max(n, 1), rounding_mode="floor")
+    return [rest, *reversed(found)]
+
+
+def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -> tuple[Any, ...]:
+    """Return one entry per axis of the view, `...` filled up with None."""
+    given = [entry for entry in entries if entry is not Ellipsis]
+    if Ellipsis in [e for e in entries if not isinstance(e, Tensor)]:
+        at = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
+        given[at:at] = [None] * (ndim - len(given))
+    if len(given) > ndim:
+        raise DimError(
+            f"too many indices for tensor of dimension {len(input.facts.shape)}: its shape is "
+            f"{input.facts.shape}"
+        )
+    while given and given[-1] is None:
+        given.pop()
+    return tuple(given)

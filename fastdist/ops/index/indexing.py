@@ -1,0 +1,540 @@
+"""Reading and writing at places that integer tensors name along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.dtypes import int32, int64
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import COMPOSITES, composite
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import zeros_like
+from ...listeners.batch_loop import own_of_each
+from ...listeners.batched_tensor import level_of, levels, of_all_calls
+from ...listeners.batching import along_axes, one_by_one, whole
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.constants import held
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor, from_array
+from ..saved_indices import keep_version
+
+
+def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
+    """Raise unless index holds int64 or int32; an empty one may have any dtype if may_be_empty, as
+    in PyTorch's gather and scatter.
+
+    Raises  RuntimeError
+    """
+    if may_be_empty and not index.facts.numel:
+        return
+    if index.facts.dtype is not int64 and index.facts.dtype is not int32:
+        raise DTypeError(
+            f"{name}(): Expected dtype int32/int64 for index, got {index.facts.dtype.name}; cast "
+            "with .long()"
+        )
+
+
+def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
+    if not index.facts.numel:
+        return  # it names nothing, in however many dimensions
+    # What has no axes is seen as a vector of one element.
+    if max(len(index.facts.shape), 1) != max(len(shape), 1):
+        raise ShapeError(
+            f"Index tensor must have the same number of dimensions as input tensor: {name} got "
+            f"{index.facts.shape} for {shape}"
+        )
+    for i, (n, m) in enumerate(zip(index.facts.shape, shape)):
+        if i != axis and n > m:
+            raise ShapeError(
+                f"Size does not match at dimension {i} expected index {list(index.facts.shape)} "
+                f"to be no larger than self {list(shape)} apart from dimension {axis}"
+            )
+
+
+@structured(
+    "indexing.gather",
+    linear=True,
+    fresh=True,
+    batch="same axes",
+    takes_complex=True,
+    memory="outside of first",
+)
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
+
+
+@gather.plan
+def _(input: Tensor, index: Tensor, dim: int) -> Plan:
+    axis = normalize_axis("gather", dim, len(input.facts.shape))
+    require_index("gather", index, may_be_empty=True)
+    require_within("gather", index, input.facts.shape, axis)
+    return Plan(index.facts.shape, input.facts.dtype, (axis,))
+
+
+@gather.vjp("input")
+def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+    return scatter_zeros.public(g, index, input_layout.shape, dim)
+
+
+@structured(
+    "indexing.scatter_zeros",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="gather_backward",
+    takes_complex=True,
+)
+def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
+    """Return zeros of shape with input added at index along dim: the adjoint of gather."""
+
+
+@scatter_zeros.plan
+def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
+    return Plan(shape, input.facts.dtype, (normalize_axis("gather", dim, len(shape)),))
+
+
+@scatter_zeros.vjp("input")
+def _(g: Any, index: Tensor, dim: int) -> Any:
+    return gather.public(g, dim, index)
+
+
+@structured("indexing.scatter", fresh=True, homes="nowhere", known_as="scatter", takes_complex=True)
+def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
+    """Return input with src written at index along dim."""
+
+
+def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    axis = normalize_axis(name, dim, len(input.facts.shape))
+    require_index(name, index, may_be_empty=True)
+    require_within(name, index, input.facts.shape, axis)
+    # For scatter a src without axes is one number for all places.
+    if src.facts.shape or name == "scatter_add":
+        _require_source(index.facts.shape, src.facts.shape, input.facts.shape, axis)
+    if src.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got "
+            f"{input.facts.dtype.name} and {src.facts.dtype.name}"
+        )
+    return Plan(input.facts.shape, input.facts.dtype, (axis,))
+
+
+def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
+    """Raise unless src has an element for each of index."""
+    if 0 in index:
+        return
+    if max(len(src), 1) != max(len(index), 1):
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as src tensor: index is "
+            f"{index} and src is {src}"
+        )
+    if any(n > m for n, m in zip(index or (1,), src or (1,), strict=True)):
+        raise ShapeError(
+            f"Expected index {list(index)} to be no larger than self {list(shape)} apart from "
+            f"dimension {axis} and to be no larger size than src {list(src)}"
+        )
+
+
+@scatter_src.names_node
+def _(node: Any) -> str:
+    return "scatter" if node.told_by.layouts[2].shape else "scatter.1"
+
+
+@scatter_src.plan
+def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    return _scatter_plan("scatter", input, index, src, dim)
+
+
+@scatter_src.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, index, src = operands
+    if not src.facts.shape and index.facts.shape:
+        src = src.expand(index.facts.shape)
+    rule = along_axes if input.facts.shape else one_by_one
+    return rule(op, (input, index, src), attributes, level)
+
+
+@scatter_src.vjp("input")
+def _(g: Any, index: Tensor, dim: int) -> Any:
+    return scatter(g, dim, index, 0)
+
+
+@scatter_src.vjp("src")
+def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+    found = gather.public(g, dim, index)
+    return _grown(found, src_layout.shape)
+
+
+@scatter_src.jvp
+def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+    base = zeros_like(input) if input_t is None else input_t
+    tangent = zeros_like(src) if src_t is None else src_t
+    return scatter_src.general((base, index, tangent), (dim,))
+
+
+def _grown(found: Any, shape: Shape) -> Any:
+    """Return found in the corner of zeros of shape: src may be larger than index."""
+    if found.facts.shape == shape or not shape:
+        return found.sum() if not shape and found.facts.shape else found
+    corner = tuple(slice(0, n) for n in found.facts.shape or (1,))
+    return OPS["place"].general(
+        (found if found.facts.shape else found.reshape(1),), (shape, corner)
+    )
+
+
+@composite(homes="function method inplace")
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    out: Any = None,
+) -> Tensor:
+    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
+    "multiply" it meets what stands there.
+    """
+    from ..create.creation import number_beside
+
+    given = value if src is None else src
+    if reduce is not None:
+        written = _met(input, dim, index, given, reduce)
+        return given_out("scatter", out, written, (input, given), "same", "outside of others")
+    if isinstance(src, Tensor) and not src.facts.shape:
+        _require_source(index.facts.shape, (), input.facts.shape, dim)
+    elif not isinstance(given, Tensor):
+        given = number_beside(input, given)
+    written = scatter_src.general((input, index, given), (dim,))
+    return given_out("scatter", out, written, (input, given), "same", "outside of others")
+
+
+def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
+    from ..create.creation import number_beside
+
+    if reduce not in ("add", "multiply"):
+        raise ShapeError(
+            f"reduce argument must be either add or multiply., got {short_repr(reduce)}"
+        )
+    if not isinstance(given, Tensor):
+        given = OPS["expand"].public(number_beside(input, given), index.facts.shape)
+    return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
+        input, dim, index, given, "sum" if reduce == "add" else "prod"
+    )
+
+
+@structured(
+    "indexing.scatter_add",
+    fresh=True,
+    homes="function method inplace",
+    batch="same axes",
+    takes_complex=True,
+    memory="outside of others",
+)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Return input with src added at index along dim."""
+
+
+@scatter_add.plan
+def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    return _scatter_plan("scatter_add", input, index, src, dim)
+
+
+@scatter_add.vjp("input")
+def _(g: Any) -> Any:
+    return g * 1
+
+
+@scatter_add.vjp("src")
+def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+    return _grown(gather.public(g, dim, index), src_layout.shape)
+
+
+@scatter_add.jvp
+def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+    base = zeros_like(input) if input_t is None else input_t
+    return base if src_t is None else base.scatter_add(dim, index, src_t)
+
+
+def _vector(name: str, index: Tensor) -> Any:
+    require_index(name, index)
+    if len(index.facts.shape) > 1:
+        raise DimError(f"{name}(): Index is supposed to be a vector, got {index.facts.shape}")
+    return index if index.facts.shape else index.reshape(1)
+
+
+@structured(
+    "indexing.select",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="index_select",
+    takes_complex=True,
+    has_out=True,
+)
+def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return the slices of input at index along dim."""
+
+
+@select_slices.plan
+def _(input: Tensor, index: Tensor, dim: int) -> Plan:
+    shape = input.facts.shape
+    axis = normalize_axis("index_select", dim, len(shape))
+    count = index.facts.shape[0]
+    if not shape and count != 1:
+        raise ShapeError(
+            f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
+        )
+    return Plan(
+        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.facts.dtype, (axis,)
+    )
+
+
+@select_slices.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, index = operands
+    shape = input.facts.shape
+    if not shape:
+        return one_by_one(op, operands, attributes, level)
+    axis, size = normalize_axis("index_select", attributes[0], len(shape)), levels.sizes[level - 1]
+    if level_of((index,)) < level:
+        return op.general((input.value, index), (axis + 1,))
+    places = index.value
+    if level_of((input,)) < level:  # one table for all calls
+        found = op.general((input, places.reshape(-1)), (axis,))
+        lengths = (*shape[:axis], size, index.facts.numel, *shape[axis + 1 :])
+        return found.reshape(lengths).movedim(axis, 0)
+    each = from_array(np.arange(size).reshape(size, 1)).to(places.device)
+    return input.value.movedim(axis + 1, 1)[(each, places)].movedim(1, axis + 1)
+
+
+@select_slices.vjp("input")
+def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+    from ..create.creation import zeros
+
+    # A zero that stands for all: they are written once.
+    zero = zeros((), dtype=g.facts.dtype, device=g.facts.device)
+    base = OPS["expand"].public(zero, input_layout.shape)
+    return add_slices.public(base, index, g, dim, 1)
+
+
+@composite(known_as="")
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+    """Return the slices of input at index along dim, as a copy."""
+    found = select_slices.public(input, _vector("index_select", index), dim)
+    return given_out("index_select", out, found, (input,), "same", "outside of first")
+
+
+def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int) -> None:
+    """Raise ShapeError unless given is the shape of count slices along axis of one of shape."""
+    if given and axis >= len(given):
+        raise ShapeError(
+            f"{name}(): Indexing dim {axis} is out of bounds of the source tensor with dim "
+            f"{len(given)}"
+        )
+    length = given[axis] if given else 1
+    if count != length:
+        raise ShapeError(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"({length}), for dim: {axis}"
+        )
+    rest = [(*one[:axis], *one[axis + 1 :]) if shape and given else one for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(shape)} source.shape = {list(given)}"
+        )
+
+
+@structured("indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True)
+def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
+    """Return input with the slices of source, times alpha, added at index along dim."""
+
+
+@add_slices.plan
+def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Plan:
+    shape = input.facts.shape
+    axis = normalize_axis("index_add", dim, len(shape))
+    if source.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            "index_add_(): self and source expected to have the same dtype, but got (self) "
+            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
+        )
+    require_slices("index_add_", shape, source.facts.shape, index.facts.shape[0], axis)
+    # As an element of its dtype: -1 is 255 in uint8.
+    factor = held(alpha, input.facts.dtype)
+    return Plan(shape, input.facts.dtype, (axis, factor))
+
+
+@add_slices.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, (dim, alpha) = operands[0].facts.shape, attributes
+    if not shape or not operands[2].facts.shape:
+        return one_by_one(op, operands, attributes, level)
+    axis, size = normalize_axis("index_add", dim, len(shape)), levels.sizes[level - 1]
+    if level_of((operands[1],)) < level:
+        base, source = whole((operands[0], operands[2]), level)
+        return op.general((base, operands[1], source), (axis + 1, alpha))
+    # All calls' axes make one, in which each call's places are moved on. What lies outside of its
+    # own axis must not get into another's: it goes outside of all.
+    base, index, source = whole(operands, level)
+    base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
+    n, rest, count = shape[axis], base.facts.shape[2:], source.facts.shape[1]
+    begins = from_array(np.arange(size).reshape(size, 1) * n).to(index.device)
+    outside = (index < 0).logical_or(index >= n)
+    places = (index + begins).masked_fill(outside, size * n).reshape(-1)
+    added = source.reshape(size * count, *source.facts.shape[2:])
+    found = op.general((base.reshape(size * n, *rest), places, added), (0, alpha))
+    return found.reshape(size, n, *rest).movedim(1, axis + 1)
+
+
+@add_slices.vjp("input")
+def _(g: Any) -> Any:
+    return g * 1
+
+
+@add_slices.vjp("source")
+def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
+    found = select_slices.public(g, index, dim)
+    return found if alpha == 1 else found * alpha
+
+
+@add_slices.jvp
+def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
+    base = zeros_like(input) if input_t is None else input_t
+    return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
+
+
+@composite(homes="function method inplace", out="same", memory="outside of others")
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
+) -> Tensor:
+    """Return input with the slices of source, times alpha, added at index along dim."""
+    return add_slices.public(input, _vector("index_add", index), source, dim, alpha)  # type: ignore[no-any-return]
+
+
+@composite(homes="function method inplace", node="index_fill")
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Return input with value in its slices at index along dim."""
+    if isinstance(value, Tensor) and value.facts.shape:
+        raise ShapeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value.facts.shape)} dimension(s)."
+        )
+    if not input.facts.shape:
+        return index_fill(input.reshape(1), dim, index, value).reshape(())
+    found = OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)
+    return keep_version(found, index)  # type: ignore[no-any-return]
+
+
+def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
+    from ..create.creation import zeros
+
+    axis = normalize_axis("index_fill", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
+    shape = [1] * len(input.facts.shape)
+    shape[axis] = n
+    chosen: Any = zeros(n, device=input.facts.device)
+    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
+    places = counted_from_front(_vector("index_fill", index), n, refusal)
+    return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
+
+
+def counted_from_front(index: Any, n: int, refusal: str) -> Any:
+    """Return index with n added to what is negative: -1 is the last.
+
+    Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1; on a GPU
+            it stays outside: see Note [Places outside]
+    """
+    if is_seen_by_kernels_alone(index):
+        return OPS["where"].public(index < 0, index + n, index)
+    low, high = _range_of(index)
+    if low < -n or high >= n:
+        raise DimError(refusal.format(low if low < -n else high))
+    return OPS["where"].public(index < 0, index + n, index) if low < 0 else index
+
+
+# Note [Places outside]
+# On the CPU a place that an axis has not is an IndexError. To look for one on a GPU would be to
+# wait for all that is queued there, at each call. So kernels look: what is read outside is NaN, or
+# the integer that is farthest out, and nothing is written there; gather and x[...] do the same.
+
+
+def is_seen_by_kernels_alone(values: Tensor) -> bool:
+    """Return whether to look at values now would be to wait. See Note [Places outside]."""
+    return values.facts.device.type == "cuda"
+
+
+def _range_of(index: Any) -> tuple[int, int]:
+    every: Any = of_all_calls(index)
+    return (int(every.min()), int(every.max())) if every.facts.numel else (0, -1)
+
+
+@composite(
+    homes="function method inplace", out="same", node="index_copy", memory="outside of others"
+)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Return input with the slices of source in the place of its own at index along dim."""
+    shape = input.facts.shape
+    axis = normalize_axis("index_copy", dim, len(shape))
+    places = _vector("index_copy", index)
+    _require_slices(input, axis, places.facts.numel, source)
+    places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
+    # Of several slices for one place the last one stays.
+    copy: Any = own_of_each(input, (source, places)) if levels.depth else input.clone()
+    part = copy if shape else copy.reshape(1)
+    part[(slice(None),) * axis + (places,)] = source
+    return copy  # type: ignore[no-any-return]
+
+
+def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
+    """Return places, of which what is negative lies outside, though an index counts from behind.
+
+    Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
+    """
+    if is_seen_by_kernels_alone(places):
+        return OPS["where"].public(places < 0, length, places)
+    low, high = _range_of(places)
+    if low < 0 or high >= length:
+        raise DimError(
+            f"index_copy_(): index {low if low < 0 else high} is out of bounds for dimension "
+            f"{axis} with size {length}"
+        )
+    return places
+
+
+def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
+    """Raise unless source has count slices as input has along axis, or is a number for one."""
+    shape, given = input.facts.shape, source.facts.shape
+    if source.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
+        )
+    if not given and count != 1:
+        raise DimError(
+            f"index_copy_(): When source is scalar, index should have one element (got {count})"
+        )
+    if shape and given and len(shape) != len(given):
+        raise DimError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({len(given)}), destination dimensionality "
+            f"({len(shape)})"
+        )
+    rest = [(*one[:axis], *one[axis + 1 :]) for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape: {list(rest[0])} at dimension {axis} and source slice shape: "
+            f"{list(rest[1])} at dimension {axis}."
+        )
+    if given and given[axis] != count:
+        raise DimError(
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
+            f"({given[axis]})"
+        )

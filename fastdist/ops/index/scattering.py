@@ -1,0 +1,306 @@
+"""Writing into a copy: by masks, places, parts, and with reductions where several values meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS, bool_, int64
+from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...listeners.batch_loop import own_of_each
+from ...listeners.batched_tensor import levels, most_of_all_calls
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.tensor import Tensor
+from ..create.creation import ones_like, zeros_like
+from ..shape.as_strided import as_strided
+from .indexing import (
+    counted_from_front,
+    is_seen_by_kernels_alone,
+    require_index,
+    require_slices,
+    require_within,
+)
+
+
+@composite(homes="function method inplace", node="masked_scatter")
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return input with the elements of source, in order, where mask is true.
+
+    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+            Note [Places outside] in indexing.py
+    """
+    if mask.facts.dtype is not bool_:
+        raise DTypeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{WORDS[mask.facts.dtype]}"
+        )
+    words = [WORDS[one.facts.dtype] for one in (input, source)]
+    if words[0] != words[1]:
+        raise DTypeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {words[0]} and "
+            f"{words[1]}"
+        )
+    shape = broadcast_shapes("masked_scatter", [input.facts.shape, mask.facts.shape])
+    chosen: Any = mask.expand(shape)
+    places = chosen.reshape(-1).cumsum(0) - 1
+    looks = not is_seen_by_kernels_alone(chosen)
+    if looks and (most := most_of_all_calls(chosen.sum())) > source.facts.numel:
+        raise ShapeError(
+            "Number of elements of source < number of ones in mask: source has "
+            f"{source.facts.numel}, mask has {most}"
+        )
+    if not chosen.facts.numel or (looks and not source.facts.numel):
+        return input.expand(shape).clone()
+    taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
+    return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
+
+
+@composite(homes="function method inplace", node="put")
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Return input with source at index of its flat order, or added there."""
+    if index.facts.dtype is not int64:
+        raise DTypeError(
+            f"put_(): Expected a long tensor for index, but got {WORDS[index.facts.dtype]}"
+        )
+    words = [WORDS[one.facts.dtype] for one in (input, source)]
+    if words[0] != words[1]:
+        raise DTypeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{words[0]} and source.dtype = {words[1]}"
+        )
+    if index.facts.numel != source.facts.numel:
+        raise DimError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.facts.numel}, index.numel() = {index.facts.numel}"
+        )
+    n = input.facts.numel
+    refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
+    places = counted_from_front(index.reshape(-1), n, refusal)
+    write = "index_add" if accumulate else "index_copy"
+    flat = getattr(input.reshape(-1), write)(0, places, source.reshape(-1))
+    return flat.reshape(input.facts.shape)  # type: ignore[no-any-return]
+
+
+def _written(input: Any, src: Tensor, view: Any) -> Tensor:
+    """Return a copy of input with src in the part of it that view, a function, returns."""
+    copy = own_of_each(input, (src,)) if levels.depth else input.clone()
+    part = view(copy)
+    if part.facts.shape != src.facts.shape:
+        raise ShapeError(
+            "expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.facts.shape)}, slice size = {list(part.facts.shape)}"
+        )
+    part.copy_(src)
+    return copy  # type: ignore[no-any-return]
+
+
+@composite(node="select_scatter")
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """Return a copy of input with src in the place of its slice at index along dim."""
+    return _written(input, src, lambda copy: copy.select(dim, index))
+
+
+@composite(out="same", node="slice_scatter")
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """Return a copy of input with src in the place of start:end:step along dim."""
+    axis = normalize_axis("slice_scatter", dim, len(input.facts.shape))
+    part = (slice(None),) * axis + (slice(start, end, step),)
+    return _written(input, src, lambda copy: copy[part])
+
+
+@composite(node="diagonal_scatter")
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """Return a copy of input with src on the diagonal of dim1 and dim2."""
+    return _written(input, src, lambda copy: copy.diagonal(offset, dim1, dim2))
+
+
+@composite(node="as_strided_scatter")
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    """Return a copy of input with src in the place of its as_strided view."""
+    return _written(input, src, lambda copy: as_strided(copy, size, stride, storage_offset))
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+@composite(homes="function method inplace", out="same", memory="outside of others")
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Return input with src at index along dim; what meets at a place is reduced by sum, prod,
+    mean, amax or amin, with what stood there unless include_self is False.
+    """
+    if reduce not in _REDUCTIONS:
+        raise ShapeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    axis = normalize_axis("scatter_reduce", dim, len(input.facts.shape))
+    require_index("scatter_reduce", index, may_be_empty=True)
+    require_within("scatter_reduce", index, input.facts.shape, axis)
+    if src.facts.dtype is not input.facts.dtype:
+        raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    return _reduced(input, axis, index, src, reduce, include_self=include_self)
+
+
+def _reduced(
+    input: Any, axis: int, index: Any, src: Any, reduce: str, *, include_self: bool
+) -> Tensor:
+    if not index.facts.numel:
+        return input.clone()  # type: ignore[no-any-return]
+    if not input.facts.shape:
+        index, src = (one if one.facts.shape else one.reshape(1) for one in (index, src))
+        found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
+        return found.reshape(())  # type: ignore[no-any-return]
+    src = src[tuple(slice(n) for n in index.facts.shape)]
+    return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
+
+
+@structured("scattering.reduce", homes="nowhere", batch="same axes", known_as="scatter_reduce")
+def reduced(
+    input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
+) -> Tensor:
+    """Return input with what of src meets at a place of index along axis reduced.
+
+    Note    index and src are of one shape, and not empty
+    """
+
+
+@reduced.plan
+def _(
+    input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
+) -> Plan:
+    if reduce == "mean" and input.facts.dtype is bool_:
+        raise NoKernelError("scatter_reduce: the mean is not implemented for 'Bool'")
+    return Plan(input.facts.shape, input.facts.dtype, (axis, reduce, include_self))
+
+
+@reduced.vjp("input", "src")
+def _(
+    g: Any,
+    out: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Any, Any]:
+    shared, by_self, by_src = _slopes(out, input, index, src, axis, reduce, include_self)
+    g = _times(g, shared)
+    by_input = _times(g, by_self)
+    if not include_self:
+        by_input = by_input.scatter(axis, index, 0)
+    return by_input, _times(g.gather(axis, index), by_src)
+
+
+@reduced.jvp
+def _(
+    input_t: Any,
+    src_t: Any,
+    out: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    shared, by_self, by_src = _slopes(out, input, index, src, axis, reduce, include_self)
+    tangent = zeros_like(input) if input_t is None else _times(input_t, by_self)
+    if not include_self:
+        tangent = tangent.scatter(axis, index, 0)
+    if src_t is not None:
+        tangent = tangent.scatter_add(axis, index, _times(src_t, by_src))
+    return _times(tangent, shared)
+
+
+def _times(x: Any, slope: Any) -> Any:
+    return x if slope is None else x * slope
+
+
+def _slopes(
+    out: Any, input: Any, index: Any, src: Any, axis: int, reduce: str, include_self: bool
+) -> tuple[Any, Any, Any]:
+    """Return what the slopes of each place share, and what is left of that by what stood there, as
+    if that were included, and of those by the elements of src; None stands for ones.
+    """
+    if reduce == "prod":
+        return _slopes_of_products(out, input, index, src, axis, include_self)
+    if reduce == "sum":
+        return None, None, None
+    if reduce == "mean":
+        start = (ones_like if include_self else zeros_like)(input)
+        return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
+    # All that are it share the gradient; where it is NaN none is.
+    out, dtype = out.detach(), src.facts.dtype
+    by_src = (src.detach() == out.gather(axis, index)).to(dtype)
+    by_self = (input.detach() == out).to(dtype)
+    counted = by_self if include_self else by_self.scatter(axis, index, 0)
+    return 1 / counted.scatter_add(axis, index, by_src), by_self, by_src
+
+
+def _slopes_of_products(
+    out: Any, input: Any, index: Any, src: Any, axis: int, include_self: bool
+) -> tuple[Any, Any, Any]:
+    """Return `_slopes`, the products of all others; where three zeros meet, their third derivative
+    is lost.
+    """
+    no_self, no_src = input.detach() == 0, src.detach() == 0
+    if not bool(no_self.any()) and not bool(no_src.any()):
+        return out, 1 / input, 1 / src
+    if not include_self:
+        no_self = no_self.scatter(axis, index, False)
+    where, dtype = OPS["where"].public, src.facts.dtype
+    count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
+    whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
+    rest = reduced.public(whole[0], index, whole[1], axis, "prod", include_self)
+    # A zero of two has the other for its slope, which is 0 but not constant.
+    zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
+    alone, in_pairs = rest * (count == 1), rest * (count == 2)
+    by_self = where(no_self, alone + in_pairs * (zeros - input), out / whole[0])
+    others = zeros.gather(axis, index) - src
+    by_zero = alone.gather(axis, index) + in_pairs.gather(axis, index) * others
+    return None, by_self, where(no_src, by_zero, out.gather(axis, index) / whole[1])
+
+
+@composite(
+    homes="function method inplace", out="same", node="index_reduce", memory="outside of others"
+)
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
+    amin with what stood there, unless include_self is False.
+    """
+    if reduce not in _REDUCTIONS[1:]:
+        raise ShapeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
+        )
+    axis = normalize_axis("index_reduce", dim, len(input.facts.shape))
+    require_index("index_reduce", index)
+    shape = source.facts.shape
+    require_slices("index_reduce_", input.facts.shape, shape, index.facts.numel, axis)
+    column = [index.facts.numel if i == axis else 1 for i in range(len(shape))]
+    places: Any = index.reshape(column).expand(shape)
+    return scatter_reduce(input, axis, places, source, reduce, include_self=include_self)

@@ -1,0 +1,274 @@
+"""Where numbers belong among others, and how often each occurs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int64
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...devices.backend import backend_of
+from ...dispatch.composite import composite
+from ...dispatch.structured import Plan, structured
+from ...listeners.batched_tensor import level_of, levels, of_all_calls, same_in_all_calls, value_at
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+from ..create.creation import full, ones, zeros
+from ..refusals import refuse_complex
+
+_LARGEST: Final = np.iinfo(np.int64).max
+
+
+@structured("searching.sorted_places", homes="nowhere", known_as="searchsorted")
+def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
+    """Return where input goes in ordered rows, in C order and of one dtype as input is."""
+
+
+@sorted_places.plan
+def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
+    return Plan(input.facts.shape, int64, (right,))
+
+
+@sorted_places.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let each call have its row, or all the same one."""
+    size = levels.sizes[level - 1]
+    input, rows = (value_at(one, level, size=size) for one in operands)
+    if level_of(operands[1:]) < level and len(rows.facts.shape) == 2:
+        return op.general((input.contiguous(), operands[1]), attributes)
+    flat = input if len(rows.facts.shape) > 2 else input.reshape(size, operands[0].facts.numel)
+    return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
+
+
+@structured("searching.hits", homes="nowhere", known_as="nonzero")
+def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
+    """Return the count places where input, a vector of bools, holds; upto is how often it does up
+    to each.
+    """
+
+
+@hits.plan
+def _(input: Tensor, upto: Tensor, count: int) -> Plan:
+    return Plan((count,), int64, ())
+
+
+def places_that_hold(input: Any) -> Any:
+    """Return the places of what is not 0 in input's flat order. Waits once for a device, for their
+    number.
+    """
+    holds = input.detach().reshape(-1) != 0
+    if not holds.facts.numel:
+        return zeros(0, dtype=int64, device=input.facts.device)
+    upto = holds.cumsum(0)
+    return hits.public(holds, upto, int(upto[-1]))
+
+
+def ends_of(input: Any) -> tuple[Any, Any]:
+    """Return the smallest and the largest number of input, which is not empty. Waits once for a
+    device.
+    """
+    from ..shape.joining import cat
+
+    low, high = cat([input.min().reshape(1), input.max().reshape(1)], 0).tolist()
+    return low, high
+
+
+def find_outside(values: Any, least: int, most: int) -> int | None:
+    """Return a number of values that is below least or above most, None if there is none; in a
+    batch, of all calls. Devices other than the CPU are not waited for: None there.
+    """
+    every = of_all_calls(values)
+    if every.facts.device is not CPU or not every.facts.numel:
+        return None
+    low, high = ends_of(every)
+    return low if low < least else high if high > most else None
+
+
+@composite(homes="function", out="same")
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor | float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Return where input goes in the ordered rows of sorted_sequence, before what equals it, or
+    (right, or side="right") behind; NaN goes last.
+
+    Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
+    """
+    refuse_complex("searchsorted_out_cpu", sorted_sequence)
+    if isinstance(input, Tensor):
+        refuse_complex("searchsorted_out_cpu", input)
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
+    rows: Any = sorted_sequence.detach()
+    values: Any = input.detach() if isinstance(input, Tensor) else _number(input, rows)
+    _require_rows(rows.facts.shape, values.facts.shape)
+    if sorter is not None:
+        rows = _ordered(rows, sorter)
+    kind = _common(rows.facts.dtype, values.facts.dtype)
+    rows, values = (one.to(kind).contiguous() for one in (rows, values))
+    found: Any = sorted_places.public(values, rows, right or side == "right")
+    return found.to(int32) if out_int32 else found  # type: ignore[no-any-return]
+
+
+def _number(value: Any, rows: Tensor) -> Tensor:
+    """Return a number that is looked up, on the device of rows."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.ndim:
+        raise TypeError(
+            "searchsorted(): argument 'input' must be a Tensor or a number, not "
+            f"{type(value).__name__} {short_repr(value)}"
+        )
+    return full((), array.item(), dtype=from_numpy(array.dtype), device=rows.facts.device)
+
+
+def _common(one: DType, other: DType) -> DType:
+    """Return a dtype that holds what both do, as NumPy finds it."""
+    return one if one is other else from_numpy(np.result_type(one.numpy, other.numpy))
+
+
+def _require_rows(rows: Shape, values: Shape) -> None:
+    """Raise if values cannot be looked up in rows.
+
+    Raises  RuntimeError
+    """
+    if not values and len(rows) != 1:
+        raise ShapeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({len(rows)}); give a vector"
+        )
+    if not rows or (len(rows) > 1 and rows[:-1] != values[:-1]):
+        raise ShapeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(rows)} and input value tensor {list(values)}"
+        )
+
+
+def _ordered(rows: Any, sorter: Any) -> Any:
+    """Return rows in the order of sorter, whose numbers are looked at on the CPU alone."""
+    layout, places = rows.facts, sorter.facts
+    if places.shape != layout.shape:
+        raise ShapeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+            f"tensor {list(layout.shape)} and got sorter tensor {list(places.shape)}"
+        )
+    if places.dtype is not int64:
+        raise DTypeError(
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{places.dtype.name}"
+        )
+    if (wrong := find_outside(sorter, 0, layout.shape[-1] - 1)) is not None:
+        raise ShapeError(f"torch.searchsorted(): sorter index out of range, got {wrong}")
+    return rows.gather(-1, sorter)
+
+
+@composite(homes="function", out="same")
+def bucketize(
+    input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Return between which boundaries each element of input lies."""
+    if len(boundaries.facts.shape) != 1:
+        raise ShapeError(
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.facts.shape)})"
+        )
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@composite()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Return how often each integer occurs, or the sum of its weights; waits for a device.
+
+    Dtype   int64; with weights float32 if they are, else float64
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part
+    """
+    layout = input.facts
+    if layout.dtype is bool_:
+        raise DTypeError("\"bincount_cpu\" not implemented for 'Bool'; cast with .long()")
+    if layout.dtype.is_floating_point or len(layout.shape) != 1:
+        raise DTypeError(
+            "bincount only supports 1-d non-negative integral inputs.: got one of shape "
+            f"{layout.shape} and dtype {layout.dtype.name}"
+        )
+    is_batch = level_of((input, weights)) > 0
+    by_numpy = layout.device is CPU and not is_batch
+    low, high = 0, -1
+    if by_numpy and layout.numel:
+        values = input.to_numpy()
+        low, high = values.item(values.argmin()), values.item(values.argmax())
+    elif (every := of_all_calls(input)).facts.numel:
+        low, high = ends_of(every)
+    if low < 0:
+        raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
+    # NumPy adds 1 to it without a look, and writes behind an array of no elements.
+    if high >= _LARGEST:
+        raise ShapeError(
+            f"maximum value of input overflowed, it should be < {_LARGEST} but got {high}"
+        )
+    if minlength < 0:
+        raise ShapeError(f"minlength should be >= 0, got {minlength}")
+    if weights is not None:
+        refuse_complex("bincount", weights)
+    if weights is not None and weights.facts.shape != layout.shape:
+        raise ShapeError(
+            "weights should be 1-d and have the same length as input, got shapes "
+            f"{weights.facts.shape} and {layout.shape}"
+        )
+    if by_numpy:
+        return _counted_on_cpu(input.to_numpy(), weights, minlength, high)
+    if is_batch and layout.numel:
+        high = same_in_all_calls("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
+    how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
+    given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)
+    places: Any = input.to(int64)
+    found: Any = zeros(max(high + 1, minlength), **how).index_add(0, places, given)
+    is_short = weights is not None and weights.facts.dtype is float32
+    return found.to(float32) if is_short else found  # type: ignore[no-any-return]
+
+
+# From so many numbers on a loop counts that checks each number where it uses it, and needs no copy;
+# but it fills its result, and NumPy's result takes no memory where nothing is counted.
+_MANY = 1 << 14
+
+
+def _counted_on_cpu(
+    values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
+) -> Tensor:
+    """Return how often each of values, up to high, occurs, or the sums of the weights.
+
+    Note    NumPy finds the largest number, and then reads all of them again: it is given a copy of
+            what another thread may change meanwhile
+    """
+    if high == np.iinfo(np.int64).max:  # the length of NumPy's result would be less than 0
+        raise ShapeError(f"bincount: {high} is too large to be counted")
+    length = max(high + 1, minlength)
+    dtype = int64 if weights is None else float32 if weights.facts.dtype is float32 else float64
+    if values.size >= _MANY and length <= 4 * values.size:
+        found = np.empty(length, np.int64 if weights is None else np.float64)
+        given = np.ones((), found.dtype) if weights is None else weights.to_numpy()
+        given = np.broadcast_to(given.astype(found.dtype, copy=False), values.shape)
+        places = values if values.dtype == np.int64 else values.astype(np.int64)
+        try:
+            backend_of(CPU.type).kernel("indexing.scatter_zeros")(given, places, found, 0)
+        except IndexError:
+            raise ShapeError("bincount: a number was changed while they were counted") from None
+    else:
+        own = values.astype(np.int64)
+        if own.size and (own.item(own.argmin()) < 0 or own.item(own.argmax()) > high):
+            raise ShapeError("bincount: a number was changed while they were counted")
+        found = np.bincount(own, None if weights is None else weights.to_numpy(), length)
+    return from_array(found.astype(dtype.numpy, copy=False))

@@ -1,0 +1,1 @@
+"""Linear algebra: products, einsum, factorisations, eigenvalues, solvers, matrix norms."""

@@ -1,0 +1,229 @@
+"""Triangles: systems of equations that they stand for, and Cholesky factors, which are triangles.
+
+Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_solve_triangular_*
+and cholesky_*; the batched formulas are in Giles 2008, "An extended collection of matrix derivative
+results for forward and reverse mode algorithmic differentiation".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import int32
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.structured import Plan, structured
+from ...tensor.tensor import Tensor
+from .. import return_types
+from ..create.ranges import eye
+from ..pointwise.complex_numbers import real_part
+from .matrix_checks import (
+    SINGULAR,
+    batch_of,
+    require_computable,
+    require_computed,
+    require_fitting,
+    require_matrix,
+    require_square,
+)
+
+
+@structured(
+    "linalg.solve_triangular",
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_solve_triangular",
+    takes_complex=True,
+)
+def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
+    """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
+    of ones.
+    """
+
+
+@triangular.plan
+def _(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Plan:
+    name, (left, right) = "linalg.solve_triangular", (a.facts.shape, b.facts.shape)
+    require_computable(name, "triangular_solve_cpu", a, takes_complex=True)
+    shape = (*batch_of(name, left, right), *right[-2:])
+    return Plan(shape, a.facts.dtype, (bool(upper), bool(unitriangular)), compute=a.facts.dtype)
+
+
+def _triangle(matrix: Any, upper: bool, unitriangular: bool) -> Any:
+    """Return the part of matrix that is read of a triangle."""
+    return matrix.triu(int(unitriangular)) if upper else matrix.tril(-int(unitriangular))
+
+
+@triangular.vjp("a", "b")
+def _(
+    g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, wanted: tuple[bool, ...]
+) -> tuple[Any, Any]:
+    by_b = triangular.public(a.mH, g, not upper, unitriangular)
+    by_a = _triangle(-(by_b @ out.mH), upper, unitriangular) if wanted[0] else None
+    return by_a, by_b
+
+
+@triangular.jvp
+def _(a: Any, a_t: Any, b_t: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
+    moved = None if a_t is None else _triangle(a_t, upper, unitriangular) @ out
+    right = b_t if moved is None else -moved if b_t is None else b_t - moved
+    return triangular.public(a, right, upper, unitriangular)
+
+
+@composite(homes="linalg", out="same")
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """Return the X of A @ X = B, or of X @ A = B, for a triangle A; the rest of it is not read.
+
+    Shape   (..., n, n), (..., n, k) -> (..., n, k); batch axes broadcast
+    Note    a diagonal with a 0 gives inf and NaN, and no error
+    """
+    name = "linalg.solve_triangular"
+    shape = require_square(name, A)
+    require_fitting(name, shape, require_matrix(name, B, "B"), left)
+    if left:
+        return triangular.public(A, B, upper, unitriangular)  # type: ignore[no-any-return]
+    return triangular.public(A.mT, B.mT, not upper, unitriangular).mT  # type: ignore[no-any-return]
+
+
+@composite(out="same", node="triangular_solve")
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> return_types.triangular_solve:
+    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+    name = "triangular_solve"
+    shape, right = require_square(name, A), require_matrix(name, input, "b")
+    require_fitting(name, shape, right)
+    batch = batch_of(name, shape, right)
+    given: Any = A.mT if transpose else A
+    found = triangular.public(given, input, upper is not transpose, unitriangular)
+    return return_types.triangular_solve(found, A.expand(*batch, *shape[-2:]).clone())
+
+
+@structured(
+    "linalg.cholesky",
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_cholesky_ex",
+    takes_complex=True,
+)
+def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
+    """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not
+    positive-definite, 0 if all are.
+    """
+
+
+@cholesky_parts.plan
+def _(input: Tensor, upper: bool) -> Plan:
+    shape = require_square("linalg.cholesky", input)
+    require_computable("linalg.cholesky", "cholesky_cpu", input, takes_complex=True)
+    more = ((shape[:-2], int32),)
+    return Plan(shape, input.facts.dtype, (bool(upper),), extra_outputs=more)
+
+
+@cholesky_parts.vjp("input")
+def _(g: Any, out: Any, upper: bool) -> Any:
+    factor, g = (out.mH, g.mH) if upper else (out, g)
+    met = factor.mH @ g
+    # Of both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is
+    # real, and so is what counts of its gradient.
+    below = met.tril(-1)
+    diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
+    half = (below + below.mH + diagonal) * 0.5
+    above = triangular.public(factor.mH, half, True, False)
+    return triangular.public(factor.mH, above.mH, True, False)
+
+
+@cholesky_parts.jvp
+def _(input_t: Any, out: Any, upper: bool) -> Any:
+    factor = out.mH if upper else out
+    below = triangular.public(factor, input_t, False, False)
+    # Of a tangent that is not Hermitian PyTorch takes the lower triangle of this product.
+    met = triangular.public(factor, below.mH, False, False).mH
+    found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
+    return found.mH if upper else found
+
+
+NOT_DEFINITE = (
+    "The factorization could not be completed because the input is not positive-definite (the "
+    "leading minor of order {} is not positive-definite)."
+)
+
+
+def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, Tensor]:
+    require_square(name, A)
+    factor, info = cholesky_parts.public(A, upper)
+    if check_errors:
+        require_computed(name, info, NOT_DEFINITE)
+    return factor, info
+
+
+@composite(name="cholesky", homes="linalg", out="same")
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
+    """Return the lower triangle L of which L @ L.mH is input, or the upper one U of U.mH @ U.
+
+    Shape   (..., n, n) -> (..., n, n)
+    Raises  LinAlgError if input is not positive-definite
+    """
+    return _cholesky("linalg.cholesky", input, upper, True)[0]
+
+
+@composite(homes="linalg", out="same")
+def cholesky_ex(
+    input: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> return_types.linalg_cholesky_ex:
+    """Return (L, info): of a matrix that is not positive-definite L is NaN, and info the order of
+    the leading minor that shows it.
+    """
+    return return_types.linalg_cholesky_ex(
+        *_cholesky("linalg.cholesky_ex", input, upper, check_errors)
+    )
+
+
+@composite(out="cast")
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """Return Cholesky's factor; linalg.cholesky is its successor."""
+    return _cholesky("cholesky", input, upper, True)[0]
+
+
+@composite(out="cast", node="cholesky_solve")
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """Return the X of A @ X = input, of which input2 is Cholesky's factor.
+
+    Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
+    """
+    for one, what in ((input, "b"), (input2, "u")):
+        if len(one.facts.shape) < 2:
+            raise ShapeError(
+                f"{what} should have at least 2 dimensions, but has {len(one.facts.shape)} "
+                "dimensions instead"
+            )
+    shape, right = require_square("cholesky_solve", input2), input.facts.shape
+    if shape[-1] != right[-2]:
+        raise ShapeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "
+            f"{shape[-1]} but each b matrix is {right[-2]} by {right[-1]}"
+        )
+    factor: Any = input2.mH if upper else input2
+    below = triangular.public(factor, input, False, False)
+    return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
+
+
+@composite(out="cast", node="cholesky_inverse")
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """Return the inverse of the matrix of which input is Cholesky's factor.
+
+    Raises  LinAlgError for a 0 on the diagonal
+    """
+    shape = require_square("cholesky_inverse", input)
+    zeros: Any = input.detach().diagonal(dim1=-2, dim2=-1) == 0
+    places = zeros.int().argmax(-1) + 1 if shape[-1] else zeros.sum(-1)
+    require_computed("cholesky_inverse", places * zeros.any(-1), SINGULAR)
+    one = eye(shape[-1], dtype=input.dtype, device=input.device)
+    return cholesky_solve(one, input, upper)

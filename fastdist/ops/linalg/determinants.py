@@ -1,0 +1,164 @@
+"""Determinants, and their logarithms.
+
+Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_det_*, slogdet_*;
+of a singular matrix they are exact here, where PyTorch moves it a little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import real_of
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...tensor.tensor import Tensor
+from .. import return_types
+from ..create.creation import ones, zeros_like
+from ..create.ranges import eye
+from ..pointwise.complex_numbers import complex_of, conjugate, imaginary_part, real_part
+from ..shape.joining import cat
+from .eigh_svd import svd_parts
+from .linear_systems import inverse_parts
+from .matrix_checks import require_computable, require_square
+
+
+@structured(
+    "linalg.determinant",
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_det",
+    takes_complex=True,
+)
+def determinant(input: Tensor) -> Tensor:
+    """Return the determinant of each matrix."""
+
+
+@determinant.plan
+def _(input: Tensor) -> Plan:
+    require_computable("linalg.det", "lu_cpu", input, takes_complex=True)
+    return Plan(input.facts.shape[:-2], input.facts.dtype)
+
+
+def _cofactors(input: Any, out: Any) -> Any:
+    """Return d determinant / d input: the determinant times the transposed inverse."""
+    is_singular = out.detach() == 0
+    if not bool(is_singular.any()):
+        return out[..., None, None] * inverse_parts.public(input)[0].mT
+    place = is_singular[..., None, None]
+    one = eye(input.facts.shape[-1], dtype=input.dtype, device=input.device)
+    where = OPS["where"].public
+    regular = out[..., None, None] * inverse_parts.public(where(place, one, input))[0].mT
+    return where(place, _cofactors_by_values(input), regular)
+
+
+def _cofactors_by_values(input: Any) -> Any:
+    """Return the cofactors by singular values: in the place of each the product of all others."""
+    u, values, right, _ = svd_parts.public(input, False)
+    edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)
+    n = values.shape[-1]
+    before = cat([edge, values.narrow(-1, 0, n - 1)], -1).cumprod(-1)
+    after = cat([edge, values.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
+    turned = determinant.public(u.detach()) * determinant.public(right.detach())
+    if not turned.facts.dtype.is_complex:
+        turned = turned.round()
+    return (conjugate(u) * (before * after * turned.unsqueeze(-1)).unsqueeze(-2)) @ conjugate(right)
+
+
+@determinant.vjp("input")
+def _(g: Any, input: Any, out: Any) -> Any:
+    return g[..., None, None] * conjugate(_cofactors(input, out))
+
+
+@determinant.jvp
+def _(input: Any, input_t: Any, out: Any) -> Any:
+    return (_cofactors(input, out) * input_t).sum((-2, -1))
+
+
+@composite(name="det", homes="linalg", out="same")
+def linalg_det(A: Tensor) -> Tensor:
+    """Return the determinant.
+
+    Shape   (..., n, n) -> (...)
+    """
+    require_square("linalg.det", A)
+    return determinant.public(A)  # type: ignore[no-any-return]
+
+
+@composite()
+def det(input: Tensor) -> Tensor:
+    """Return the determinant; see linalg.det."""
+    return linalg_det(input)
+
+
+@structured(
+    "linalg.log_determinant",
+    several=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_slogdet",
+    takes_complex=True,
+)
+def log_determinant(input: Tensor) -> Tensor:
+    """Return the logarithm of the determinant's size, and its sign."""
+
+
+@log_determinant.plan
+def _(input: Tensor) -> Plan:
+    shape, dtype = input.facts.shape[:-2], input.facts.dtype
+    require_computable("linalg.slogdet", "lu_cpu", input, takes_complex=True)
+    return Plan(shape, real_of(dtype), extra_outputs=((shape, dtype),))
+
+
+@log_determinant.vjp("input")
+def _(grads: Any, input: Any, outs: Any) -> Any:
+    g, by_sign = grads
+    if by_sign is not None and input.facts.dtype.is_complex:
+        # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
+        turn = imaginary_part(conjugate(by_sign) * outs[1])
+        g = complex_of(zeros_like(turn) if g is None else g, -turn)
+    if g is None:
+        return None
+    return g[..., None, None] * inverse_parts.public(input)[0].mH
+
+
+@log_determinant.jvp
+def _(input: Any, input_t: Any, outs: Any) -> Any:
+    moved = (inverse_parts.public(input)[0].mT * input_t).sum((-2, -1))
+    if not moved.facts.dtype.is_complex:
+        return moved, zeros_like(outs[1])
+    return real_part(moved), outs[1] * (moved - real_part(moved))
+
+
+def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    require_square("linalg.slogdet", A)
+    size, sign = log_determinant.public(A)
+    return sign, size
+
+
+@composite(name="slogdet", homes="linalg", out="same")
+def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
+    """Return (sign, logabsdet): of a singular matrix 0 and -inf.
+
+    Shape   (..., n, n) -> (...), (...)
+    """
+    return return_types.linalg_slogdet(*_slogdet(A))
+
+
+@composite(out="same")
+def slogdet(input: Tensor) -> return_types.slogdet:
+    """Return (sign, logabsdet); see linalg.slogdet."""
+    return return_types.slogdet(*_slogdet(input))
+
+
+@composite()
+def logdet(input: Tensor) -> Tensor:
+    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
+    complex matrices the one whose imaginary part is in (-pi, pi].
+    """
+    sign, size = _slogdet(input)
+    if input.facts.dtype.is_complex:
+        return sign.log() + size
+    return OPS["where"].public(sign == -1, math.nan, size)  # type: ignore[no-any-return]

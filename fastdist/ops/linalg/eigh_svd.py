@@ -1,0 +1,357 @@
+"""Eigenvalues of symmetric matrices, and singular values.
+
+Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_eig_backward,
+svd_*. Those of vectors grow without bound as values meet; those of values alone do not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import int32, real_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.differentiated import is_differentiated
+from ...dispatch.structured import Plan, structured
+from ...tensor.tensor import Tensor
+from .. import return_types
+from ..create.creation import zeros, zeros_like
+from ..create.ranges import eye
+from ..pointwise.complex_numbers import complex_of, imaginary_part, real_part
+from ..shape.joining import cat
+from .matrix_checks import require_computable, require_computed, require_matrix, require_square
+
+
+@structured(
+    "linalg.eigh",
+    several=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_eigh",
+    takes_complex=True,
+)
+def eigh_parts(input: Tensor, upper: bool) -> Tensor:
+    """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
+
+
+@eigh_parts.plan
+def _(input: Tensor, upper: bool) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
+    more = ((shape, dtype), (shape[:-2], int32))
+    return Plan(shape[:-1], real_of(dtype), (upper,), extra_outputs=more)
+
+
+def differences(values: Any) -> Any:
+    """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
+    n = values.facts.shape[-1]
+    apart = values.unsqueeze(-2) - values.unsqueeze(-1)
+    # Filled, not multiplied: what is divided by it is 0, and so are its derivatives.
+    return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
+
+
+@eigh_parts.vjp("input")
+def _(grads: Any, outs: Any) -> Any:
+    by_values, by_vectors, _ = grads
+    values, vectors, _ = outs
+    if by_vectors is None:
+        if by_values is None:
+            return None
+        return (vectors * by_values.unsqueeze(-2)) @ vectors.mH
+    turned = vectors.mH @ by_vectors
+    if turned.facts.dtype.is_complex:
+        require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
+    # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
+    # along that would change the one triangle that is read twice as much as the other.
+    met = (turned - turned.mH) / (2 * differences(values))
+    if by_values is not None:
+        met = met + by_values.diag_embed()
+    return vectors @ met @ vectors.mH
+
+
+def require_no_phase(turned: Any, name: str) -> None:
+    """Raise RuntimeError for a gradient that depends on the phases of vectors, by how far it turns
+    each of them.
+
+    Note    waits for the device
+    """
+    if bool((turned.abs() > 1e-2).any()):
+        raise RuntimeError(
+            f"{name}: The eigenvectors in the complex case are specified up to "
+            "multiplication by e^{i phi}. The specified loss function depends on this quantity, "
+            "so it is ill-defined: take what does not, such as abs() of the vectors."
+        )
+
+
+@eigh_parts.jvp
+def _(input_t: Any, outs: Any) -> Any:
+    values, vectors, _ = outs
+    met = vectors.mH @ input_t @ vectors
+    return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / differences(values)), None
+
+
+@structured(
+    "linalg.eigenvalues",
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_eigvalsh",
+    takes_complex=True,
+)
+def eigenvalues(input: Tensor, upper: bool) -> Tensor:
+    """Return eigenvalues alone, which takes less, without derivatives."""
+
+
+@eigenvalues.plan
+def _(input: Tensor, upper: bool) -> Plan:
+    shape = input.facts.shape
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
+    dtype = real_of(input.facts.dtype)
+    return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape[:-2], int32),))
+
+
+_NOT_FOUND = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+    "repeated eigenvalues (error code: {})."
+)
+
+
+def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
+    require_square(name, A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return UPLO.upper() == "U"
+
+
+@composite(homes="linalg", out="same")
+def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+    """Return (eigenvalues, eigenvectors) of symmetric matrices, or Hermitian complex ones, of which
+    the lower ("L") or the upper ("U") triangle is read: values ascending, vectors as columns.
+
+    Shape   (..., n, n) -> (..., n), (..., n, n)
+    Raises  LinAlgError if they are not found, such as of NaN
+    Note    a vector's sign, or phase, is LAPACK's choice; gradients must not depend on it
+    """
+    values, vectors, info = eigh_parts.public(input, _is_upper("linalg.eigh", input, UPLO))
+    require_computed("linalg.eigh", info, _NOT_FOUND)
+    return return_types.linalg_eigh(values, vectors)
+
+
+@composite(homes="linalg", out="same")
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
+    """Return the eigenvalues of symmetric matrices, ascending; see eigh.
+
+    Raises  LinAlgError if they are not found, such as of NaN
+    """
+    upper = _is_upper("linalg.eigvalsh", input, UPLO)
+    op: Any = eigh_parts if is_differentiated(input) else eigenvalues
+    values, *_, info = op.public(input, upper)
+    require_computed("linalg.eigh", info, _NOT_FOUND)
+    return values  # type: ignore[no-any-return]
+
+
+@structured(
+    "linalg.svd",
+    several=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_svd",
+    takes_complex=True,
+)
+def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
+    """Return U, S, Vh and whether they were not found."""
+
+
+@svd_parts.plan
+def _(input: Tensor, full_matrices: bool) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
+    *batch, m, n = shape
+    k = min(m, n)
+    rows, columns = (m, n) if full_matrices else (k, k)
+    more = (((*batch, k), real_of(dtype)), ((*batch, columns, n), dtype), (tuple(batch), int32))
+    return Plan((*batch, m, rows), dtype, (bool(full_matrices),), extra_outputs=more)
+
+
+def _reduced(outs: Any) -> tuple[Any, Any, Any]:
+    """Return U, S and Vh as they are of full_matrices=False."""
+    u, values, right = outs[:3]
+    k = values.facts.shape[-1]
+    if u.facts.shape[-1] != k:
+        u = u.narrow(-1, 0, k)
+    return u, values, right if right.facts.shape[-2] == k else right.narrow(-2, 0, k)
+
+
+def _skewed(x: Any) -> Any:
+    return x - x.mH
+
+
+@svd_parts.vjp("input")
+def _(grads: Any, input_layout: Any, outs: Any) -> Any:
+    u, values, right = _reduced(outs)
+    by_u, by_values, by_right, _ = grads
+    *_, m, n = input_layout.shape
+    k = min(m, n)
+    met = turned = turned_right = None
+    if by_u is None and by_right is None:
+        # Nothing is divided, so values may meet.
+        return None if by_values is None else (u * by_values.unsqueeze(-2)) @ right
+    apart = differences(values * values)
+    if by_u is not None:
+        by_u = by_u.narrow(-1, 0, k)
+        turned = u.mH @ by_u
+        met = _skewed(turned) / apart * values.unsqueeze(-2)
+    if by_right is not None:
+        by_right = by_right.narrow(-2, 0, k)
+        turned_right = right @ by_right.mH
+        more = values.unsqueeze(-1) * (_skewed(turned_right) / apart)
+        met = more if met is None else met + more
+    assert met is not None
+    if met.facts.dtype.is_complex:
+        met = met + _by_phases(turned, turned_right, values).diag_embed()
+    if by_values is not None:
+        met = met + by_values.diag_embed()
+    found = u @ met @ right
+    if m > k and by_u is not None:
+        outside = by_u / values.unsqueeze(-2)
+        found = found + (outside - u @ (u.mH @ outside)) @ right
+    if n > k and by_right is not None:
+        outside = by_right / values.unsqueeze(-1)
+        found = found + u @ (outside - (outside @ right.mH) @ right)
+    return found
+
+
+def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
+    """Return what goes back by the phases of pairs of vectors, of which LAPACK chooses one.
+
+    Raises  RuntimeError for gradients that depend on the choice
+    Note    waits for the device
+    """
+    moved = [
+        None if one is None else imaginary_part(one.diagonal(dim1=-2, dim2=-1))
+        for one in (turned, turned_right)
+    ]
+    by_left, by_right = [one if one is not None else values.new_zeros(()) for one in moved]
+    if bool(((by_left + by_right).detach().abs() > 1e-2).any()):
+        raise RuntimeError(
+            "svd_backward: The singular vectors in the complex case are specified up to "
+            "multiplication by e^{i phi}. The specified loss function depends on this phase term, "
+            "making it ill-defined: take what does not, such as abs() of the vectors."
+        )
+    turn = (by_left - by_right) / (2 * values)
+    return complex_of(zeros_like(turn), turn)
+
+
+@svd_parts.jvp
+def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+    u, values, right = _reduced(outs)
+    *batch, m, n = input.facts.shape
+    k = min(m, n)
+    apart = differences(values * values)
+    met = u.mH @ input_t @ right.mH
+    scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
+    by_u = u @ ((scaled + scaled.mH) / apart)
+    by_right = right.mH @ ((turned + turned.mH) / apart)
+    if met.facts.dtype.is_complex:
+        turn = imaginary_part(met.diagonal(dim1=-2, dim2=-1)) / (2 * values)
+        turn = complex_of(zeros_like(turn), turn).unsqueeze(-2)
+        by_u, by_right = by_u + u * turn, by_right - right.mH * turn
+    if m > k:
+        outside = input_t @ right.mH / values.unsqueeze(-2)
+        by_u = by_u + outside - u @ (u.mH @ outside)
+    if n > k:
+        outside = input_t.mH @ u / values.unsqueeze(-2)
+        by_right = by_right + outside - right.mH @ (right @ outside)
+    if full_matrices:
+        # What completes them to squares is any that does: it has no tangent.
+        kind: Any = {"dtype": input.dtype, "device": input.device}
+        by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
+        by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
+    return by_u, real_part(met.diagonal(dim1=-2, dim2=-1)), by_right.mH, None
+
+
+@structured(
+    "linalg.singular_values",
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_svdvals",
+    takes_complex=True,
+)
+def singular_values(input: Tensor) -> Tensor:
+    """Return singular values alone, which takes less, without derivatives."""
+
+
+@singular_values.plan
+def _(input: Tensor) -> Plan:
+    *batch, m, n = input.facts.shape
+    require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
+    more = ((tuple(batch), int32),)
+    return Plan((*batch, min(m, n)), real_of(input.facts.dtype), extra_outputs=more)
+
+
+_NOT_FINITE = (
+    "The algorithm failed to converge because the input matrix contained non-finite values."
+)
+
+
+def _require_no_driver(name: str, driver: Any) -> None:
+    if driver is not None:
+        raise RuntimeError(
+            f"torch.linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs "
+            f"with cuSOLVER backend; got {short_repr(driver)}, leave it out"
+        )
+
+
+def _svd(A: Tensor, full_matrices: bool) -> tuple[Any, Any, Any]:
+    require_matrix("linalg.svd", A)
+    u, values, right, info = svd_parts.public(A, full_matrices)
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    return u, values, right
+
+
+def values_of(A: Tensor) -> Any:
+    """Return the singular values of A, descending."""
+    require_matrix("linalg.svd", A)
+    if is_differentiated(A):
+        return _svd(A, False)[1]
+    values, info = singular_values.public(A)
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    return values
+
+
+@composite(name="svd", homes="linalg", out="same")
+def linalg_svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None
+) -> return_types.linalg_svd:
+    """Return (U, S, Vh) of A = U @ diag(S) @ Vh, singular values descending.
+
+    Shape   (..., m, n) -> (..., m, m), (..., k), (..., n, n) for k = min(m, n);
+            (..., m, k), (..., k), (..., k, n) of full_matrices=False
+    Raises  LinAlgError if they are not found, such as of NaN
+    Note    signs of vectors are LAPACK's choice; gradients must not depend on them
+    """
+    _require_no_driver("svd", driver)
+    return return_types.linalg_svd(*_svd(A, full_matrices))
+
+
+@composite(homes="linalg", out="same")
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """Return the singular values, descending.
+
+    Shape   (..., m, n) -> (..., min(m, n))
+    Raises  LinAlgError if they are not found, such as of NaN
+    """
+    _require_no_driver("svdvals", driver)
+    return values_of(A)  # type: ignore[no-any-return]
+
+
+@composite(out="same")
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
+    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
+    if compute_uv:
+        u, values, right = _svd(input, not some)
+        return return_types.svd(u, values, right.mH)
+    *batch, m, n = require_matrix("linalg.svd", input)
+    kind: Any = {"dtype": input.dtype, "device": input.device}
+    nothing = [zeros((*batch, size, size), **kind) for size in (m, n)]
+    return return_types.svd(nothing[0], values_of(input), nothing[1])

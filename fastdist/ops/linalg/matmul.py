@@ -1,0 +1,192 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...core.dtypes import bool_
+from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...dispatch.op import declaring
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.structured import Plan, StructuredOp
+from ...dispatch.view import view as view_op
+from ...graph.modes import modes
+from ...listeners.batching import aligned
+from ...listeners.sparse_rules import meet_sparse
+from ...listeners.timing import to_be_timed, told
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.layout import Layout
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
+from ..pointwise.complex_numbers import conjugate
+
+# What a profile hears of around the product of matrices that stands for one of vectors.
+_of_vectors = object()
+# With an Ellipsis NumPy gives a 0-d view, never a scalar.
+# PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
+_ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
+_FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
+
+
+class MatmulOp(StructuredOp):
+    """Products of matrices and batches of them; vectors become matrices and lose the extra axis
+    afterwards.
+    """
+
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
+        input, other = operands
+        if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+            return NotImplemented
+        if input.facts.is_sparse or other.facts.is_sparse:
+            return meet_sparse(self.name, operands, attributes, out)
+        if input.facts.shape and other.facts.shape:
+            row, column = len(input.facts.shape) == 1, len(other.facts.shape) == 1
+            if row or column:
+                if modes.tracers and to_be_timed(_of_vectors):
+                    event = (
+                        "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
+                    )
+                    given = (operands, attributes, out)
+                    return told(event, self.general, given, entering=_of_vectors)
+                _require_match(input, other)
+                a: Any = input.unsqueeze(0) if row else input
+                b: Any = other.unsqueeze(1) if column else other
+                result = super().general((a, b), ())
+                if column and len(a.facts.shape) == 2 == len(b.facts.shape):
+                    result = without_axes.public(result, 2 if row else 1)
+                else:
+                    word = _ROW_BY_MATRIX if len(a.facts.shape) == len(b.facts.shape) else _FOLDED
+                    result = recorded_as(word, result.squeeze(-1 if column else -2), ())
+                if out is None:
+                    return result
+                from ...dispatch.output import write_out
+
+                return write_out(self.out, out, result, operands)
+        return super().general(operands, attributes, out)
+
+
+@declaring(MatmulOp)("product.matmul", kernel_gradients=True, fresh=True, takes_complex=True)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Return the matrix product.
+
+    Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
+            is a row on the left, a column on the right, and its axis is gone from the result
+    Raises  RuntimeError if the inner axes differ
+    """
+
+
+def _require_match(input: Tensor, other: Tensor) -> None:
+    a, b = input.facts.shape, other.facts.shape
+    if not a or not b:
+        raise ShapeError(
+            "both arguments to matmul need to be at least 1D, but they are "
+            f"{len(a)}D and {len(b)}D; use mul for numbers"
+        )
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        which = "first" if len(b) < 3 else "second last"
+        text = (
+            f"matmul: x is {a} and y is {b}; the last axis of x must equal the {which} of y, "
+            f"{a[-1]} != {inner}"
+        )
+        if len(a) == 2 and len(b) == 2:
+            sizes = f"{a[0]}x{a[1]} and {b[0]}x{b[1]}"
+            text = f"mat1 and mat2 shapes cannot be multiplied ({sizes}): {text}"
+        raise ShapeError(text)
+
+
+@matmul.plan
+def _(input: Tensor, other: Tensor) -> Plan:
+    _require_match(input, other)
+    a, b = input.facts, other.facts
+    if a.dtype is not b.dtype:
+        raise DTypeError(
+            f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != "
+            f"{b.dtype.name}; cast one with .to()"
+        )
+    dtype = result_dtype((input, other))
+    if dtype is bool_:
+        raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
+    batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
+    return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
+
+
+@matmul.names_event
+def _(operands: Any, attributes: Any) -> str:
+    """Return PyTorch's word for a product of matrices, or of batches of them."""
+    return "mm" if all(len(operand.shape) == 2 for operand in operands) else "bmm"
+
+
+@matmul.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word: it folds batches of several axes, and unfolds the products."""
+    return "mm" if len(node.facts.shape) == 2 else "_unsafe_view"
+
+
+@view_op("nowhere", known_as="squeeze")
+def without_axes(input: Tensor, count: int) -> Tensor:
+    """Return the vector, or for a count of 2 the number, that a matrix of one column holds: what is
+    left of a product of vectors.
+    """
+
+
+@without_axes.array
+def _(backend: Any, array: Any, count: int) -> Any:
+    return array[_FIRST[count]]
+
+
+@without_axes.looking
+def _(layout: Layout, count: int) -> Any:
+    index = _FIRST[count]
+    return lambda array: array[index]
+
+
+@without_axes.raw_gradient
+def _(g: Any, layout: Layout, count: int) -> Any:
+    return g.reshape(layout.shape)
+
+
+@without_axes.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)
+
+
+@without_axes.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word for the whole product, of which this Node is the last."""
+    return "mv" if node.facts.shape else "dot"
+
+
+@without_axes.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (count,) = operands, attributes
+    return input.value.squeeze((1, 2)[-count:])
+
+
+@matmul.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    _require_match(*operands)  # without axes, the batch would pass for one
+    return op.general(tuple(aligned(operands, level)), attributes)
+
+
+@matmul.vjp("input")
+def _(g: Tensor, other: Tensor) -> Tensor:
+    return matmul.public(g, conjugate(other).transpose(-2, -1))  # type: ignore[no-any-return]
+
+
+@matmul.vjp("other")
+def _(g: Tensor, input: Tensor) -> Tensor:
+    return matmul.public(conjugate(input).transpose(-2, -1), g)  # type: ignore[no-any-return]
+
+
+@matmul.jvp
+def _(
+    input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None
+) -> Tensor | None:
+    left = None if input_t is None else matmul.public(input_t, other)
+    right = None if other_t is None else matmul.public(input, other_t)
+    if left is None or right is None:
+        return left if right is None else right
+    return left + right  # type: ignore[no-any-return]

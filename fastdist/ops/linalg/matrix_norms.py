@@ -1,0 +1,167 @@
+"""Norms of vectors and matrices as `linalg` has them, and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...core.short_repr import short_repr, short_text
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.axes import normalize_axis
+from ...tensor.tensor import Tensor
+from ..reduce.norms import sized
+from .eigh_svd import values_of
+from .linear_systems import inverse_parts
+from .matrix_checks import require_matrix, require_real, require_square
+
+_SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
+
+
+def _floating(name: str, x: Tensor, dtype: Any) -> Any:
+    """Return x, in dtype if that is given.
+
+    Raises  RuntimeError if it is neither floating nor complex
+    """
+    if not x.facts.dtype.is_complex:
+        require_real(name, x)
+    return x if dtype is None else x.to(dtype)
+
+
+@composite(name="vector_norm", homes="linalg", out="same")
+def linalg_vector_norm(
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """Return (sum of |x|**ord)**(1/ord) over dim, all axes unless told; ord inf is the largest |x|,
+    -inf the smallest, 0 the number of those that are not 0.
+
+    Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
+            functions that are smooth in the square of the norm, and NaN for other functions.
+            Forward mode knows them for n**2, n.square() and functions of these, unless a gradient
+            is recorded with create_graph
+    """
+    if isinstance(ord, str):
+        raise TypeError(f"linalg.vector_norm: ord is a number, got {short_repr(ord)}")
+    given = sized(_floating("linalg.vector_norm", input, dtype))
+    return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
+
+
+@composite(homes="linalg", out="same")
+def matrix_norm(
+    input: Tensor,
+    ord: Any = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """Return the norm of matrices along two axes: "fro", "nuc", or 1, 2, inf and, for the smallest
+    instead of the largest, -1, -2, -inf.
+
+    Shape   (..., m, n) -> (...)
+    """
+    name = "linalg.matrix_norm"
+    given = _floating(name, input, dtype)
+    shape = require_matrix(name, input)
+    if ord not in _SIZES:
+        raise RuntimeError(f"{name}: Order {ord} not supported.")
+    axes = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    if len(axes) != 2:
+        raise ShapeError(f"{name}: dim must be a 2-tuple. Got {', '.join(map(str, axes))}")
+    rows, columns = (normalize_axis(name, axis, len(shape)) for axis in axes)
+    if rows == columns:
+        raise ShapeError(f"{name}: dims must be different. Got ({axes[0]}, {axes[1]})")
+    if ord == "fro":
+        return OPS["vector_norm"].public(sized(given), 2.0, (rows, columns), keepdim)  # type: ignore[no-any-return]
+    if ord in ("nuc", 2, -2):
+        values = values_of(given.movedim((rows, columns), (-2, -1)))
+        found = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord > 0, False)
+        if keepdim:
+            for axis in sorted((rows, columns)):
+                found = found.unsqueeze(axis)
+        return found  # type: ignore[no-any-return]
+    if abs(ord) != 1:
+        rows, columns = columns, rows
+    sums = given.abs().sum(rows, keepdim)
+    left = columns - (columns > rows and not keepdim)
+    return _extreme(sums, left, ord > 0, keepdim)  # type: ignore[no-any-return]
+
+
+def _extreme(sizes: Any, axis: int, largest: bool, keepdim: bool) -> Any:
+    """Return the largest, or the smallest, along axis; 0 of none."""
+    if not sizes.facts.shape[axis]:
+        return sizes.sum(axis, keepdim)
+    return sizes.amax(axis, keepdim) if largest else sizes.amin(axis, keepdim)
+
+
+def _is_of_matrices(ndim: int, dim: Any) -> bool:
+    """Return whether linalg.norm means the norm of matrices; see there."""
+    if dim is not None:
+        count = 1 if hasattr(dim, "__index__") else len(dim)
+        if count not in (1, 2):
+            raise ShapeError(
+                f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
+            )
+        return count == 2
+    if ndim not in (1, 2):
+        raise ShapeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{ndim}D."
+        )
+    return ndim == 2
+
+
+@composite(name="norm", homes="linalg", out="same")
+def linalg_norm(
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
+    axes, of vectors along one; see matrix_norm and vector_norm.
+    """
+    if ord is None:
+        return linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    is_of_matrices = _is_of_matrices(len(input.facts.shape), dim)
+    if not (is_of_matrices or isinstance(ord, str)):
+        return linalg_vector_norm(input, ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+
+
+@composite(homes="function", out="same")
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+    """Return the sum of the singular values."""
+    return matrix_norm(input, "nuc", dim, keepdim)
+
+
+@composite(homes="function", out="same", node="norm.1")
+def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Return the root of the sum of squares over dim, one axis or two."""
+    return linalg_vector_norm(input, 2, dim, keepdim)
+
+
+@composite(homes="linalg", out="cast")
+def cond(input: Tensor, p: Any = None) -> Tensor:
+    """Return the condition number: the norm of input times that of its inverse; for None and 2 the
+    largest singular value over the smallest, for -2 the other way round.
+
+    Shape   (..., m, n) -> (...); square but for those three
+    """
+    shape = input.facts.shape
+    if len(shape) < 2:
+        raise ShapeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    if p is not None and p not in _SIZES:
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {short_text(p)}")
+    if p in (None, 2, -2):
+        values = values_of(input)
+        if not values.facts.shape[-1]:
+            return values.sum(-1)  # type: ignore[no-any-return]
+        first, last = values.select(-1, 0), values.select(-1, -1)
+        return last / first if p == -2 else first / last  # type: ignore[no-any-return]
+    require_square(f"linalg.cond(ord={p})", input)
+    if p == "nuc":
+        values = values_of(input)
+        return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
+    found, info = inverse_parts.public(input)
+    # Of a singular matrix it is infinite.
+    number = matrix_norm(input, p) * matrix_norm(found, p)
+    return OPS["where"].public(info != 0, math.inf, number)  # type: ignore[no-any-return]

@@ -1,0 +1,320 @@
+"""Products of matrices and vectors under their own names, and sums with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import bool_
+from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...core.overriding import NOT_TAKEN, offer
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS, PLAIN
+from ...dispatch.output import given_out
+from ...dispatch.structured import Plan, structured
+from ...listeners.batched_tensor import level_of, levels, value_at
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.constants import require_held
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from ..create.creation import full
+
+
+def _product(a: Any, b: Any) -> Any:
+    return OPS["matmul"].public(a, b)
+
+
+def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
+    for (which, tensor), wanted in zip(tensors.items(), axes, strict=True):
+        found = len(tensor.facts.shape)
+        if found != wanted:
+            raise ShapeError(
+                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor.facts.shape}"
+            )
+
+
+@composite(known_as="")
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the product of two matrices."""
+    if len(input.facts.shape) != 2:
+        raise ShapeError(
+            f"self must be a matrix: its shape is {input.facts.shape}; matmul takes more axes"
+        )
+    if len(mat2.facts.shape) != 2:
+        raise ShapeError("mat2 must be a matrix")
+    return given_out("mm", out, _product(input, mat2), (input, mat2))
+
+
+@composite(known_as="", node="bmm")
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the products of two batches of matrices."""
+    for name, tensor in (("batch1", input), ("batch2", mat2)):
+        if len(tensor.facts.shape) != 3:
+            raise ShapeError(f"{name} must be a 3D tensor")
+    if input.facts.shape[0] != mat2.facts.shape[0]:
+        raise ShapeError(
+            f"bmm: batches differ: input is {input.facts.shape}, mat2 {mat2.facts.shape}"
+        )
+    return given_out("bmm", out, _product(input, mat2), (input, mat2))
+
+
+@composite(known_as="")
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+    """Return the product of a matrix and a vector."""
+    _require_axes("mv", {"input": input, "vec": vec}, 2, 1)
+    return given_out("mv", out, _product(input, vec), (input, vec))
+
+
+@composite(known_as="")
+def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+    """Return the inner product of two vectors."""
+    if len(input.facts.shape) != 1 or len(tensor.facts.shape) != 1:
+        raise ShapeError(
+            f"1D tensors expected, but got {len(input.facts.shape)}D and "
+            f"{len(tensor.facts.shape)}D tensors"
+        )
+    if input.facts.shape != tensor.facts.shape:
+        raise ShapeError(
+            f"inconsistent tensor size, expected tensor [{input.facts.numel}] and src "
+            f"[{tensor.facts.numel}] to have the same number of elements"
+        )
+    if input.facts.dtype is tensor.facts.dtype is bool_:
+        raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
+    return given_out("dot", out, _product(input, tensor), (input, tensor))
+
+
+@composite()
+def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the products of each element of one vector with each of another."""
+    _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
+    product = input.unsqueeze(1) * vec2
+    return given_out("outer", out, product, (input, vec2), "cast", "apart")
+
+
+@composite()
+def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return the sums of products along the last axes."""
+    if not input.facts.shape or not other.facts.shape:
+        return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
+    if len(input.facts.shape) == 1 and len(other.facts.shape) == 1:
+        return dot(input, other, out=out)
+    columns = _matrix(other).t()
+    product = _product(input, columns)
+    shape = (*input.facts.shape[:-1], *other.facts.shape[:-1])
+    return given_out("inner", out, product.reshape(shape), (input, other))
+
+
+def _matrix(tensor: Tensor) -> Any:
+    """Return all but the last axis as one, which -1 could not name if the last has no elements."""
+    *outer_sizes, last = tensor.facts.shape
+    return tensor.reshape(math.prod(outer_sizes), last)
+
+
+def scaled(number: Any, tensor: Any) -> Any:
+    """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
+    dtype = tensor.facts.dtype
+    if isinstance(number, complex) and not dtype.is_complex:
+        raise DTypeError(
+            f"value cannot be converted to type {dtype.name} without overflow: "
+            f"{short_repr(number)}; make a "
+            "factor complex"
+        )
+    if not dtype.may_have_gradient:
+        require_held(number, dtype)
+        number = bool(number) if dtype is bool_ else int(number)
+    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # smaller ones all are held
+        require_held(number, dtype.computes_in)
+    return tensor if number == 1 else tensor * number
+
+
+def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
+    """Return beta * input + alpha * product, in product's shape. NaN in what 0 scales is passed
+    over, as BLAS does; its gradients are 0.
+
+    Raises  ShapeError if input does not broadcast to product's shape
+    """
+    given, shape = input.facts.shape, product.facts.shape
+    if given != shape and broadcast_shapes(name, [given, shape]) != shape:
+        raise ShapeError(
+            f"The expanded size of the tensor {shape} must match the existing size {given}: {name} "
+            "broadcasts input to the product's shape; expand the factors"
+        )
+    added = _or(product, 0) if alpha == 0 else scaled(alpha, product)
+    if beta != 0:
+        return scaled(beta, input) + added
+    unread = not input.requires_grad and input.facts.dtype is added.facts.dtype
+    return added if unread else _or(input, added)
+
+
+def _or(unread: Any, tensor: Any) -> Any:
+    """Return tensor, of which unread is an argument that no number is taken from."""
+    never = full((), False, device=unread.facts.device)
+    return OPS["where"].public(never, unread, tensor)
+
+
+def require_one_dtype(input: Tensor, mat2: Tensor) -> None:
+    if input.facts.dtype is not mat2.facts.dtype:
+        raise DTypeError(
+            f"self and mat2 must have the same dtype, but got {input.facts.dtype.name} and "
+            f"{mat2.facts.dtype.name}: cast one, such as input.to(mat2.dtype)"
+        )
+
+
+@composite(homes="function method inplace", node="addmm")
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
+    require_one_dtype(input, mat2)
+    total = summed("addmm", beta, input, alpha, mm(mat1, mat2))
+    return given_out("addmm", out, total, (input, mat1, mat2), "same", "apart from first")
+
+
+@composite(homes="function method inplace", node="addmv")
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * (mat @ vec)."""
+    require_one_dtype(input, vec)
+    total = summed("addmv", beta, input, alpha, mv(mat, vec))
+    return given_out("addmv", out, total, (input, mat, vec), "same", "apart from first")
+
+
+@composite(homes="function method inplace", node="addr")
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * outer(vec1, vec2)."""
+    for name, number in {"beta": beta, "alpha": alpha}.items():
+        if isinstance(number, float) and not input.facts.dtype.may_have_gradient:
+            raise DTypeError(
+                f"For integral input tensors, argument {name} must not be a floating point number: "
+                f"addr got {name}={short_repr(number)} for {input.facts.dtype.name}"
+            )
+    # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
+    total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
+    return given_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
+
+
+@composite(homes="function method inplace", node="baddbmm")
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * bmm(batch1, batch2)."""
+    require_one_dtype(input, batch2)
+    total = summed("baddbmm", beta, input, alpha, bmm(batch1, batch2))
+    return given_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
+
+
+@structured("product.linear", kernel_gradients=True, fresh=True, homes="nowhere", known_as="linear")
+def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return input @ weight.T + bias of a matrix input."""
+
+
+@linear_kernel.plan
+def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
+    a, b = input.facts, weight.facts
+    if a.dtype is not b.dtype or (bias is not None and bias.facts.dtype is not a.dtype):
+        raise DTypeError(
+            f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}: "
+            f"cast one, such as input.to(fastdist.{b.dtype.name})"
+        )
+    if a.shape[1] != b.shape[1]:
+        raise ShapeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[1]}x{b.shape[0]}): linear needs inputs of {b.shape[1]} features"
+        )
+    if bias is not None and bias.facts.shape not in ((b.shape[0],), ()):
+        raise ShapeError(f"linear: bias is {bias.facts.shape} for {b.shape[0]} outputs")
+    return Plan((a.shape[0], b.shape[0]), a.dtype)
+
+
+@linear_kernel.names_event
+def _(operands: Any, attributes: Any) -> str:
+    return "mm" if len(operands) < 3 or operands[2] is None else "addmm"
+
+
+@linear_kernel.names_node
+def _(node: Any) -> str:
+    has_none = node.edges[2] is None and node.told_by.layouts[2] is None
+    return "mm" if has_none else "addmm"
+
+
+@linear_kernel.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, weight, bias = operands
+    if level_of((weight, bias)) < level:
+        value = input.value
+        size, rows, width = value.facts.shape
+        found = op.general((value.reshape(size * rows, width), weight, bias), attributes)
+        return found.reshape(size, rows, found.facts.shape[-1])
+    found = input @ weight.transpose(0, 1)
+    found = found if bias is None else found + bias
+    return value_at(found, level, size=levels.sizes[level - 1])
+
+
+@linear_kernel.vjp("input")
+def _(g: Any, weight: Any) -> Any:
+    return _product(g, weight)
+
+
+@linear_kernel.vjp("weight")
+def _(g: Any, input: Any) -> Any:
+    return _product(g.t(), input)
+
+
+@linear_kernel.vjp("bias")
+def _(g: Any, bias_layout: Layout) -> Any:
+    return g.sum(0) if bias_layout.shape else g.sum()
+
+
+@linear_kernel.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
+    parts = []
+    if input_t is not None:
+        parts.append(_product(input_t, weight.t()))
+    if weight_t is not None:
+        parts.append(_product(input, weight_t.t()))
+    if bias_t is not None:
+        parts.append(bias_t.expand(input.facts.shape[0], weight.facts.shape[0]))
+    total = parts[0] if parts else None
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+_kernel = linear_kernel.public
+
+
+@composite(homes="functional", early=False)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
+    """Return input @ weight.T + bias.
+
+    Shape   (..., n), (m, n), (m) -> (..., m)
+    """
+    if out is not None:
+        return given_out("linear", out, linear(input, weight, bias), (input, weight, bias))
+    if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
+        found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+    shape = input.facts.shape
+    if len(weight.facts.shape) != 2 or not shape or weight.facts.dtype.is_complex:
+        product = _product(input, weight.t())
+        return product if bias is None else product + bias  # type: ignore[no-any-return]
+    if len(shape) == 2:
+        return _kernel(input, weight, bias)  # type: ignore[no-any-return]
+    if bias is not None and bias.__class__ not in PLAIN:
+        taken = offer(linear, (input, weight, bias), {})
+        if taken is not NOT_TAKEN:
+            return taken  # type: ignore[no-any-return]
+    matrix = _matrix(input)
+    found = linear_kernel.public(matrix, weight, bias)
+    found = found.reshape((*shape[:-1], weight.facts.shape[0]))
+    if bias is None and (edge := found.edge) is not None:  # calls are felt
+        edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
+    return found  # type: ignore[no-any-return]
+
+
+linear_kernel.offered_as = linear

@@ -1,0 +1,413 @@
+"""Activations, element by element.
+
+Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying: 0 * inf
+is NaN. What they do not select is differentiated as well, so it selects before an exp that could
+overflow: the second derivative would be 0 * inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.dtypes import WORDS, DType, float_limits
+from ...dispatch.pointwise import pointwise
+from ...tensor.tensor import Tensor
+from ..refusals import floating_only, no_bool, no_bool_operand
+
+# exp(-|input|) is 1 at 0 from both sides: derivatives of all orders are right there.
+_DECAY = "e = exp(where(input < T(0), input, -input)); "
+_SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
+
+
+@pointwise(
+    "maximum(input, T(0))",
+    ["where(out <= T(0), T(0), g)"],
+    dtype="number",
+    homes="function method inplace activation activation_",
+    piecewise=True,
+)
+def relu(input: Tensor) -> Tensor:
+    """Return max(input, 0); the gradient at 0 is 0."""
+
+
+relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
+
+
+@pointwise(
+    "sigmoid(input)",
+    ["out * (T(1) - out)"],
+    tails=[_SIGMOID_SLOPE],
+    dtype="floating",
+    takes_complex=True,
+    homes="function method inplace functional",
+)
+def sigmoid(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-input))."""
+
+
+@pointwise(
+    "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
+)
+def logistic(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-input)): the sigmoid in derivatives of other ops, whose own derivatives
+    keep their tails.
+    """
+
+
+@pointwise(
+    "where(input < T(0), input, T(0)) - log1p(exp(-abs(input)))",
+    ["sigmoid(-input)"],
+    dtype="floating",
+    homes="functional",
+    known_as="log_sigmoid",
+    out="same",
+)
+def logsigmoid(input: Tensor) -> Tensor:
+    """Return log(sigmoid(input)) without underflow."""
+
+
+logsigmoid.refusal(floating_only("log_sigmoid_cpu"))
+
+
+@pointwise(
+    "log(input / (T(1) - input))",
+    ["where(abs(input - T(0.5)) <= T(0.5), g / (input * (T(1) - input)), T(nan))"],
+    dtype="floating",
+    homes="nowhere",
+    known_as="logit",
+)
+def log_odds(input: Tensor) -> Tensor:
+    """Return log(input / (1 - input))."""
+
+
+@pointwise(
+    "where(input <= threshold, value, input)",
+    ["where(input <= threshold, T(0), g)"],
+    dtype="first",
+    homes="function activation activation_",
+    held="value",
+    piecewise=True,
+)
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """Return input where it is above threshold, value elsewhere."""
+
+
+@pointwise(
+    "minimum(maximum(input, min_val), max_val)",
+    ["where(logical_and(input > min_val, input < max_val), g, T(0))"],
+    dtype="number",
+    homes="activation activation_",
+    held="min_val max_val",
+    piecewise=True,
+)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return input cut off below min_val and above max_val."""
+
+
+hardtanh.refusal(no_bool("hardtanh"))
+
+
+@pointwise(
+    "minimum(maximum(input, T(0)), T(6))",
+    ["where(logical_and(input > T(0), input < T(6)), g, T(0))"],
+    dtype="number",
+    homes="activation",
+    node="hardtanh",
+    piecewise=True,
+)
+def relu6(input: Tensor) -> Tensor:
+    """Return input cut off below 0 and above 6."""
+
+
+@pointwise(
+    "where(input > T(0), input, input * negative_slope)",
+    ["where(input > T(0), g, g * negative_slope)"],
+    dtype="number",
+    homes="activation activation_",
+    piecewise=True,
+)
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Return input where positive, negative_slope * input elsewhere."""
+
+
+leaky_relu.refusal(floating_only("leaky_relu_cpu"))
+
+
+@pointwise(
+    "where(input > T(0), input, weight * input)",
+    ["where(input > T(0), g, g * weight)", "where(input > T(0), T(0), g * input)"],
+    dtype="number",
+    homes="nowhere",
+    known_as="_prelu_kernel",
+    piecewise=True,
+)
+def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
+    """Return input where positive, weight * input elsewhere."""
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input) * alpha, input)",
+    ["where(input > T(0), g, g * (alpha * exp(where(input > T(0), T(0), input))))"],
+    dtype="number",
+    homes="activation activation_",
+    factors="alpha",
+)
+def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+
+
+elu.refusal(floating_only("elu_cpu"))
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input) * T(1.7580993408473766), input * T(1.0507009873554805))",
+    [
+        (
+            "low = exp(where(input > T(0), T(0), input)); "
+            "where(input > T(0), g * T(1.0507009873554805), g * (T(1.7580993408473766) * low))"
+        ),
+    ],
+    dtype="number",
+    homes="function activation activation_",
+    node="elu",
+)
+def selu(input: Tensor) -> Tensor:
+    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+
+
+selu.refusal(floating_only("elu_cpu"))
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input / alpha) * alpha, input)",
+    ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
+    dtype="number",
+    homes="function activation activation_",
+    factors="alpha",
+)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+
+
+celu.refusal(floating_only("elu_cpu"))
+
+
+_CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
+
+
+@pointwise(
+    "input * (T(0.5) * (T(1) + erf(input * T(0.7071067811865476))))",
+    [_CDF + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_exact(input: Tensor) -> Tensor:
+    """Return input times the probability that a normal number lies below it."""
+
+
+# The chance is exact where it is small: 1 + erf is 0 below -9. An erfc takes longer than an erf, so
+# gelu takes this op in float64 only.
+_LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
+
+
+@pointwise(
+    "input * (T(0.5) * erfc(input * T(-0.7071067811865476)))",
+    [_LOWER + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_exact_tails(input: Tensor) -> Tensor:
+    """Return input times the probability that a normal number lies below it, however small."""
+
+
+_TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
+
+
+@pointwise(
+    _TANH + "T(0.5) * input * (T(1) + t)",
+    [
+        _TANH + "T(0.5) * (T(1) + t) + T(0.5) * input * ((T(1) - t * t)"
+        " * (T(0.7978845608028654) * (T(1) + T(0.134145) * (input * input))))"
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_tanh(input: Tensor) -> Tensor:
+    """Return gelu with the normal distribution approximated by tanh."""
+
+
+# (1 + tanh(u)) / 2 is sigmoid(2 * u).
+_TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * input)); "
+
+
+@pointwise(
+    _TWICE + "input * sigmoid(u)",
+    [
+        _TWICE + "sigmoid(u) * (T(1) + input * sigmoid(-u)"
+        " * (T(1.5957691216057308) * (T(1) + T(0.134145) * (input * input))))"
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_tanh_tails(input: Tensor) -> Tensor:
+    """Return gelu_tanh, in float64, whose tail it keeps."""
+
+
+@pointwise(
+    "input / (T(1) + exp(-input))",
+    ["s = sigmoid(input); s * (T(1) + input * (T(1) - s))"],
+    tails=["sigmoid(input) * (T(1) + input * sigmoid(-input))"],
+    dtype="number",
+    homes="activation",
+)
+def silu(input: Tensor) -> Tensor:
+    """Return input * sigmoid(input)."""
+
+
+silu.refusal(floating_only("silu_cpu"))
+
+
+_SOFT = (
+    "low = where(input > T(20), T(0), input); "
+    "t = tanh(where(input > T(20), input, log1p(exp(low)))); "
+)
+
+
+# With e = exp(-|input|): the tanh of softplus, and 1 - tanh**2 times the sigmoid.
+_MISH_SLOPE = (
+    _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
+    "T(1) + T(2) * e + T(2) * e * e); "
+    "t = where(low, e * (T(2) + e) / d, T(1) - T(2) * e * e / d); "
+    "t + input * (T(4) * e * (T(1) + e) * where(low, T(1), e) / (d * d))"
+)
+
+
+@pointwise(
+    "input * tanh(log1p(exp(input)))",
+    [_SOFT + "t + input * (sigmoid(input) * (T(1) - t * t))"],
+    tails=[_MISH_SLOPE],
+    dtype="number",
+    homes="activation",
+)
+def mish(input: Tensor) -> Tensor:
+    """Return input * tanh(softplus(input))."""
+
+
+mish.refusal(floating_only("mish_cpu"))
+
+
+@pointwise(
+    "where(input * beta > threshold, input, log1p(exp(input * beta)) / beta)",
+    ["where(input * beta > threshold, g, g * sigmoid(input * beta))"],
+    dtype="number",
+    homes="functional",
+)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
+
+
+softplus.refusal(floating_only("softplus_cpu"))
+
+
+@pointwise(
+    "input / (T(1) + abs(input))",
+    ["g / (T(1) + abs(input)) / (T(1) + abs(input))"],
+    dtype="floating",
+    homes="functional",
+    node="div",
+)
+def softsign(input: Tensor) -> Tensor:
+    """Return input / (1 + |input|), a cheap relative of tanh."""
+
+
+@pointwise(
+    "input - tanh(input)",
+    ["t = tanh(input); t * t"],
+    dtype="floating",
+    takes_complex=True,
+    homes="functional",
+    node="sub",
+)
+def tanhshrink(input: Tensor) -> Tensor:
+    """Return input - tanh(input)."""
+
+
+@pointwise(
+    "input * minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
+    [
+        "where(input <= T(-3), T(0), where(input >= T(3), g, g * (input / T(3) + T(0.5))))",
+    ],
+    dtype="number",
+    homes="activation",
+)
+def hardswish(input: Tensor) -> Tensor:
+    """Return input * relu6(input + 3) / 6."""
+
+
+hardswish.refusal(floating_only("hardswish_cpu"))
+
+
+@pointwise(
+    "minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
+    ["where(logical_and(input > T(-3), input < T(3)), g * T(1 / 6), T(0))"],
+    dtype="number",
+    homes="activation",
+    piecewise=True,
+)
+def hardsigmoid(input: Tensor) -> Tensor:
+    """Return relu6(input + 3) / 6."""
+
+
+hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
+
+
+@pointwise(
+    "where(logical_and(input >= -lambd, input <= lambd), T(0), input)",
+    ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
+    dtype="number",
+    homes="function method functional",
+    held="lambd",
+    piecewise=True,
+)
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input, but 0 within lambd of 0."""
+
+
+hardshrink.refusal(floating_only("hardshrink_cpu"))
+
+
+@pointwise(
+    "where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * T(0)))",
+    ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
+    dtype="number",
+    homes="functional",
+    held="lambd",
+    piecewise=True,
+)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input drawn lambd nearer to 0."""
+
+
+softshrink.refusal(floating_only("softshrink_check"))
+
+
+@softshrink.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
+    most = float(float_limits(dtypes[0]).max)
+    for lambd in operands[1:]:  # none stands there for the default
+        if not 0 <= lambd <= most:
+            word = WORDS[dtypes[0]]
+            raise RuntimeError(
+                f"lambda must be in range [0, {most:g}] for input dtype {word}, but found {lambd}"
+            )
+
+
+gelu_exact.refusal(floating_only("GeluKernelImpl"))
+gelu_tanh.refusal(floating_only("GeluKernelImpl"))
+gelu_exact_tails.refusal(floating_only("GeluKernelImpl"))
+gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))

@@ -1,0 +1,146 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import WORDS, bool_, float32
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.tensor import Tensor
+from ..create.creation import ones
+from ..create.random import dropout
+from ..pointwise.where import where
+from .attention_blocks import in_blocks, suits_blocks, weights_of
+
+
+@composite(homes="functional")
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
+
+    A mask of bool is true where attention is allowed, another is added. A query that may look at
+    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
+    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
+
+    Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+            elsewhere
+    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
+            with n + m, and that of a mask and its gradient: see attention_blocks
+    """
+    _require_fitting(query, key, value, attn_mask)
+    _require_shapes(query, key, value, enable_gqa)
+    if is_causal and attn_mask is not None:
+        _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
+        attn_mask, is_causal = _causal(attn_mask, query.facts.shape[-2], key.facts.shape[-2]), False
+    # Of no entries all scores are 0, whatever the factor.
+    length = query.facts.shape[-1] or 1
+    factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if suits_blocks(query, key, value, dropout_p, enable_gqa):
+        given = query, key, value, attn_mask, factor, is_causal
+        return in_blocks(*given, float(dropout_p))  # type: ignore[no-any-return]
+    if enable_gqa:
+        key, value = (_shared_heads(query, one) for one in (key, value))
+    weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return weights @ value  # type: ignore[no-any-return]
+
+
+def _require_fused(
+    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool
+) -> None:
+    """Raise RuntimeError for what is not for PyTorch's fused kernel, which alone takes a mask
+    beside is_causal.
+    """
+    q, k, v = (one.facts.shape for one in (query, key, value))
+    of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query.facts.dtype.is_floating_point
+    alike = q[0] == k[0] if enable_gqa else q[:2] == k[:2]
+    fits = len(mask.facts.shape) in (2, 4) and mask.edge is None
+    if not (of_heads and alike and fits and not dropout_p):
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+            "is_causal=True, but for operands of four axes that are alike, without dropout, and "
+            "a mask of two or four axes that needs no gradient: lay what is causal into the mask"
+        )
+
+
+def _causal(mask: Any, rows: int, columns: int) -> Any:
+    """Return a mask that also keeps each query from the keys behind it."""
+    earlier: Any = ones(rows, columns, dtype=bool_, device=mask.facts.device).tril()
+    return mask & earlier if mask.facts.dtype is bool_ else where.public(earlier, mask, -math.inf)
+
+
+def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
+    layouts = [one.facts for one in (query, key, value)]
+    if any(len(one.shape) < 2 for one in layouts):
+        q, k, v = (len(one.shape) for one in layouts)
+        raise ShapeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{q} key.dim: {k} and value.dim: {v} instead."
+        )
+    dtype = layouts[0].dtype
+    if not dtype.may_have_gradient:
+        raise DTypeError(
+            f"expected scalar type Float but found {WORDS[dtype]}: scaled_dot_product_attention "
+            "takes floating queries, keys and values"
+        )
+    if any(one.dtype is not dtype for one in layouts):
+        q, k, v = (one.dtype.name for one in layouts)
+        raise DTypeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{q} key.dtype: {k} and value.dtype: {v} instead."
+        )
+    if mask is not None and mask.facts.dtype not in (bool_, float32, dtype):
+        raise DTypeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {mask.facts.dtype.name} and  query.dtype: {dtype.name} instead."
+        )
+
+
+def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    """Raise ShapeError for operands of which no product can be made; of their heads, where some
+    serve several, _shared_heads speaks.
+    """
+    q, k, v = query.facts.shape, key.facts.shape, value.facts.shape
+    if q == k == v:
+        return
+    if q[-1] != k[-1]:
+        raise ShapeError(
+            f"scaled_dot_product_attention: query is {q} and key is {k}; their last axes must have "
+            f"the same size, {q[-1]} != {k[-1]}"
+        )
+    if k[-2] != v[-2]:
+        raise ShapeError(
+            f"scaled_dot_product_attention: key is {k} and value is {v}; their second last axes "
+            f"must have the same size, {k[-2]} != {v[-2]}"
+        )
+    if not enable_gqa and not q[:-2] == k[:-2] == v[:-2]:
+        broadcast_shapes("scaled_dot_product_attention", [q[:-2], k[:-2], v[:-2]])
+
+
+def _shared_heads(query: Any, one: Any) -> Any:
+    """Return one with as many heads (the third axis from the end) as query has, each repeated."""
+    heads, mine = query.size(-3), one.size(-3)
+    if heads == mine:
+        return one
+    if not mine or heads % mine:
+        raise ShapeError(
+            "Number of heads in key and value must divide the number of heads in query: they are "
+            f"{mine} and {heads}"
+        )
+    return one.repeat_interleave(heads // mine, -3)

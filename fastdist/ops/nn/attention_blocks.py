@@ -1,0 +1,407 @@
+"""Attention as one op: a block of queries after another, without a matrix of all weights.
+
+The op keeps its result and, of each query, the logarithm of the sum of exp(score), out of which its
+gradient makes the weights of a block anew; which of them dropout drops follows from one number: see
+Note [Dropout by counting] in core/philox.py. Weights that take no more memory than operands and
+result do, which is so of short sequences alone, are kept for the gradient. Higher derivatives and
+tangents are made of other ops, which do keep matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.device import CPU
+from ...core.dtypes import WORDS, DType, bool_
+from ...core.errors import NoKernelError, ShapeError
+from ...dispatch.differentiated import has_tangents, is_recorded
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import tls
+from ...listeners.batch_loop import loop
+from ...listeners.batched_tensor import levels, value_at
+from ...listeners.batching import whole
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.tensor import Tensor
+from ..create.creation import full, zeros, zeros_like
+from ..create.random import randint
+from .softmax import softmax
+
+# Scores from which on blocks are worth their kernels; of fewer, matrices are in cache as well. Half
+# types always go in blocks, whose scores are float32 on the CPU: float16 ends at 65504.
+_LEAST = 1 << 14
+
+
+def suits_blocks(query: Any, key: Any, value: Any, dropout: float, enable_gqa: bool) -> bool:
+    """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
+    dtype, and enough of them; and whether one draw is for all, not one for each of a batch.
+    """
+    q, k, v = (one.facts.shape for one in (query, key, value))
+    lead = q[:-2]
+    dtype = query.facts.dtype
+    if not dtype.is_floating_point or (dropout and levels.depth):
+        return False
+    if not dtype.is_half and math.prod(q[:-1]) * k[-2] < _LEAST:
+        return False
+    if enable_gqa:
+        if len(q) < 3 or len(k) < 3 or not k[-3] or q[-3] % k[-3]:
+            return False
+        lead = (*lead[:-1], k[-3])
+    fits = (k[:-2], v[:-2]) == (lead, lead) and (k[-1], v[-2]) == (q[-1], k[-2])
+    return fits and v[-1] > 0
+
+
+def in_blocks(
+    query: Any, key: Any, value: Any, mask: Any, factor: float, is_causal: bool, dropout: float
+) -> Any:
+    """Return the attention of operands with any number of leading axes, of which key's last may be
+    a divisor of query's.
+    """
+    lead, scores = query.facts.shape[:-2], (*query.facts.shape[:-1], key.facts.shape[-2])
+    if mask is not None:
+        require_mask(mask, scores)
+        # The CPU computes half types from copies, and its masks of numbers are as wide.
+        mask = mask.to(query.facts.dtype.computes_in) if mask.facts.dtype is not bool_ else mask
+        mask = _mask_of_heads(mask, lead)
+    seed = None
+    if dropout:
+        seed = randint(1 << 61, (1,), device=query.facts.device)
+    heads = _of_heads(query), _of_heads(key), _of_heads(value)
+    # 0.0 is no key, for -0.0 would be the same: see may_be_kept in dispatch/way.py.
+    numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
+    found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
+    return found if len(lead) == 2 else found.reshape((*lead, *found.facts.shape[-2:]))
+
+
+def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
+    """Return whether weights are kept for a gradient: where one may be asked for, and they take no
+    more memory than what is there anyway. Then memory still grows with length alone.
+
+    4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 if they are made anew (one core of an AMD
+    EPYC, Zen 4). A GPU makes them about as fast as it reads them.
+    """
+    facts = query.facts
+    rows, keys, width = math.prod(facts.shape[:-1]), key.facts.shape[2], value.facts.shape[3]
+    given = facts.numel + key.facts.numel + value.facts.numel + rows * width
+    wide = facts.dtype.computes_in
+    is_small = rows * keys * wide.itemsize <= given * facts.dtype.itemsize
+    return is_small and facts.device is CPU and is_recorded((query, key, value, mask))
+
+
+def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
+    """Return a mask that broadcasts to scores with two leading axes: what all share is not
+    repeated, nor is its gradient, which a mask that is left as it is may keep.
+    """
+    shape = mask.facts.shape
+    if len(lead) == 2:
+        return mask
+    shape = (*[1] * (len(lead) + 2 - len(shape)), *shape)
+    *samples, heads = (1, *shape[:-2])[-max(len(lead), 1) :]
+    if math.prod(samples) != 1 and tuple(samples) != lead[:-1]:
+        samples = list(lead[:-1])
+        mask = mask.expand(*samples, heads, *shape[-2:])
+    return mask.reshape(math.prod(samples), heads, *shape[-2:])
+
+
+def _of_heads(x: Any) -> Any:
+    """Return x with four axes: samples, heads, and its last two."""
+    shape = x.facts.shape
+    if len(shape) == 4:
+        return x
+    heads = shape[-3] if len(shape) > 2 else 1
+    return x.reshape((math.prod(shape[:-3]), heads, *shape[-2:]))
+
+
+def require_mask(mask: Any, shape: tuple[int, ...]) -> None:
+    """Raise for a mask that does not broadcast to the scores' shape."""
+    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.facts.shape]) != shape:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
+            f"attn_mask: it is {list(mask.facts.shape)}, expected one that broadcasts to them"
+        )
+
+
+def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
+    """Return softmax of masked scores, zeros where a row is wholly masked.
+
+    There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
+    away before, and its weights after.
+    """
+    shape, device = scores.facts.shape, scores.facts.device
+    if is_causal:
+        # Each query may look at the first key, so no row is wholly masked.
+        dtype = scores.facts.dtype
+        later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
+        return softmax.public(scores + later, -1)
+    if mask is None:
+        return softmax.public(scores, -1)
+    require_mask(mask, shape)
+    if mask.facts.dtype is bool_:
+        dtype = scores.facts.dtype
+        mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
+    blind = (mask == -math.inf).all(-1, keepdim=True)
+    scores = scores + mask.masked_fill(blind, 0.0).to(scores.facts.dtype)
+    return softmax.public(scores, -1).masked_fill(blind, 0.0)
+
+
+@structured(
+    "attention.attention",
+    fresh=True,
+    homes="nowhere",
+    known_as="_scaled_dot_product_flash_attention_for_cpu",
+)
+def attention_in_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+    keeps: bool,
+) -> Tensor:
+    """Return dropout(softmax(query @ key.T * factor + mask)) @ value, the logarithms of the sums of
+    exp(score), and what the kernel keeps for the gradient if it `keeps` the weights, unless some
+    are dropped; a head of key and value serves several neighbours of query.
+
+    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (...), (1,) -> (n, h, l, v), (n, h, l),
+            (n, h, l, s) or (0, 0, 0, 0), of a mask that broadcasts to (n, h, l, s)
+    Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32;
+            seed, without which nothing is dropped, is int64
+    """
+
+
+@attention_in_blocks.plan
+def _(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+    keeps: bool,
+) -> Plan:
+    dtype = query.facts.dtype
+    if len(query.facts.shape) != 4:
+        raise ShapeError(f"attention_in_blocks: query is (n, h, l, e), got {query.facts.shape}")
+    if not dtype.is_floating_point:
+        raise NoKernelError(f"\"attention_in_blocks\" not implemented for '{WORDS[dtype]}'")
+    rows = query.facts.shape[:3]
+    shape = (*rows, value.facts.shape[3])
+    numbers = factor, is_causal, dropout
+    weights = (*rows, key.facts.shape[2]) if keeps and seed is None else (0,) * 4
+    more = [(one, dtype.computes_in) for one in (rows, weights)]
+    return Plan(shape, dtype, numbers, extra_outputs=tuple(more))
+
+
+@attention_in_blocks.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if operands[4] is not None:
+        return _thinned_batch(operands, attributes, level)
+    n, size = operands[0].facts.shape[0], levels.sizes[level - 1]
+    wide = [o if o is None else o.reshape(_four(o.facts.shape)) for o in operands]
+    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in wide]
+    # No -1: a call without keys has no elements to count by.
+    merged = [o if o is None else o.flatten(0, 1) for o in whole(given, level)]
+    found = op.general(tuple(merged), attributes)
+    pairs = zip(found, (n, n, n if attributes[3] else 0), strict=True)
+    return tuple([one.reshape(size, count, *one.facts.shape[1:]) for one, count in pairs])
+
+
+def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
+    """Return what calls give that drop weights, made of ops.
+
+    Which are dropped follows from where a sample lies among those of its own call, which a kernel
+    that is given the samples of all calls would not know.
+    """
+    query, key, value, mask, seed = operands
+    factor, is_causal, dropout, _ = attributes
+    dtype, size = query.facts.dtype, levels.sizes[level - 1]
+    wide, groups = dtype.computes_in, _groups(query, key)
+    keys, values = (_repeated(one, groups).to(wide) for one in (key, value))
+    scores = query.to(wide) * factor @ keys.transpose(2, 3)
+    weights = weights_of(scores, mask, is_causal)
+    stays = thinning.public(seed, weights.facts.shape, wide, dropout)
+    found = (weights * stays @ values).to(dtype)
+    # What else there is is for the kernel's own gradient, and this has that of its ops.
+    shapes, device = (query.facts.shape[:3], (0,) * 4), query.facts.device
+    others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
+    return (value_at(found, level, size=size), *others)
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*[1] * (4 - len(shape)), *shape)
+
+
+@attention_in_blocks.vjp("query", "key", "value", "mask")
+def _(
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+    out: Any,
+    others: Any,
+    wanted: Any,
+) -> tuple[Any, ...]:
+    numbers = factor, is_causal, dropout
+    if tls.grad or has_tangents((g, query, key, value, mask)):
+        return _gradient_of_ops(g, query, key, value, mask, seed, *numbers)
+    given = g, query, key, value, mask, seed, out, *others
+    return attention_gradient.public(*given, *numbers, wanted[3])  # type: ignore[no-any-return]
+
+
+def _gradient_of_ops(
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+) -> tuple[Any, ...]:
+    """Return the gradient, made of ops, to be differentiated again."""
+    groups = _groups(query, key)
+    keys, values = _repeated(key, groups), _repeated(value, groups)
+    weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
+    thinned, towards = weights, g @ values.transpose(2, 3)
+    if seed is not None:
+        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
+        thinned, towards = weights * stays, towards * stays
+    slopes = weights * (towards - (towards * weights).sum(3, True))
+    by_mask = None
+    if mask is not None and mask.facts.dtype is not bool_:
+        by_mask = slopes.to(mask.facts.dtype).sum_to_size(mask.facts.shape)
+    slopes = slopes * factor
+    by_key, by_value = slopes.transpose(2, 3) @ query, thinned.transpose(2, 3) @ g
+    return slopes @ keys, _summed(by_key, groups), _summed(by_value, groups), by_mask
+
+
+def _groups(query: Tensor, key: Tensor) -> int:
+    """Return how many heads of query share one of key."""
+    return max(query.facts.shape[1] // max(key.facts.shape[1], 1), 1)
+
+
+def _repeated(x: Any, groups: int) -> Any:
+    return x if groups == 1 else x.repeat_interleave(groups, 1)
+
+
+def _summed(x: Any, groups: int) -> Any:
+    """Return the sums over heads of query that share one of key."""
+    n, heads, *last = x.facts.shape
+    return x if groups == 1 else x.reshape((n, heads // groups, groups, *last)).sum(2)
+
+
+@attention_in_blocks.jvp
+def _(
+    query: Any,
+    query_t: Any,
+    key: Any,
+    key_t: Any,
+    value: Any,
+    value_t: Any,
+    mask: Any,
+    mask_t: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+) -> Any:
+    groups = _groups(query, key)
+    keys, values = _repeated(key, groups), _repeated(value, groups)
+    weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
+    stays: Any = 1.0
+    if seed is not None:
+        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
+    parts = []
+    if query_t is not None:
+        parts.append(query_t * factor @ keys.transpose(2, 3))
+    if key_t is not None:
+        parts.append(query * factor @ _repeated(key_t, groups).transpose(2, 3))
+    if mask_t is not None:
+        parts.append(mask_t.to(weights.facts.dtype))
+    terms = []
+    if parts:
+        slope = sum(parts[1:], parts[0])
+        terms.append(weights * (slope - (weights * slope).sum(3, True)) * stays @ values)
+    if value_t is not None:
+        terms.append(weights * stays @ _repeated(value_t, groups))
+    return sum(terms[1:], terms[0])
+
+
+@structured(
+    "attention.attention_gradient",
+    fresh=True,
+    homes="nowhere",
+    known_as="_scaled_dot_product_flash_attention_backward",
+)
+def attention_gradient(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    result: Tensor,
+    log_sum: Tensor,
+    kept: Tensor,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+    is_learnt: bool,
+) -> Tensor:
+    """Return the gradients of attention_in_blocks by query, key, value and, if it is learnt, the
+    mask, of which there are no elements otherwise; not differentiable itself.
+    """
+
+
+@attention_gradient.plan
+def _(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    seed: Any,
+    result: Tensor,
+    log_sum: Tensor,
+    kept: Tensor,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+    is_learnt: bool,
+) -> Plan:
+    more = [(one.facts.shape, one.facts.dtype) for one in (key, value)]
+    of_mask = (mask.facts.shape, mask.facts.dtype) if is_learnt else ((0,) * 4, log_sum.facts.dtype)
+    layout = query.facts
+    numbers = factor, is_causal, dropout
+    return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
+
+
+@structured("attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
+def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
+    """Return what attention_in_blocks multiplies its weights by where it drops some: 0, or
+    1 / (1 - dropout).
+
+    Shape   (1,) -> shape, of which the last axis are the keys
+    """
+
+
+@thinning.plan
+def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Plan:
+    return Plan(tuple(shape), dtype, (dropout,))
+
+
+@thinning.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Draw for one call after the other, each from its own seed."""
+    return loop(lambda seed: op.general((seed,), attributes), operands, level)

@@ -1,0 +1,313 @@
+"""Averages over windows: avg_pool, adaptive_avg_pool, and the power means of lp_pool."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from ...core.dtypes import DType, int64
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.structured import Plan, structured
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from ..channels_last import in_format_of
+from ..device_constants import on_device
+from .max_pooling import max_pool
+from .pool_arguments import Window, adaptive_lengths, require_dtype, windows_of
+from .weighted_neighbours import Taps, makes_taps, taps_of_ranges, weighed
+
+
+@makes_taps
+def windows(length: int, count: int, kernel: int, stride: int, padding: int) -> Taps:
+    """Return the sums of what lies in windows."""
+    first = np.arange(count) * stride - padding
+    return taps_of_ranges(np.maximum(first, 0), np.minimum(first + kernel, length))
+
+
+@makes_taps
+def parts(length: int, count: int) -> Taps:
+    """Return the sums of `count` parts of an axis, as even as whole elements allow."""
+    i = np.arange(count)
+    return taps_of_ranges(i * length // count, -(-(i + 1) * length // count))
+
+
+def _average(
+    function: str,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+    axes: int,
+) -> Tensor:
+    found = windows_of(function, input, kernel_size, stride, padding, 1, ceil_mode, axes)
+    if divisor == 0:
+        raise ShapeError("divisor must be not zero")
+    kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
+    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point or d is int64)
+    lengths = input.facts.shape[-axes:]
+    recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
+    sums = weighed(input, recipes)
+    by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
+    made = _divided(sums, by)
+    return cast(Tensor, made if input.facts.contiguous else in_format_of(input, made))
+
+
+def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
+    """Return what sizes gives: a number, or a tensor of the device and dtype of sums."""
+    found = sizes(*given)
+    if not isinstance(found, np.ndarray):
+        return found
+    return on_device(sums.facts.device, _in_dtype, sums.facts.dtype, sizes, *given)[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _in_dtype(dtype: DType, sizes: Any, *given: Any) -> tuple[Any]:
+    return (sizes(*given).astype(dtype.numpy),)
+
+
+@functools.lru_cache(maxsize=256)
+def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: bool) -> Any:
+    """Return by what the sum of each window is divided: a number where all are alike."""
+    counts: Any = np.ones((), np.int64)
+    for length, window in zip(lengths, found, strict=True):
+        first = np.arange(window.outputs) * window.stride - window.padding
+        end = np.minimum(first + window.kernel, length + window.padding)
+        if not with_padding:
+            first, end = np.maximum(first, 0), np.minimum(end, length)
+        counts = counts[..., None] * (end - first)
+    return int(counts.flat[0]) if (counts == counts.flat[0]).all() else counts
+
+
+def _divided(sums: Any, by: Any) -> Any:
+    if sums.facts.dtype is int64:
+        return sums.div(by, rounding_mode="trunc")
+    return sums if by.__class__ is int and by == 1 else sums / by
+
+
+@structured(
+    "averages.average",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="function functional",
+    batch="first axis",
+    piecewise=True,
+    node="squeeze.1",
+)
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """Return the averages of windows along the last axis.
+
+    Shape   (..., channels, n) -> (..., channels, windows)
+    """
+
+
+@avg_pool1d.plan
+def _(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    if len(shape) not in (2, 3):
+        raise ShapeError(
+            f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
+            "'self' (while checking arguments for avg_pool1d)"
+        )
+    (window,) = windows_of("avg_pool1d", input, kernel_size, stride, padding, 1, ceil_mode, 1)
+    require_dtype("avg_pool2d", dtype, fits=lambda d: d.is_floating_point or d is int64)
+    return Plan((*shape[:-1], window.outputs), dtype, (window[:3], count_include_pad))
+
+
+@avg_pool1d.vjp("input")
+def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
+    window, whole = plan.numbers
+    return averages_back.public(g, input_layout.shape[-1], window, ceil_mode, whole)
+
+
+@structured(
+    "averages.spread",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    batch="first axis",
+    known_as="avg_pool2d_backward",
+)
+def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
+    """Return what avg_pool1d's adjoint makes of input: rows of length."""
+
+
+@averages_back.plan
+def _(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Plan:
+    return Plan((*input.facts.shape[:-1], length), input.facts.dtype, (window, whole))
+
+
+@averages_back.vjp("input")
+def _(g: Tensor, window: Any, ceil_mode: bool, whole: bool) -> Any:
+    return avg_pool1d.public(g, *window, ceil_mode, whole)
+
+
+@composite(homes="functional", out="same", node="avg_pool2d")
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the averages of windows over the last two axes; divisor_override divides the sums
+    instead of the number of elements.
+    """
+    return _average(
+        "avg_pool2d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        2,
+    )
+
+
+@composite(homes="functional", out="same", node="avg_pool3d")
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the averages of windows over the last three axes; divisor_override divides the sums
+    instead of the number of elements.
+    """
+    return _average(
+        "avg_pool3d",
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        3,
+    )
+
+
+def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) -> Tensor:
+    """Return the averages of as many parts of the last axes as are asked for."""
+    lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
+    kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
+    if set(lengths) == {1} and input.facts.dtype.is_complex:
+        return input.mean(tuple(range(-axes, 0)), keepdim=True)
+    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point)
+    if set(lengths) == {1}:
+        return input.mean(tuple(range(-axes, 0)), keepdim=True)
+    before = input.facts.shape[-axes:]
+    recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
+    sums = weighed(input, recipes)
+    found = cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
+    if not input.facts.contiguous:
+        in_format_of(input, found)
+    return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
+
+
+# What PyTorch calls the Nodes of averages of so many axes.
+_NODES = {
+    1: "SqueezeBackward1",
+    2: "AdaptiveAvgPool2DBackward0",
+    3: "AdaptiveAvgPool3DBackward0",
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
+    sizes: Any = np.ones((), np.int64)
+    for length, count in zip(lengths, counts, strict=True):
+        sizes = sizes[..., None] * np.diff(parts(length, count).starts)
+    return int(sizes.flat[0]) if sizes.size and (sizes == sizes.flat[0]).all() else sizes
+
+
+@composite(homes="function functional", node="squeeze.1")
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Return the averages of output_size parts of the last axis, as even as can be."""
+    return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
+
+
+@composite(homes="functional")
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Return the averages of output_size parts of the last two axes, as even as can be."""
+    return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
+
+
+@composite(homes="functional")
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Return the averages of output_size parts of the last three axes, as even as can be."""
+    return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
+
+
+def _power_mean(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool, axes: int
+) -> Any:
+    if norm_type in (math.inf, -math.inf):
+        sign = 1 if norm_type > 0 else -1
+        signed = input.abs() * sign
+        most = max_pool(signed, kernel_size, stride, 0, 1, ceil_mode, axes, axes > 1)[0]
+        return most * sign
+    function = f"avg_pool{axes}d"
+    sums = _average(function, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None, axes)
+    given = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * axes
+    # PyTorch's form, and with it its gradient: none where a sum is 0.
+    return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
+
+
+@composite(homes="functional", known_as="")
+def lp_pool1d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return (sum of input**norm_type)**(1 / norm_type) of windows along the last axis."""
+    return _power_mean(  # type: ignore[no-any-return]
+        input, norm_type, kernel_size, stride, ceil_mode, 1
+    )
+
+
+@composite(homes="functional", known_as="")
+def lp_pool2d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last two axes."""
+    return _power_mean(  # type: ignore[no-any-return]
+        input, norm_type, kernel_size, stride, ceil_mode, 2
+    )
+
+
+@composite(homes="functional", known_as="")
+def lp_pool3d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last three axes."""
+    return _power_mean(  # type: ignore[no-any-return]
+        input, norm_type, kernel_size, stride, ceil_mode, 3
+    )

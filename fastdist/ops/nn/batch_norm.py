@@ -1,0 +1,319 @@
+"""Normalisation by the numbers of channels: batch, instance and group normalisation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes, no_grad, tls
+from ...listeners.batched_tensor import batched, levels, value_at
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor
+from ..channels_last import copied_in_format, in_format_of
+from ..refusals import require_dtype_of_norm
+
+
+@structured("batch_norm.channels", fresh=True, homes="nowhere", known_as="native_batch_norm")
+def normalize_channels(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Return each channel less its mean, over its deviation, times weight, plus bias; then the
+    channels' means and variances.
+    """
+
+
+def _require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
+    """Raise for what has no axis of channels, is not floating, or of another dtype."""
+    if len(layout.shape) < 2:
+        raise ShapeError(
+            "Expected at least 2 dimensions for input tensor but received "
+            f"{len(layout.shape)}: {name} takes (N, C, ...)"
+        )
+    if not layout.dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
+    require_dtype_of_norm(layout, *parameters)
+
+
+@normalize_channels.plan
+def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+    layout = input.facts
+    row = (layout.shape[1:2], layout.dtype.computes_in)
+    return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
+
+
+@normalize_channels.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let the calls' channels stand side by side."""
+    input, *affine = operands
+    size = levels.sizes[level - 1]
+    value = value_at(input, level, size=size)
+    _, n, channels, *space = value.facts.shape
+    merged = value.movedim(0, 1).reshape(n, size * channels, *space)
+    out, *rows = op.general((merged, None, None), attributes)
+    found = batched(out.reshape(n, size, channels, *space).movedim(1, 0), level)
+    weight, bias = [
+        one if one is None else one.reshape(channels, *[1] * len(space)) for one in affine
+    ]
+    found = found if weight is None else found * weight
+    found = found if bias is None else found + bias
+    return value_at(found, level), *[one.reshape(size, channels) for one in rows]
+
+
+def _places(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return all axes but that of the channels, and the shape that broadcasts along these."""
+    axes = tuple([axis for axis in range(len(shape)) if axis != 1])
+    return axes, (shape[1], *[1] * (len(shape) - 2))
+
+
+def _normal(input: Any, eps: float) -> tuple[Any, Any]:
+    """Return the normalised channels and what they were multiplied by, as expressions that can be
+    differentiated again.
+    """
+    axes, _ = _places(input.facts.shape)
+    away = input - input.mean(axes, True)
+    scale = ((away * away).mean(axes, True) + eps).rsqrt()
+    return away * scale, scale
+
+
+def _slope(g: Any, normal: Any, scale: Any) -> Any:
+    axes, _ = _places(g.facts.shape)
+    even, along = g.mean(axes, True), (g * normal).mean(axes, True)
+    return (g - even - normal * along) * scale
+
+
+@normalize_channels.vjp("input", "weight", "bias")
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
+    if not (tls.grad or modes.special):
+        return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
+    axes, kept = _places(input.facts.shape)
+    normal, scale = _normal(input, eps)
+    slope = g if weight is None else g * weight.reshape(kept)
+    return _slope(slope, normal, scale), (g * normal).sum(axes), g.sum(axes)
+
+
+@normalize_channels.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
+    _, kept = _places(input.facts.shape)
+    normal, scale = _normal(input, eps)
+    total = None
+    if input_t is not None:
+        total = _slope(input_t, normal, scale)
+        total = total if weight is None else total * weight.reshape(kept)
+    if weight_t is not None:
+        part = normal * weight_t.reshape(kept)
+        total = part if total is None else total + part
+    if bias_t is not None:
+        part = bias_t.reshape(kept).expand(input.facts.shape)
+        total = part if total is None else total + part
+    return total
+
+
+@structured(
+    "batch_norm.channels_gradients",
+    fresh=True,
+    homes="nowhere",
+    known_as="native_batch_norm_backward",
+)
+def normalize_channels_gradients(
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    is_whole: bool,
+) -> Tensor:
+    """Return the gradients of normalize_channels by its inputs, the first one only if is_whole; not
+    differentiable themselves.
+    """
+
+
+@normalize_channels_gradients.plan
+def _(
+    g: Tensor,
+    input: Tensor,
+    weight: Any,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    is_whole: bool,
+) -> Plan:
+    row = (mean.facts.shape, mean.facts.dtype)
+    shape = input.facts.shape if is_whole else (0,)
+    return Plan(shape, input.facts.dtype, (eps,), extra_outputs=(row, row))
+
+
+def _require_channels(channels: int, **given: Tensor | None) -> None:
+    for name, one in given.items():
+        if one is not None and one.facts.numel != channels:
+            raise ShapeError(f"{name} should contain {channels} elements not {one.facts.numel}")
+
+
+@composite(homes="functional", node="native_batch_norm")
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return input with each channel brought to mean 0 and variance 1, times weight, plus bias.
+
+    Shape   (N, C, ...) -> the same
+    Note    training takes the numbers of the batch, and moves running_mean and running_var by
+            momentum towards them; else these are taken
+    """
+    shape = input.facts.shape
+    if shape == (0,):  # PyTorch takes it, and no other of one axis
+        known = (running_mean, running_var, weight, bias, training, momentum, eps)
+        return batch_norm(input.reshape(0, 0), *known).reshape(0)
+    _require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
+    if training:
+        _require_several(shape)
+    if (running_mean is None) is not (running_var is None) and training:
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    _require_channels(
+        shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
+    if training:
+        out, mean, variance = normalize_channels.public(input, weight, bias, eps)
+        if running_mean is not None and input.facts.numel:
+            _follow(running_mean, running_var, mean, variance, shape, momentum)
+        return out if input.facts.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
+    for name, one in (("running_mean", running_mean), ("running_var", running_var)):
+        if one is None:
+            raise RuntimeError(
+                f"{name} must be defined in evaluation mode: give it, or pass training=True"
+            )
+    return _by_known(input, running_mean, running_var, weight, bias, eps)
+
+
+def _require_several(shape: Shape) -> None:
+    if shape[0] * math.prod(shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {shape}: the "
+            "variance of one is nothing to divide by; give a larger batch, or call eval()"
+        )
+
+
+def _follow(
+    running_mean: Any, running_var: Any, mean: Any, variance: Any, shape: Shape, momentum: float
+) -> None:
+    n = shape[0] * math.prod(shape[2:])
+    with no_grad():
+        mean, variance = mean.detach(), variance.detach() * (n / max(n - 1, 1))
+        dtype = running_mean.facts.dtype
+        if mean.facts.dtype is not dtype:
+            mean, variance = mean.to(dtype), variance.to(dtype)
+        running_mean.lerp_(mean.reshape(running_mean.facts.shape), momentum)
+        running_var.lerp_(variance.reshape(running_var.facts.shape), momentum)
+
+
+def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
+    """Return input normalised by given numbers: one product and one sum for each element."""
+    dtype = input.facts.dtype
+    _, kept = _places(input.facts.shape)
+    scale = (variance + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    scale, shift = (one.to(dtype).reshape(kept) for one in (scale, shift))
+    return OPS["addcmul"].public(shift, input, scale)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional", node="view")
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return input with each channel of each sample brought to mean 0 and variance 1, times weight,
+    plus bias.
+
+    Shape   (N, C, ...) -> the same
+    Note    running_mean and running_var move by momentum towards the means over the samples, or
+            stand in for the samples' own numbers where use_input_stats is False
+    """
+    shape = input.facts.shape
+    _require_channeled("instance_norm", input.facts, running_mean, running_var, weight, bias)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if math.prod(shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {shape}"
+        )
+    _require_channels(
+        shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
+    n, channels = shape[:2]
+    rows: Any = input.reshape(1, n * channels, *shape[2:])
+    found, mean, variance = normalize_channels.public(rows, None, None, eps)
+    if running_mean is not None and input.facts.numel:
+        means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
+        _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
+    return _scaled(found.reshape(shape), weight, bias)
+
+
+def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
+    """Return normal * weight + bias, of channels."""
+    dtype = normal.facts.dtype
+    _, kept = _places(normal.facts.shape)
+    weight, bias = (one if one is None else one.to(dtype).reshape(kept) for one in (weight, bias))
+    if weight is None:
+        return normal if bias is None else normal + bias  # type: ignore[no-any-return]
+    if bias is None:
+        return normal * weight  # type: ignore[no-any-return]
+    return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional", node="native_group_norm")
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return input with each of num_groups groups of channels of each sample brought to mean 0 and
+    variance 1, times weight, plus bias.
+
+    Shape   (N, C, ...) -> the same
+    """
+    shape = input.facts.shape
+    _require_channeled("group_norm", input.facts, weight, bias)
+    n, channels = shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise ShapeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(shape)} and num_groups={num_groups}"
+        )
+    for name, one in (("weight", weight), ("bias", bias)):
+        if one is not None and one.facts.shape != (channels,):
+            raise ShapeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {list(one.facts.shape)} and input of shape {list(shape)}"
+            )
+    if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
+        )
+    length = input.facts.numel // max(n * num_groups, 1)
+    rows = input.reshape(1, n * num_groups, length)
+    found = normalize_channels.public(rows, None, None, eps)[0]
+    return copied_in_format(input, _scaled(found.reshape(shape), weight, bias))

@@ -1,0 +1,210 @@
+"""Distances between all pairs of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from ...core.device import CPU
+from ...core.dtypes import WORDS
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.quotients import may_bend, quotient_at_zero
+from ...dispatch.slopes_at_zero import NormNode
+from ...graph.modes import modes
+from ...graph.recording import begin_node
+from ...graph.saved_tensors import pack_saved
+from ...graph.unpacking import unpack_input, unpack_output
+from ...listeners.batched_tensor import Batched, base_of, level_of, levels, of_all_calls
+from ...tensor.broadcast import broadcast_shapes
+from ...tensor.tensor import Tensor, wrap
+from ..create.builders import triu_indices
+from ..reduce.norms import product_at_zero
+
+_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+# Up to so many rows differences are taken, which lose no digits.
+_FEW = 25
+
+
+@composite(homes="function", node="cdist")
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
+    """Return the distance of order p of each row of x1 from each of x2.
+
+    Shape   (..., p, m), (..., r, m) -> (..., p, r)
+    Note    between equal rows the gradient is 0; second derivatives there are those of functions
+            that are smooth in squares of euclidean distances, and NaN for other functions. Forward
+            mode knows them for squares alone, unless a gradient is recorded with create_graph
+    """
+    _require_rows(x1, x2, p)
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode: {_MODES}")
+    rows = max(x1.facts.shape[-2], x2.facts.shape[-2])
+    by_product = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and rows > _FEW)
+    if p == 2 and by_product:
+        return _by_product(x1, x2)
+    broadcast_shapes("cdist", [x1.facts.shape[:-2], x2.facts.shape[:-2]])
+    return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+def _norm(difference: Any, p: float) -> Tensor:
+    if p == math.inf and not difference.facts.shape[-1]:
+        return difference.sum(-1)  # type: ignore[no-any-return]
+    return OPS["vector_norm"].public(difference, p, -1)  # type: ignore[no-any-return]
+
+
+def _by_product(x1: Any, x2: Any) -> Tensor:
+    """Return euclidean distances as |a|^2 + |b|^2 - 2 a b: a product of matrices, and so quick."""
+    squares = [x.square().sum(-1, True) for x in (x1, x2)]
+    found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
+    distances = OPS["distance_root"].public(found)
+    if distances.__class__ is Batched or distances.edge is not None:
+        return _knowing_rows(distances, x1, x2)
+    return distances  # type: ignore[no-any-return]
+
+
+def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
+    """Return distances whose Node knows the rows."""
+    if distances.__class__ is not Batched and x1.facts.shape[:-2] == x2.facts.shape[:-2]:
+        distances.edge = RowDistances(distances, x1, x2)
+        return distances  # type: ignore[no-any-return]
+    depth = level_of((distances,))
+    base = of_all_calls(distances)
+    if base.edge is None or base.facts.shape[:depth] != levels.sizes[:depth]:
+        return distances  # type: ignore[no-any-return]
+    layout, rows = base.facts, []
+    for x in (x1, x2):
+        shape = x.facts.shape
+        whole: Any = base_of(x, depth)
+        ones = (1,) * (len(layout.shape) - len(whole.facts.shape))
+        if ones:
+            whole = whole.reshape(*whole.facts.shape[: -len(shape)], *ones, *shape)
+        rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
+    node = base.edge = RowDistances(base, *rows)
+    begin_node(node, node.edges, node.facts)  # again: it leads to newer Nodes
+    return distances  # type: ignore[no-any-return]
+
+
+class RowDistances(NormNode):
+    """Takes the place of the Node of the root of squared distances. Where a distance is 0, the
+    gradients by the rows have derivatives that follow from the difference of the rows, and cannot
+    from the squared distance.
+    """
+
+    __slots__ = ()
+    fresh = True
+    kept: ClassVar[tuple[str, ...]] = ("out", "x1", "x2", "versions", "root")
+    x1: Any
+    x2: Any
+    versions: tuple[int, int]
+    root: Any
+
+    def __init__(self, distances: Any, x1: Any, x2: Any) -> None:
+        root = distances.edge
+        self.root, self.out = root, root.out
+        self.x1, self.x2, self.versions = x1, x2, (x1._version, x2._version)
+        edges = (root.edges[0], x1.edge, x2.edge)
+        if modes.tracers or root.facts.device is not CPU:
+            begin_node(self, edges, root.facts)
+            pack_saved(self, ("x1", "x2"), (x1, x2))
+            self.out = root.out
+        else:
+            self.edges, self.facts, self.hooks, self.seq = edges, root.facts, None, root.seq
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradient of the squares alone."""
+        (found,) = self.root.apply(g, keep)
+        if not keep:
+            self.out = self.x1 = self.x2 = None
+        return found, None, None
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return that gradient, and zeros whose derivatives are those of the gradients of rows."""
+        distances = unpack_output(self, self.out, self.facts, self)
+        parts: tuple[Any, ...] = (None, None)
+        if may_bend(distances):
+            saved = zip((self.x1, self.x2), self.versions, self.edges[1:], strict=True)
+            parts = _slopes_at_zero(g, distances, *[unpack_input(self, *one) for one in saved])
+        (found,) = self.root.apply_recorded(g, keep)
+        if not keep:
+            self.out = self.x1 = self.x2 = None
+        return found, *parts
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self.root.release()
+        self.out = self.x1 = self.x2 = None
+
+
+def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Return zeros like x1 and x2, with the derivatives of the gradients by them that follow from
+    the distances which are 0 and their gradient g.
+    """
+    width, across = x1.facts.shape[-1], distances.facts.shape[-1]
+    whole = x1.facts.shape[-2] * across
+    zeros = wrap(distances.array, distances.facts) == 0
+    places: Any = zeros.flatten()
+    places = places.nonzero().squeeze(-1)
+    quotient = quotient_at_zero(g, distances).reshape(-1).index_select(0, places).unsqueeze(-1)
+    numbers = (places // across, places // whole * across + places % across)
+    first, second = (
+        x.reshape(-1, width).index_select(0, number)
+        for x, number in zip((x1, x2), numbers, strict=True)
+    )
+    difference = first - second
+    # Rounding may leave a little of it.
+    part = product_at_zero.public(quotient, difference - wrap(difference.array, difference.facts))
+    by = [
+        x.new_zeros((x.facts.numel // width, width))
+        .index_add(0, number, one)
+        .reshape(x.facts.shape)
+        for x, number, one in zip((x1, x2), numbers, (part, -part), strict=True)
+    ]
+    return by[0], by[1]
+
+
+def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
+    for name, one in (("X1", x1), ("X2", x2)):
+        layout = one.facts
+        if len(layout.shape) < 2:
+            raise ShapeError(
+                f"cdist only supports at least 2D tensors, {name} got: {len(layout.shape)}D"
+            )
+        if not layout.dtype.is_floating_point:
+            raise DTypeError(
+                f"cdist only supports floating-point dtypes, {name} got: {WORDS[layout.dtype]}"
+            )
+    if x1.facts.shape[-1] != x2.facts.shape[-1]:
+        raise ShapeError(
+            "X1 and X2 must have the same number of columns. "
+            f"X1: {x1.facts.shape[-1]} X2: {x2.facts.shape[-1]}"
+        )
+    if x1.facts.dtype is not x2.facts.dtype:
+        words = [WORDS[x.facts.dtype] for x in (x1, x2)]
+        raise DTypeError(f"expected scalar type {words[0]} but found {words[1]}")
+    if p < 0:
+        raise ShapeError(f"cdist only supports non-negative p values, got {p}")
+
+
+@composite(homes="function functional", node="_pdist")
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the distance of order p of each row of input from each behind it."""
+    layout = input.facts
+    if len(layout.shape) != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {len(layout.shape)}D")
+    if not layout.dtype.is_floating_point:
+        raise DTypeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise ShapeError(f"pdist only supports non-negative p values, got {p}")
+    n = layout.shape[0]
+    first, second = triu_indices(n, n, 1, device=layout.device)
+    return _norm(input.index_select(0, first) - input.index_select(0, second), p)

@@ -1,0 +1,267 @@
+"""Convolutions: one sum of products of three, and what of it each of the three is multiplied by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.structured import Plan, structured
+from ...listeners.batched_tensor import level_of, levels
+from ...listeners.batching import in_first_axis, of_no_call, whole
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor
+
+# Note [The family of convolutions]
+# The sum over all n, o, c, p, k of y[n, o, p] * weight[o, c, k] * x[n, c, p * stride + k * dilation
+# - padding] is linear in each of y, weight and x. What it multiplies each of them by are the three
+# ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the derivatives
+# of each are the other two with the same stride, padding, dilation and groups, and those of these
+# as well: the second order and all after it are there. A transposed convolution is convolve_back.
+#
+# `size` is that of the result, since that does not follow: a stride leaves numbers over, and
+# padding="same" may put one more behind than before. `padding` is what lies before; what lies
+# behind is as much as the sizes ask for.
+
+
+@structured("convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
+def convolve(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return the sums of a batch of images under a sliding weight, and bias.
+
+    Shape   (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *size)
+    """
+
+
+@convolve.plan
+def _(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (input.facts.shape[0], weight.facts.shape[0], *size)
+    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
+
+
+@convolve.vjp("input")
+def _(
+    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = input_layout.shape[2:]
+    return convolve_back.public(g, weight, None, size, stride, padding, dilation, groups)
+
+
+@convolve.vjp("weight")
+def _(
+    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = weight_layout.shape[2:]
+    return correlate.public(g, input, size, stride, padding, dilation, groups)
+
+
+@convolve.vjp("bias")
+def _(g: Any) -> Any:
+    return _over_channels(g)
+
+
+@convolve.jvp
+def _(
+    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (None, size, stride, padding, dilation, groups)
+    by_input = None if input_t is None else convolve.public(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve.public(input, weight_t, *how)
+    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
+
+
+@structured(
+    "convolution.by_input",
+    fresh=True,
+    homes="nowhere",
+    known_as="convolution_backward",
+    node="convolution",
+)
+def convolve_back(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return each number of input spread over images of that size, times weight, and bias.
+
+    Shape   (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *size)
+    """
+
+
+@convolve_back.plan
+def _(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (input.facts.shape[0], weight.facts.shape[1] * groups, *size)
+    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
+
+
+@convolve_back.vjp("input")
+def _(
+    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = input_layout.shape[2:]
+    return convolve.public(g, weight, None, size, stride, padding, dilation, groups)
+
+
+@convolve_back.vjp("weight")
+def _(
+    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = weight_layout.shape[2:]
+    return correlate.public(input, g, size, stride, padding, dilation, groups)
+
+
+@convolve_back.vjp("bias")
+def _(g: Any) -> Any:
+    return _over_channels(g)
+
+
+@convolve_back.jvp
+def _(
+    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (None, size, stride, padding, dilation, groups)
+    by_input = None if input_t is None else convolve_back.public(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve_back.public(input, weight_t, *how)
+    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
+
+
+@structured("convolution.by_weight", fresh=True, homes="nowhere", known_as="convolution_backward")
+def correlate(
+    grid: Tensor,
+    image: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return the sums of products of grid and image that a weight of that size multiplies.
+
+    Shape   (n, o, *grid), (n, c, *image) -> (o, c / groups, *size)
+    """
+
+
+@correlate.plan
+def _(
+    grid: Tensor,
+    image: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (grid.facts.shape[1], image.facts.shape[1] // groups, *size)
+    return Plan(shape, grid.facts.dtype, (stride, padding, dilation, groups))
+
+
+@correlate.vjp("grid")
+def _(
+    g: Any, image: Any, grid_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = grid_layout.shape[2:]
+    return convolve.public(image, g, None, size, stride, padding, dilation, groups)
+
+
+@correlate.vjp("image")
+def _(
+    g: Any, grid: Any, image_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = image_layout.shape[2:]
+    return convolve_back.public(grid, g, None, size, stride, padding, dilation, groups)
+
+
+@correlate.jvp
+def _(
+    grid: Any, image: Any, grid_t: Any, image_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (size, stride, padding, dilation, groups)
+    by_grid = None if grid_t is None else correlate.public(grid_t, image, *how)
+    by_image = None if image_t is None else correlate.public(grid, image_t, *how)
+    return _sum(by_grid, by_image)
+
+
+def _with_channels(one: Tensor) -> Any:
+    """Return a batch of batches of images as one of images with the channels of all."""
+    size, n, channels, *space = one.facts.shape
+    return one.movedim(0, 1).reshape(n, size * channels, *space)
+
+
+@convolve.batches
+@convolve_back.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let the calls be groups where each has a weight of its own."""
+    if level_of(operands[1:]) < level:
+        return in_first_axis(op, operands, attributes, level)
+    if not levels.sizes[level - 1]:
+        return of_no_call(op, operands, attributes, level)
+    (input, weight, bias), (*how, groups) = whole(operands, level), attributes
+    size, n = input.facts.shape[:2]
+    _, out, *kernel = weight.facts.shape
+    weight = weight.reshape(size * out, *kernel)
+    bias = None if bias is None else bias.reshape(-1)
+    found = op.general((_with_channels(input), weight, bias), (*how, groups * size))
+    _, channels, *space = found.facts.shape
+    return found.reshape(n, size, channels // size, *space).movedim(1, 0)
+
+
+@correlate.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if not levels.sizes[level - 1]:
+        return of_no_call(op, operands, attributes, level)
+    (grid, image), (*how, groups) = whole(operands, level), attributes
+    size = grid.facts.shape[0]
+    given = (_with_channels(grid), _with_channels(image))
+    found = op.general(given, (*how, groups * size))
+    channels, *rest = found.facts.shape
+    return found.reshape(size, channels // size, *rest)
+
+
+def _over_channels(g: Any) -> Any:
+    return g.sum((0, *range(2, len(g.facts.shape))))
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+def _total(by_input: Any, by_weight: Any, bias_t: Any, images: int, size: Shape) -> Any:
+    total = _sum(by_input, by_weight)
+    if bias_t is None:
+        return total
+    column = bias_t.reshape(-1, *(1,) * len(size))
+    if total is None:
+        return column.expand(images, bias_t.facts.shape[0], *size)
+    return total + column

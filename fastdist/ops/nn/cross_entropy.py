@@ -1,0 +1,385 @@
+"""The negative log likelihood, and the cross entropy made of it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...core.device import CPU
+from ...core.dtypes import WORDS, float64, int64, uint8
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_text
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes, tls
+from ...listeners.batched_tensor import levels, value_at
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor
+from ..refusals import require_floating_inputs
+from .softmax import log_softmax_gradient, log_softmax_tangent
+
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# An ignore_index that no class has.
+NO_CLASS = -100
+
+
+def reduction_code(reduction: str) -> int:
+    """Return the number of a reduction.
+
+    Raises  ValueError for an unknown one
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{short_text(reduction)} is not a valid value for reduction")
+    return REDUCTIONS[reduction]
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Return what PyTorch's old arguments say, or reduction where they are not given.
+
+    Raises  ValueError for an unknown one, before anything else is looked at
+    """
+    if size_average is None and reduce is None:
+        reduction_code(reduction)
+        return reduction
+    averages = size_average is None or bool(size_average)
+    said = "none" if reduce is not None and not reduce else "mean" if averages else "sum"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{said}' instead.",
+        stacklevel=4,
+    )
+    return said
+
+
+@structured("loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward", piecewise=True)
+def nll_kernel(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
+) -> Tensor:
+    """Return the negative log likelihood of classes, and the sum of the weights."""
+
+
+@nll_kernel.names_node
+def _(node: Any) -> str:
+    is_of_images = len(node.told_by.layouts[0].shape) > 2
+    return "nll_loss2d_forward" if is_of_images else "nll_loss_forward"
+
+
+@nll_kernel.plan
+def _(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
+) -> Plan:
+    layout = input.facts
+    shape = target.facts.shape if reduction == 0 else ()
+    numbers = (ignore_index, reduction)
+    return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
+
+
+@nll_kernel.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input, target, weight), (ignore_index, reduction) = operands, attributes
+    axis = 0 if len(input.facts.shape) == 1 else 1
+    counts = target != ignore_index
+    places = target.masked_fill(~counts, 0)
+    weights = counts.to(input.dtype)
+    if weight is not None:
+        weights = weights * weight[places.reshape(-1)].reshape(places.shape)
+    losses = -input.gather(axis, places.unsqueeze(axis)).squeeze(axis) * weights
+    total = weights.sum()
+    result = losses if reduction == 0 else losses.sum()
+    size = levels.sizes[level - 1]
+    found = (result / total if reduction == 1 else result, total)
+    return tuple([value_at(one, level, size=size) for one in found])
+
+
+@nll_kernel.vjp("input")
+def _(
+    g: Any,
+    target: Tensor,
+    weight: Any,
+    input_layout: Layout,
+    ignore_index: int,
+    reduction: int,
+    others: Any,
+) -> Any:
+    total = others[0]
+    return nll_gradient.public(
+        g, target, weight, total, input_layout.shape, ignore_index, reduction
+    )
+
+
+@nll_kernel.jvp
+def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+    return nll_kernel.public(input_t, target, weight, ignore_index, reduction)[0]
+
+
+@structured(
+    "loss.nll_gradient", linear=True, fresh=True, homes="nowhere", known_as="nll_loss_backward"
+)
+def nll_gradient(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    total: Tensor,
+    shape: Shape,
+    ignore_index: int,
+    reduction: int,
+) -> Tensor:
+    """Return the gradient of nll_kernel by its input, for the gradient `input` of its result."""
+
+
+@nll_gradient.plan
+def _(
+    input: Tensor,
+    target: Any,
+    weight: Any,
+    total: Any,
+    shape: Any,
+    ignore_index: int,
+    reduction: int,
+) -> Plan:
+    return Plan(shape, input.facts.dtype, (ignore_index, reduction))
+
+
+@nll_gradient.vjp("input")
+def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+    return nll_kernel.public(g, target, weight, ignore_index, reduction)[0]
+
+
+def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    shape, found = input.facts.shape, target.facts.shape
+    if target.facts.dtype not in (int64, uint8):
+        raise DTypeError(
+            f"expected target dtype to be Long or Byte, but got {WORDS[target.facts.dtype]}: "
+            "it holds numbers of classes; cast it with .long()"
+        )
+    if not shape:
+        raise ShapeError("nll_loss: input needs an axis of classes, got a 0-d tensor")
+    if len(shape) > 1 and found[:1] != shape[:1]:
+        raise ShapeError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size "
+            f"({found[0] if found else 1})."
+        )
+    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
+    if found != wanted:
+        raise ShapeError(f"Expected target size {list(wanted)}, got {list(found)}")
+    if weight is not None and weight.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            f"expected scalar type {WORDS[input.facts.dtype]} but found "
+            f"{WORDS[weight.facts.dtype]}: weight is of input's dtype; cast it with .to()"
+        )
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    if weight is not None and weight.facts.shape != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.facts.shape)}"
+        )
+
+
+@composite(homes="functional")
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log likelihood of target's classes under the log probabilities input.
+
+    Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
+    """
+    if len(input.facts.shape) == 1 and target.facts.shape == (1,):
+        target = target.reshape(())
+    _require_target(input, target, weight)
+    require_floating_inputs("nll_loss_out_frame", input)
+    code = reduction_code(reduction_of(size_average, reduce, reduction))
+    return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
+
+
+@structured(
+    "cross_entropy.rows",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_forward",
+)
+def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
+    row, and the sums of these.
+    """
+
+
+@cross_entropy_rows.plan
+def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
+    layout = input.facts
+    shape = () if reduction else target.facts.shape
+    extra = ((layout.shape, layout.dtype), (layout.shape[:1], layout.dtype))
+    return Plan(shape, layout.dtype, (reduction,), extra_outputs=extra)
+
+
+@cross_entropy_rows.vjp("input")
+def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
+    is_wide = input.facts.dtype is float64 and input.facts.device is not CPU
+    if tls.grad or modes.special or is_wide:
+        # A recorded gradient is differentiated, so it must depend on the input. On devices the
+        # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
+        # share].
+        likely: Any = OPS["log_softmax"].public(input, 1)
+        total = input.new_full((), float(len(target)))
+        shape = input.facts.shape
+        part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
+        return log_softmax_gradient(part, likely, 1)
+    return cross_entropy_rows_gradient.public(g, target, *others, reduction)
+
+
+@cross_entropy_rows.jvp
+def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
+    likely: Any = OPS["log_softmax"].public(input, 1)
+    tangent = log_softmax_tangent(input_t, likely, 1)
+    return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
+
+
+@structured("cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Return what cross_entropy_rows does first, alone, which takes less, without derivatives."""
+
+
+@cross_entropy_losses.plan
+def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
+    return Plan(() if reduction else target.facts.shape, input.facts.dtype, (reduction,))
+
+
+@structured(
+    "cross_entropy.rows_gradient",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_backward",
+)
+def cross_entropy_rows_gradient(
+    input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
+) -> Tensor:
+    """Return the gradient of cross_entropy_rows by its input, for the gradient `input` of its
+    result; never recorded.
+    """
+
+
+@cross_entropy_rows_gradient.plan
+def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int) -> Plan:
+    return Plan(weights.facts.shape, weights.facts.dtype, (reduction,))
+
+
+def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
+    """Return whether the short path fits: a plain matrix, every target a class that counts."""
+    layout, found = input.facts, target.facts
+    if weight is not None or not layout.ordinary or len(layout.shape) != 2:
+        return False
+    if modes.tracers and levels.depth:
+        return False  # a batch of targets
+    classes = target.array
+    if found.dtype is not int64 or found.shape != layout.shape[:1] or found.device is not CPU:
+        return False
+    if not layout.numel:
+        return False
+    n = layout.shape[1]
+    if 0 <= ignore_index < n:
+        return False
+    # A quarter of the time of min and max, which go through Python.
+    low, high = classes.item(classes.argmin()), classes.item(classes.argmax())
+    return bool(low >= 0 and high < n)
+
+
+@composite(homes="functional", known_as="cross_entropy_loss")
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross entropy between the logits input and target: classes, or probabilities.
+
+    Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
+    """
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
+        code = reduction_code(reduction)
+        # What is_differentiated tells, but for batches, at a tenth of its time.
+        if not modes.special and (input.edge is None or not tls.grad):
+            return cross_entropy_losses.public(input, target, code)  # type: ignore[no-any-return]
+        return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
+    axis = 0 if len(input.facts.shape) == 1 else 1
+    likely: Any = OPS["log_softmax"].public(input, axis)
+    if target.facts.dtype.is_floating_point:
+        if ignore_index >= 0:
+            raise RuntimeError(
+                f"ignore_index is not supported for floating point target: it is {ignore_index}, "
+                "and the target holds probabilities; cast indices of classes with .long()"
+            )
+        return _of_probabilities(likely, target, weight, reduction, label_smoothing, axis)
+    loss = nll_loss(likely, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    return _smoothed(loss, likely, target, weight, ignore_index, reduction, label_smoothing, axis)
+
+
+def _along_classes(weight: Any, likely: Any, axis: int) -> Any:
+    shape = [1] * len(likely.facts.shape)
+    shape[axis] = likely.facts.shape[axis]
+    return weight.reshape(shape)
+
+
+def _of_probabilities(
+    likely: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
+) -> Tensor:
+    if target.facts.shape != likely.facts.shape:
+        raise ShapeError(
+            f"input and target of probabilities must have one shape, got {likely.facts.shape} and "
+            f"{target.facts.shape}; a {target.facts.dtype.name} target holds probabilities: cast "
+            "indices of classes with .long()"
+        )
+    classes = likely.facts.shape[axis]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
+    product = likely * target
+    if weight is not None:
+        product = product * _along_classes(weight, likely, axis)
+    code = reduction_code(reduction)
+    if code == 0:
+        return -product.sum(axis)  # type: ignore[no-any-return]
+    samples = likely.facts.numel // max(classes, 1)  # of none, or without classes: NaN
+    return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
+
+
+def _smoothed(
+    loss: Any,
+    likely: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+    axis: int,
+) -> Tensor:
+    weighted = likely if weight is None else likely * _along_classes(weight, likely, axis)
+    ignored = target == ignore_index
+    even = (-weighted.sum(axis)).masked_fill(ignored, 0.0)
+    code = reduction_code(reduction)
+    if code:
+        even = even.sum()
+    if code == 1:
+        if weight is None:
+            counted = (~ignored).sum().to(likely.dtype)
+        else:
+            chosen = weight.index_select(0, target.masked_fill(ignored, 0).reshape(-1))
+            counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
+        even = even / counted
+    share = smoothing / max(likely.facts.shape[axis], 1)
+    return loss * (1 - smoothing) + even * share  # type: ignore[no-any-return]

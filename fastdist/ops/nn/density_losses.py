@@ -1,0 +1,111 @@
+"""Losses that are negative logarithms of densities: Poisson's, Gauss's; and draws by Gumbel's."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from ...core.dtypes import WORDS, float_limits
+from ...core.errors import DTypeError
+from ...dispatch.composite import composite
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor
+from ..create.random import rand
+from .cross_entropy import reduction_code, reduction_of
+from .losses import reduced
+
+
+@composite(homes="functional")
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Any = None,
+    eps: float = 1e-8,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log likelihood of counts target under a Poisson rate, or its logarithm,
+    input; full adds Stirling's approximation of log(target!).
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    x: Any = input
+    losses = x.exp() - target * x if log_input else x - target * (x + eps).log()
+    if full:
+        # Filled before the logarithm, too: the slope of 0 * log(0) would be NaN.
+        counts: Any = target.masked_fill(target <= 1, 1.0)
+        rest = counts * counts.log() - counts + 0.5 * (2 * math.pi * counts).log()
+        losses = losses + rest.masked_fill(target <= 1, 0.0)
+    return reduced(losses, reduction)
+
+
+@composite(homes="functional", known_as="")
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor | float,
+    var: Any,
+    full: bool | int = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log likelihood of target under normal numbers of mean input and variance
+    var, which counts as eps at least; full adds log(2 * pi) / 2.
+
+    Note    var may lack the last axis, or have it as 1
+    """
+    reduction_code(reduction)
+    x: Any = input
+    if not isinstance(var, Tensor):
+        var = var * input.new_ones(input.facts.shape)
+    if not var.facts.dtype.is_floating_point:
+        raise DTypeError(
+            "result type Float can't be cast to the desired output type "
+            f"{WORDS[var.facts.dtype]}: cast var with .float()"
+        )
+    if bool((var.detach() < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    shape, found = input.facts.shape, var.facts.shape
+    if found != shape:
+        if shape[:-1] == found:
+            var = var.unsqueeze(-1)
+        elif (
+            len(shape) != len(found)
+            or sum([m for n, m in zip(shape, found, strict=True) if n != m]) != 1
+        ):
+            raise ValueError(f"var is of incorrect size: {found} for input of {shape}")
+    # The gradient passes as if nothing was cut off.
+    var = var + (var.detach().clamp_min(eps) - var.detach())
+    losses = 0.5 * (var.log() + (x - target).square() / var)
+    return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
+    """Return whether found is shape but for one axis, of length 1."""
+    if len(shape) != len(found):
+        return False
+    return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
+
+
+@composite(homes="functional", known_as="")
+def gumbel_softmax(
+    logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Return the softmax of logits with Gumbel noise, at temperature tau; hard: a one where it is
+    largest, with the softmax's gradient.
+
+    Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+    layout, x = logits.facts, logits
+    drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
+    # 0 is drawn at times, and has no logarithm.
+    waits = -drawn.clamp_min(float(float_limits(layout.dtype).tiny)).log()
+    soft: Any = ((x - waits.log()) / tau).softmax(dim)
+    if not hard:
+        return soft  # type: ignore[no-any-return]
+    places = soft.detach().max(dim, keepdim=True).indices
+    ones = soft.detach().new_zeros(layout.shape).scatter(dim, places, 1.0)
+    return ones - soft.detach() + soft  # type: ignore[no-any-return]

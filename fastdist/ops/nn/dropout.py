@@ -1,0 +1,189 @@
+"""Dropout of whole channels and that of self-normalising networks, and leaky_relu at random.
+
+Each multiplies by drawn numbers, which are constants of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.tensor import Tensor
+from ..create.random import rand
+
+# What selu gives far below 0, negated.
+_ALPHA = 1.7580993408473766
+
+
+def _require_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _kept(input: Any, p: float, *, channels: bool) -> Any:
+    """Return 1 with probability 1 - p, else 0, for each element or each channel."""
+    shape = input.facts.shape
+    if channels:
+        if len(shape) < 2:
+            raise ShapeError(
+                "Feature dropout requires at least 2 dimensions in the input, which hold samples "
+                f"and channels; got {shape}"
+            )
+        shape = (*shape[:2], *[1] * (len(shape) - 2))
+    drawn: Any = rand(shape, dtype=input.facts.dtype.computes_in, device=input.facts.device)
+    return (drawn < 1.0 - p).to(input.facts.dtype)
+
+
+def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor:
+    _require_probability(p)
+    if not training or p == 0.0 or not input.facts.numel:
+        return input  # type: ignore[no-any-return]
+    scale = _kept(input, p, channels=True)
+    if p < 1.0:
+        scale = scale / (1.0 - p)
+    return input.mul_(scale) if inplace else OPS["mul"].public(input, scale)  # type: ignore[no-any-return]
+
+
+def _alpha(input: Any, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
+    """Return input with elements or channels set to selu's lowest value, and what keeps mean and
+    variance.
+    """
+    _require_probability(p)
+    if not training or p == 0.0 or not input.facts.numel:
+        return input  # type: ignore[no-any-return]
+    if p == 1.0:
+        return input.mul_(0.0) if inplace else input * 0.0  # type: ignore[no-any-return]
+    kept = _kept(input, p, channels=channels)
+    a = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
+    shift = (kept - 1.0) * (_ALPHA * a) + _ALPHA * a * p
+    if inplace:
+        return input.mul_(kept * a).add_(shift)  # type: ignore[no-any-return]
+    return input * (kept * a) + shift  # type: ignore[no-any-return]
+
+
+@composite(homes="functional", known_as="feature_dropout")
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+
+    Shape   (N, C, L) or (C, L) -> the same
+    """
+    ndim = len(input.facts.shape)
+    _require_probability(p)
+    if ndim not in (2, 3):
+        raise ShapeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that "
+            "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, "
+            "a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return _with_batch(input, p, training, inplace, 3)
+
+
+def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
+    """Drop channels of what has ndim axes, or one less where the batch is missing."""
+    if len(input.facts.shape) >= ndim:
+        return drop_channels(input, p, training, inplace)
+    found = drop_channels(input.unsqueeze(0), p, training, inplace)
+    return input if inplace else found.squeeze(0)
+
+
+@composite(homes="functional", known_as="feature_dropout")
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+
+    Shape   (N, C, H, W) -> the same
+    """
+    ndim = len(input.facts.shape)
+    _require_probability(p)
+    if ndim not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {ndim}-D input to dropout2d, which is deprecated and will "
+            "result in an error in a future release. To retain the behavior and silence this "
+            "warning, please use dropout instead.",
+            stacklevel=3,
+        )
+    if ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
+            "dim; for (C, H, W) put an axis before it, or use dropout1d for (N, C, L).",
+            stacklevel=3,
+        )
+    return drop_channels(input, p, training, inplace)
+
+
+@composite(homes="functional", known_as="feature_dropout")
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+
+    Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
+    """
+    ndim = len(input.facts.shape)
+    _require_probability(p)
+    if ndim not in (4, 5):
+        warnings.warn(
+            f"dropout3d: Received a {ndim}-D input to dropout3d, which is deprecated and will "
+            "result in an error in a future release. To retain the behavior and silence this "
+            "warning, please use dropout instead.",
+            stacklevel=3,
+        )
+    return _with_batch(input, p, training, inplace, 5)
+
+
+@composite(homes="functional")
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Return input with elements set to selu's lowest value with probability p, then scaled and
+    shifted so that mean and variance stay.
+
+    Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
+    """
+    return _alpha(input, p, training, inplace, channels=False)
+
+
+@composite(homes="functional")
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Return alpha_dropout of whole channels.
+
+    Shape   (N, C, ...) -> the same
+    """
+    return _alpha(input, p, training, inplace, channels=True)
+
+
+@composite(homes="function functional", node="rrelu_with_noise")
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Return input where positive, a slope times input elsewhere: in training one drawn from
+    [lower, upper) for each element, else their mean.
+    """
+    if lower > upper:
+        raise RuntimeError(
+            "Lower bound should be less than or equal to the upper bound: rrelu got "
+            f"{lower} and {upper}"
+        )
+    layout = input.facts
+    x: Any = input.clone() if inplace else input
+    if training:
+        drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
+        slope = (drawn * (upper - lower) + lower).masked_fill(x.detach() > 0, 1.0)
+        found = x * slope
+    else:
+        found = OPS["leaky_relu"].public(x, negative_slope=(lower + upper) / 2)
+    return input.copy_(found) if inplace else found

@@ -1,0 +1,173 @@
+"""Rows looked up by number, and numbers as rows of zeros and a one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.device import CPU
+from ...core.dtypes import int64
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.differentiated import is_recorded
+from ...dispatch.op import OPS
+from ...graph.modes import no_grad
+from ...listeners.batched_tensor import Batched, batched, of_all_calls, value_at
+from ...tensor.tensor import Tensor
+from ..create.creation import full, zeros
+from ..create.ranges import arange
+from ..index.indexing import require_index, select_slices
+from ..index.searchsorted import ends_of
+from ..sparse.conversion import made_of
+from ..sparse.coordinates import recorded
+
+
+@composite(homes="functional", node="embedding")
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return the rows of weight at input; that of padding_idx gets no gradient.
+
+    Shape   (...), (n, d) -> (..., d)
+    Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
+            scale_grad_by_freq a row's gradients are divided by how often it is looked up
+    """
+    if len(weight.facts.shape) != 2:
+        raise ShapeError("'weight' must be 2-D")
+    require_index("embedding", input)
+    padding = padding_of(padding_idx, weight.facts.shape[0])
+    if max_norm is not None:
+        bound_norms(weight, input, max_norm, norm_type)
+    if sparse and has_gradient(weight):
+        return sparse_rows(  # type: ignore[no-any-return]
+            weight, input, padding, scale_grad_by_freq
+        )
+    found = _rows(weight, input, padding)
+    if scale_grad_by_freq:
+        divide_gradient(found, frequency(input, weight))
+    return found  # type: ignore[no-any-return]
+
+
+def has_gradient(weight: Any) -> bool:
+    """Return whether a look-up of weight is to be recorded."""
+    return weight.edge is not None
+
+
+def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
+    """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
+    if isinstance(input, Batched):  # whose rows are looked up for all calls
+        return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
+    shape, is_flat = weight.facts.shape, len(input.facts.shape) == 1
+    places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
+    with no_grad():
+        found = select_slices.public(weight, places, 0)
+        if not is_flat:
+            found = found.reshape((*input.facts.shape, shape[1]))
+
+    def gradients(g: Any) -> tuple[Any]:
+        if by_frequency:
+            raise RuntimeError(
+                "embedding_backward: scale_grad_by_freq not supported with sparse gradients; leave "
+                "sparse=False"
+            )
+        touched, values = places, g.reshape(places.facts.shape[0], shape[1])
+        if padding is not None:
+            kept = (places != padding).nonzero().reshape(-1)
+            touched, values = touched.index_select(0, kept), values.index_select(0, kept)
+        return (made_of(touched.reshape(1, -1), values.contiguous(), shape),)
+
+    return recorded(
+        found,
+        "EmbeddingBackward0",
+        (weight,),
+        gradients,
+        lambda t, _: embedding(input, t[0]),
+        (input,),
+    )
+
+
+def padding_of(padding_idx: int | None, n: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -n <= padding_idx < n:
+        raise AssertionError(
+            f"Padding_idx must be within num_embeddings: it is {padding_idx}, of {n} rows"
+        )
+    return padding_idx % n
+
+
+def _rows(weight: Any, input: Any, padding: int | None) -> Any:
+    if len(input.facts.shape) == 1:
+        found = select_slices.public(weight, input, 0)
+    else:
+        rows = select_slices.public(weight, input.reshape(-1), 0)
+        found = rows.reshape((*input.facts.shape, weight.facts.shape[1]))
+    if padding is None:
+        return found
+    padded: Any = (input == padding).unsqueeze(-1)
+    return OPS["where"].public(padded, found.detach(), found)
+
+
+def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of weight that input names and that are longer than max_norm, in place."""
+    places = input.detach().reshape(-1)
+    with no_grad():
+        rows = select_slices.public(weight.detach(), places, 0)
+        lengths = rows.norm(norm_type, 1, keepdim=True)
+        # A row that is named twice is written twice, with the same numbers.
+        shorter = OPS["where"].public(
+            lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows
+        )
+        weight.index_copy_(0, places, shorter)
+
+
+def frequency(input: Any, weight: Any) -> Any:
+    """Return how often each entry of input stands in it, with an axis for the rows."""
+    places, layout = input.detach().reshape(-1), weight.facts
+    n = layout.shape[0]
+    ones = full(places.facts.shape, 1.0, dtype=layout.dtype, device=layout.device)
+    counts = zeros(n, dtype=layout.dtype, device=layout.device).index_add(0, places, ones)
+    return select_slices.public(counts, places, 0).reshape((*input.facts.shape, 1))
+
+
+def divide_gradient(found: Any, by: Any) -> None:
+    """Let the gradient of found, where it has one, be divided on its way back."""
+    if not is_recorded((found,)):
+        return
+    while isinstance(found, Batched):  # the graph is that of what it holds
+        value = found.value
+        found, by = value, value_at(by, found.level, size=value.facts.shape[0])
+    found.register_hook(lambda g: g / by)
+
+
+@composite(homes="functional")
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
+
+    Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
+            waits for it once; what lies outside gets zeros alone
+    """
+    if tensor.facts.dtype is not int64:
+        raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
+    every = of_all_calls(tensor)
+    if every.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
+        low, high = ends_of(every)
+        if low < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        most = high + 1
+        if num_classes == -1:
+            num_classes = most
+        elif num_classes < most:
+            raise RuntimeError(
+                f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
+                f"num_classes is {num_classes}"
+            )
+    elif num_classes <= 0 and not every.facts.numel:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    classes: Any = arange(num_classes, device=tensor.facts.device)
+    return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

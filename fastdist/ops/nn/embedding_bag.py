@@ -1,0 +1,242 @@
+"""Rows looked up by number, and each bag of them made into one: sum, mean or maximum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+from warnings import warn
+
+import numpy as np
+
+from ...core.dtypes import WORDS, int32, int64
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...listeners.batched_tensor import Batched, most_of_all_calls, of_all_calls
+from ...tensor.tensor import Tensor
+from ..create.creation import full, tensor, zeros
+from ..create.ranges import arange
+from ..index.indexing import require_index, select_slices
+from ..index.searchsorted import searchsorted
+from ..saved_indices import keep_version
+from ..shape.joining import cat, narrow
+from .embedding import bound_norms, divide_gradient, frequency, has_gradient, sparse_rows
+
+
+@composite(homes="functional", node="_embedding_bag")
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return for each bag of input the sum, mean or max of the rows of weight that it names.
+
+    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins:
+            with include_last_offset its last is where the last bag ends
+    Note    padding_idx counts for nothing, and an empty bag gives zeros; per_sample_weights, for
+            mode "sum", are factors of the rows; max_norm and scale_grad_by_freq as in embedding
+    """
+    if _numbers_rows(weight) and isinstance(input, Tensor) and not _numbers_rows(input):
+        warn(
+            "embedding_bag(weight, input, ...) is how it was called long ago: embedding_bag(input, "
+            "weight, ...), with what numbers the rows first, is how it is called",
+            stacklevel=3,
+        )
+        input, weight = weight, input
+    _require_fitting(input, weight, offsets, per_sample_weights)
+    _require_mode(mode, scale_grad_by_freq, per_sample_weights, sparse)
+    padding = _padding_of(padding_idx, weight.facts.shape[0])
+    bags = _bags_of(input, offsets, include_last_offset)
+    places: Any = input.reshape(-1)
+    if max_norm is not None:
+        bound_norms(weight, places, max_norm, norm_type)
+    if sparse and has_gradient(weight):
+        rows = sparse_rows(weight, places, padding)
+    else:
+        rows = select_slices.public(weight, places, 0)
+    if scale_grad_by_freq:
+        divide_gradient(rows, frequency(places, weight))
+    counted = None if padding is None else (places != padding).unsqueeze(-1)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1).unsqueeze(-1)
+    return keep_version(_joined(mode, rows, bags, counted), offsets)  # type: ignore[no-any-return]
+
+
+def _joined(mode: str, rows: Any, bags: _Bags, counted: Any) -> Any:
+    """Return the sum, mean or max of each bag's rows, of those that count."""
+    if mode == "max":
+        return _greatest(rows, bags, counted)
+    if counted is not None:
+        rows = rows.masked_fill(counted.logical_not(), 0.0)
+    total = _sums(rows, bags)
+    if mode == "sum":
+        return total
+    return total / _sizes(rows, bags, counted).clamp_min(1)
+
+
+def _numbers_rows(given: object) -> bool:
+    return isinstance(given, Tensor) and not given.facts.dtype.is_floating_point
+
+
+class _Bags(NamedTuple):
+    """To which of `number` bags each entry belongs, and where in it; `longest` has the most."""
+
+    number: int
+    longest: int
+    of_entry: Any
+    place: Any
+
+
+def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
+    device = input.facts.device
+    if offsets is None:
+        count, n = input.facts.shape
+        entries: Any = arange(count * n, dtype=int64, device=device)
+        each = max(n, 1)
+        return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
+    n, count = input.facts.shape[0], offsets.facts.shape[0]
+    # A private copy: what was checked is what is used.
+    starts = of_all_calls(offsets).to_numpy().astype(np.int64)
+    _require_rising(starts, n, include_last)
+    if offsets.__class__ is Batched and count:
+        return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
+    # What stands behind the last bag goes to one more, which is left out.
+    lengths = np.diff(np.append(starts, n)) if count else np.array([n])
+    of_entry = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    numbers = [tensor(one, dtype=int64, device=device) for one in (of_entry, place)]
+    return _Bags(count - bool(include_last), int(lengths.max(initial=0)), *numbers)
+
+
+def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
+    """Return the bags of each call."""
+    entries = arange(n, dtype=int64, device=starts.facts.device)
+    of_entry: Any = searchsorted(starts, entries, right=True) - 1
+    ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
+    place = entries - select_slices.public(starts, of_entry, 0)
+    return _Bags(number, most_of_all_calls((ends - starts).max()), of_entry, place)
+
+
+def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) -> None:
+    """Raise RuntimeError unless each row says where bags of n entries begin."""
+    if include_last and not starts.shape[-1]:
+        raise ShapeError("include_last_offset: number of offset should be at least 1")
+    if not starts.size:
+        return
+    first, last = starts[..., 0].max(), starts[..., -1].max()
+    if (starts[..., 0] != 0).any():
+        raise ShapeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {first}"
+        )
+    if last > n:
+        raise ShapeError(
+            f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {last}"
+        )
+    if (starts[..., 1:] < starts[..., :-1]).any():
+        raise ShapeError(
+            f"offsets has to rise: bags would overlap in {short_repr(starts.tolist())}"
+        )
+
+
+def _sums(rows: Any, bags: _Bags) -> Any:
+    layout = rows.facts
+    shape = (bags.number + 1, *layout.shape[1:])
+    found = zeros(shape, dtype=layout.dtype, device=layout.device).index_add(0, bags.of_entry, rows)
+    return narrow(found, 0, 0, bags.number)
+
+
+def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
+    """Return how many entries of each bag count, with an axis for the rows."""
+    layout = rows.facts
+    if counted is None:
+        shape = (layout.shape[0], 1)
+        each = full(shape, 1.0, dtype=layout.dtype, device=layout.device)
+    else:
+        each = counted.to(layout.dtype)
+    return _sums(each, bags)
+
+
+def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
+    """Return the greatest of each bag, which a gradient goes to; zeros for an empty one."""
+    layout = rows.facts
+    if not layout.shape[0]:
+        return _sums(rows, bags)
+    if counted is not None:
+        rows = rows.masked_fill(counted.logical_not(), -math.inf)
+    count, longest, width = bags.number + 1, max(bags.longest, 1), layout.shape[1]
+    beside = full((count * longest, width), -math.inf, dtype=layout.dtype, device=layout.device)
+    places = bags.of_entry * longest + bags.place
+    found = beside.index_copy(0, places, rows).reshape(count, longest, width).max(1)[0]
+    is_empty = _sizes(rows, bags, counted) == 0
+    return narrow(found, 0, 0, bags.number).masked_fill(is_empty, 0.0)
+
+
+def _require_mode(mode: str, by_frequency: bool, factors: Any, sparse: bool) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and by_frequency:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if factors is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}'). Multiply the rows of embedding instead"
+        )
+
+
+def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> None:
+    if factors is not None and factors.facts.shape != input.facts.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, then it must "
+            f"have the same shape as the input ({input.shape})"
+        )
+    if offsets is not None and offsets.dtype not in (int32, int64):
+        raise DTypeError(
+            "Expected tensor for argument #1 'offsets' to have one of the following scalar types: "
+            f"Long, Int; but got {WORDS[offsets.dtype]}: cast it with .long()"
+        )
+    if weight.dim() != 2:
+        raise ValueError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}"
+        )
+    if input.dim() == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+            f"fixed length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.dim() == 1 and offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if input.dim() == 1 and offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if input.dim() not in (1, 2):
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
+    require_index("embedding_bag", input)
+    if factors is not None and factors.facts.dtype is not weight.facts.dtype:
+        raise DTypeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
+            f"#1 'per_sample_weights'; but type {weight.facts.dtype.name} does not equal "
+            f"{factors.facts.dtype.name}"
+        )
+
+
+def _padding_of(padding_idx: int | None, n: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -n <= padding_idx < n:
+        raise ShapeError(
+            f"padding_idx must be within the number of embeddings, {-n} through {n - 1}, but got "
+            f"{padding_idx}"
+        )
+    return padding_idx % n

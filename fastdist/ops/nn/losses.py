@@ -1,0 +1,373 @@
+"""Losses that compare two tensors element by element, reduced at the end."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.caller_warning import warn_caller
+from ...core.device import CPU
+from ...core.dtypes import WORDS, DType, bool_
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.pointwise import pointwise
+from ...listeners.batched_tensor import of_all_calls
+from ...listeners.sparse_rules import is_sparse
+from ...tensor.tensor import Tensor
+from ..refusals import as_dtype_of, floating_only, require_floating_inputs
+from ..shape.rearranging import broadcast_tensors
+from .cross_entropy import REDUCTIONS, reduction_code, reduction_of
+
+
+def reduced(losses: Any, reduction: str) -> Tensor:
+    """Return losses as they are, their mean, or their sum."""
+    code = reduction_code(reduction)
+    if code == 0:
+        return losses  # type: ignore[no-any-return]
+    return losses.mean() if code == 1 else losses.sum()  # type: ignore[no-any-return]
+
+
+def _weighted(losses: Any, weight: Any, input: Any) -> Any:
+    """Return losses times weight, which has the input's shape."""
+    if weight.facts.shape != input.facts.shape:
+        raise ShapeError(
+            "Weights and input must have the same size. They have the shapes "
+            f"{weight.facts.shape} and {input.facts.shape}"
+        )
+    return losses * weight
+
+
+def _mean_by_weight(losses: Any, weight: Any, input: Any, reduction: str) -> Tensor:
+    """Return losses reduced; each counts as much as it weighs."""
+    if weight is None:
+        return reduced(losses, reduction)
+    losses = _weighted(losses, weight, input)
+    if reduction_code(reduction) == REDUCTIONS["mean"]:
+        return losses.sum() / weight.sum()  # type: ignore[no-any-return]
+    return reduced(losses, reduction)
+
+
+@pointwise(
+    "d = input - target; d * d",
+    ["g * (T(2) * (input - target))", "g * (T(2) * (target - input))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="mse_loss",
+)
+def squared_difference(input: Tensor, target: Tensor) -> Tensor:
+    """Return (input - target)**2."""
+
+
+squared_difference.refusal(floating_only("mse_cpu"))
+
+
+@pointwise(
+    "abs(input - target)",
+    ["g * sign(input - target)", "g * sign(target - input)"],
+    dtype="number",
+    homes="nowhere",
+    known_as="l1_loss",
+    node="abs",
+)
+def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
+    """Return |input - target|."""
+
+
+@absolute_difference.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if bool_ not in dtypes:
+        return None
+    return (
+        "Subtraction, the `-` operator, with a bool tensor is not supported: cast it with .float()."
+    )
+
+
+@pointwise(
+    "d = abs(input - target); where(d < beta, T(0.5) * d * d / beta, d - T(0.5) * beta)",
+    [
+        "d = input - target; g * where(abs(d) >= beta, sign(d), d / beta)",
+        "d = target - input; g * where(abs(d) >= beta, sign(d), d / beta)",
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="smooth_l1_loss",
+)
+def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
+    """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
+
+
+smooth_difference.refusal(floating_only("smooth_l1_cpu"))
+
+
+@pointwise(
+    "d = abs(input - target); where(d <= delta, T(0.5) * d * d, delta * (d - T(0.5) * delta))",
+    [
+        "d = input - target; g * where(abs(d) >= delta, delta * sign(d), d)",
+        "d = target - input; g * where(abs(d) >= delta, delta * sign(d), d)",
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="huber_loss",
+)
+def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
+    """Return a parabola within delta of target, and a line of slope delta beyond."""
+
+
+huber_difference.refusal(floating_only("huber_cpu"))
+
+
+@pointwise(
+    # In this order: what cancels leaves the tail of log1p as it is.
+    "(T(1) - target) * input + maximum(-input, T(0)) + log1p(exp(-abs(input)))",
+    ["sigmoid(input) - target", "-input"],
+    # sigmoid(input) - target as a mean of the differences from 0 and from 1.
+    tails=[
+        (
+            "inside = abs(target - T(0.5)) <= T(0.5); t = where(inside, target, T(0)); "
+            "where(inside, (T(1) - t) * sigmoid(input) - t * sigmoid(-input), "
+            "sigmoid(input) - target)"
+        ),
+        "-input",
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="binary_cross_entropy_with_logits",
+)
+def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
+    """Return the binary cross entropy of the logit input."""
+
+
+@pointwise(
+    "-(target * maximum(log(input), T(-100)) + (T(1) - target) * maximum(log1p(-input), T(-100)))",
+    [
+        "g * ((input - target) / maximum((T(1) - input) * input, T(1e-12)))",
+        "log1p(-input) - log(input)",
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="binary_cross_entropy",
+)
+def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
+    """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
+
+
+def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
+    return OPS[name].public(input, target, *numbers)
+
+
+def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
+    """Return both, broadcast, and if that takes anything warn the caller of the loss that calls
+    this. A target without axes then counts for the dtype as much as any other.
+    """
+    both = isinstance(input, Tensor) and isinstance(target, Tensor)
+    if not both or input.facts.shape == target.facts.shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=4,
+    )
+    return broadcast_tensors(input, target)
+
+
+@composite(homes="functional")
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the squared differences of input and target, or their mean or sum.
+
+    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    both = _as_one_size(input, target)
+    losses = _compared("squared_difference", *both)
+    return _mean_by_weight(losses, weight, input, reduction)
+
+
+@composite(homes="functional")
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the absolute differences of input and target, or their mean or sum.
+
+    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    both = _as_one_size(input, target)
+    losses = _compared("absolute_difference", *both)
+    return _mean_by_weight(losses, weight, input, reduction)
+
+
+@composite(homes="functional")
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Return l1_loss with a parabola within beta of 0."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    both = _as_one_size(input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return reduced(_compared("absolute_difference", *both), reduction)
+    return reduced(_compared("smooth_difference", *both, beta), reduction)
+
+
+@composite(homes="functional")
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return a parabola within delta of 0 and a line beyond, of input - target.
+
+    Note    with weight the mean is over the count all the same, unlike mse_loss's: so in PyTorch
+    """
+    both = _as_one_size(input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    losses = as_dtype_of(input, _compared("huber_difference", *both, delta))
+    return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
+
+
+@composite(homes="functional")
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _require_same(input, target)
+    _require_probabilities(input, target)
+    losses = _compared("binary_entropy", input, target)
+    return reduced(_broadcast_weight(losses, weight, input), reduction)
+
+
+@composite(homes="functional")
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return binary_cross_entropy of sigmoid(input), without underflow."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _require_same(input, target)
+    require_floating_inputs("log_sigmoid_cpu", input)
+    as_dtype_of(target, input)  # PyTorch computes in room made like target
+    if pos_weight is None:
+        losses = _compared("logit_entropy", input, target)
+    else:
+        # Only the share of the positive target weighs more.
+        logsigmoid: Any = OPS["logsigmoid"].public
+        losses = (target - 1) * logsigmoid(-input) - pos_weight * target * logsigmoid(input)
+    return reduced(_broadcast_weight(losses, weight, input), reduction)
+
+
+def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
+    """Return losses, times weight if there is one.
+
+    Raises  ShapeError where a weight makes more losses than there are inputs
+    """
+    if weight is not None:
+        losses = losses * weight
+        if is_sparse(losses):
+            losses = losses.to_dense()  # PyTorch writes over the losses, which are dense
+    shape, found = input.facts.shape, losses.facts.shape
+    if shape != found:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(found)}: "
+            "weight and pos_weight may have no more elements along any axis than the input"
+        )
+    return losses
+
+
+def _require_probabilities(input: Tensor, target: Tensor) -> None:
+    require_floating_inputs("binary_cross_entropy", input)
+    found, wanted = target.facts.dtype, input.facts.dtype
+    if found is not wanted:
+        raise DTypeError(
+            f"Found dtype {WORDS[found]} but expected {WORDS[wanted]}: cast target with "
+            f".to(fastdist.{wanted.name})"
+        )
+    for name, given, hint in (
+        ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
+        ("target", target, "it holds probabilities"),
+    ):
+        given = of_all_calls(given)
+        if given.facts.numel == 0:
+            continue
+        if given.facts.device is CPU and not given.facts.is_sparse:
+            # A quarter of the time of min and max, which go through Python; both find a NaN.
+            values = given.array
+            low, high = values.item(values.argmin()), values.item(values.argmax())
+        else:
+            low, high = given.detach().min().item(), given.detach().max().item()
+        if not (low >= 0 and high <= 1):
+            raise ShapeError(f"all elements of {name} should be between 0 and 1: {hint}")
+
+
+def _require_same(input: Tensor, target: Tensor) -> None:
+    if input.facts.shape != target.facts.shape:
+        raise ShapeError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+
+
+@composite(homes="functional")
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Return target * (log target - input) for log probabilities input."""
+    if reduction == "mean" and size_average is None and reduce is None:
+        warn_caller(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release."
+        )
+    if not (input.facts.dtype.is_floating_point and target.facts.dtype.is_floating_point):
+        raise DTypeError(
+            "kl_div: Integral inputs not supported.: input is "
+            f"{input.facts.dtype.name}, target {target.facts.dtype.name}; cast with .float()"
+        )
+    by_batch = reduction == "batchmean"
+    reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)
+    if log_target:
+        losses = target.exp() * (target - input)
+    else:
+        losses = OPS["xlogy"].public(target, target) - target * input
+    loss = reduced(losses, reduction)
+    shape = input.facts.shape
+    return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN

@@ -1,0 +1,307 @@
+"""Losses that want scores, or distances, apart by a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.dtypes import WORDS, int64
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.tensor import Tensor
+from ..index.searchsorted import find_outside
+from ..refusals import as_dtype_of
+from ..saved_indices import keep_version
+from .cross_entropy import reduction_code, reduction_of
+from .losses import reduced
+from .similarity import pairwise_distance
+
+
+@composite(homes="functional")
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return input where target is 1, and what it lacks of margin where target is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    x: Any = input
+    lacks = (margin - x).clamp_min(0)
+    losses = lacks.masked_fill(target == 1, 0) + x.masked_fill(target == -1, 0)
+    return reduced(losses, reduction)
+
+
+@composite(homes="functional")
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    shapes = [one.facts.shape for one in (input1, input2, target)]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {shapes[0]}, input2: {shapes[1]}, target: {shapes[2]}"
+        )
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+@composite(homes="functional", node="soft_margin_loss")
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return log(1 + exp(-target * input)), without overflow."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = as_dtype_of(input, -OPS["logsigmoid"].public(target * input))
+    if losses.facts.shape != input.facts.shape:
+        raise ShapeError(
+            f"output with shape {list(input.facts.shape)} doesn't match the broadcast shape "
+            f"{list(losses.facts.shape)}: target has shape {target.facts.shape}"
+        )
+    return reduced(losses, reduction)
+
+
+@composite(homes="functional", known_as="")
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor | float,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the binary cross entropies of the logits input, and their mean over the classes.
+
+    Shape   (..., C) -> (), or (...) for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    logsigmoid: Any = OPS["logsigmoid"].public
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        losses = losses * weight
+    axes = len(input.facts.shape)
+    if not axes:
+        raise DimError("Dimension specified as -1 but tensor has no dimensions: give it classes")
+    return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
+
+
+@composite(homes="functional", node="multi_margin_loss")
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the mean over classes of what the target's score lacks to be margin above theirs, to
+    the power p.
+
+    Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and len(weight.facts.shape) != 1:
+        raise ValueError("weight must be one-dimensional")
+    _require_long(target)
+    rows, chosen = _rows(input), target.reshape(-1)
+    n, classes = rows.facts.shape
+    if chosen.facts.shape != (n,) or len(target.facts.shape) > 1:
+        raise ShapeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples, {n}, got {target.facts.shape}"
+        )
+    if (wrong := find_outside(target, 0, classes - 1)) is not None:
+        raise ShapeError(f"target out of range: got {wrong}, there are {classes} classes")
+    chosen = chosen.unsqueeze(1)
+    lacks: Any = OPS["relu"].public(margin - rows.gather(1, chosen) + rows)
+    lacks = lacks * lacks if p == 2 else lacks
+    if weight is not None:
+        lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
+    losses = lacks.scatter(1, chosen, 0.0).sum(1) / classes
+    return reduced(losses.reshape(target.facts.shape), reduction)
+
+
+def _require_long(target: Tensor) -> None:
+    if target.facts.dtype is not int64:
+        raise DTypeError(
+            f"expected scalar type Long but found {WORDS[target.facts.dtype]}: target holds "
+            "numbers of classes; cast it with .long()"
+        )
+
+
+def _rows(input: Any) -> Any:
+    """Return a matrix, or a vector as one of one row; a single number is a vector of one class.
+
+    Raises  ShapeError for what has other axes, or no classes
+    """
+    shape = input.facts.shape
+    if not shape:
+        return input.reshape(1, 1)
+    if len(shape) > 2 or not shape[-1]:
+        raise ShapeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(shape)}"
+        )
+    return input if len(shape) == 2 else input.unsqueeze(0)
+
+
+@composite(homes="functional", node="multilabel_margin_loss")
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return over all pairs of a target class and another what the first one's score lacks to be 1
+    above the second one's, divided by the number of classes.
+
+    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; a row's targets are the
+            numbers before its first -1
+    Raises  RuntimeError on the CPU for a number that is neither a class nor -1
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    rows = _rows(input)
+    if target.facts.shape != input.facts.shape:
+        raise ShapeError(
+            f"inconsistent target size: {list(target.facts.shape)} for input of size: "
+            f"{list(input.facts.shape)}"
+        )
+    _require_long(target)
+    # Those behind a row's first -1, which count for nothing, too, as in PyTorch.
+    classes = rows.facts.shape[1]
+    if (wrong := find_outside(target, -1, classes - 1)) is not None:
+        raise ShapeError(
+            f"argument #2 'target' is out of range: got {wrong}, there are {classes} classes, and "
+            "-1 ends a row's"
+        )
+    wanted = target.reshape(rows.facts.shape)
+    counts = (wanted < 0).cumsum(1) == 0
+    chosen = wanted.masked_fill(~counts, 0)
+    others = counts.new_zeros(counts.facts.shape, dtype=chosen.dtype)
+    others = others.scatter_add(1, chosen, counts.to(chosen.dtype)) == 0
+    lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
+    pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
+    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.facts.shape[1]
+    found = reduced(losses.reshape(input.facts.shape[:-1]), reduction)
+    return keep_version(found, target)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional")
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
+    above margin where target is -1.
+
+    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    axes, shapes = len(target.facts.shape), [input1.facts.shape, input2.facts.shape]
+    if axes > 1:
+        raise ShapeError(
+            f"0D or 1D target tensor expected, multi-target not supported: got {target.facts.shape}"
+        )
+    if any(len(shape) != axes + 1 for shape in shapes):
+        raise ShapeError(
+            f"{axes}D target tensor expects {axes + 1}D input tensors, but found inputs with sizes "
+            f"{list(shapes[0])} and {list(shapes[1])}."
+        )
+    squares = [(one * one).sum(-1) + 1e-12 for one in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    zero = cosine.new_zeros(())
+    alike: Any = OPS["where"].public(target == 1, 1 - cosine, zero)
+    unlike: Any = OPS["where"].public(target == -1, (cosine - margin).clamp_min(0), zero)
+    return reduced(alike + unlike, reduction)
+
+
+def _triplet(
+    distance: Callable[[Any, Any], Any],
+    triplet: tuple[Any, Any, Any],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    """Return what the negative lacks to be margin farther than the positive."""
+    reduction_code(reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    anchor, positive, negative = triplet
+    axes = [len(one.facts.shape) for one in triplet]
+    if len(set(axes)) > 1:
+        raise ShapeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {axes[0]}D, positive {axes[1]}D, and negative {axes[2]}D "
+            "inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = OPS["minimum"].public(far, distance(positive, negative))
+    return reduced((margin + near - far).clamp_min(0), reduction)
+
+
+@composite(homes="functional")
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what negative lacks to be margin farther from anchor than positive is; with swap it is
+    the nearer one of the two that negative must be far from.
+
+    Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+
+    def distance(x: Any, y: Any) -> Any:
+        return pairwise_distance(x, y, p, eps)
+
+    return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)
+
+
+@composite(homes="functional", known_as="")
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Any = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return triplet_margin_loss of any distance, by default pairwise_distance."""
+    distance = pairwise_distance if distance_function is None else distance_function
+    return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)

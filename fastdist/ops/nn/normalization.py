@@ -1,0 +1,314 @@
+"""Layer normalisation, and kin that divides by the size of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import float_limits, real_of
+from ...core.errors import ShapeError
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import COMPOSITES, composite
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes, tls
+from ...listeners.batched_tensor import batched, levels, value_at
+from ...tensor.layout import Layout, Shape, count_elements
+from ...tensor.tensor import Tensor
+from ..refusals import require_dtype_of_norm
+
+
+@structured(
+    "normalization.layer_norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_layer_norm",
+)
+def layer_norm_rows(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Return each row of a matrix less its mean, over its deviation, times weight, plus bias."""
+
+
+@layer_norm_rows.plan
+def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    row = ((shape[0], 1), dtype.computes_in)
+    return Plan(shape, dtype, (eps,), extra_outputs=(row, row))
+
+
+def _normal(input: Any, eps: float) -> Any:
+    """Return the normalised rows as an expression that can be differentiated again."""
+    away = input - input.mean(1, True)
+    return away * ((away * away).mean(1, True) + eps).rsqrt()
+
+
+@layer_norm_rows.vjp("input", "weight", "bias")
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
+    by_input = by_weight = None
+    by_bias = g.sum(0) if wanted[2] else None
+    if not (tls.grad or modes.special):
+        if wanted[0]:
+            by_input = layer_norm_gradient.public(g, input, weight, *others)
+        if wanted[1]:
+            mean, deviation = others
+            by_weight = (g * ((input - mean) / deviation)).sum(0)
+        return by_input, by_weight, by_bias
+    if wanted[0] or wanted[1]:
+        away = input - input.mean(1, True)
+        scale = ((away * away).mean(1, True) + eps).rsqrt()
+        normal = away * scale
+        if wanted[0]:
+            by_input = _slope(g if weight is None else g * weight, normal, scale)
+        if wanted[1]:
+            by_weight = (g * normal).sum(0)
+    return by_input, by_weight, by_bias
+
+
+def _slope(g: Any, normal: Any, scale: Any) -> Any:
+    return (g - g.mean(1, True) - normal * (g * normal).mean(1, True)) * scale
+
+
+@layer_norm_rows.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
+    total = None
+    if input_t is not None:
+        away = input - input.mean(1, True)
+        scale = ((away * away).mean(1, True) + eps).rsqrt()
+        total = _slope(input_t, away * scale, scale)
+        total = total if weight is None else total * weight
+    if weight_t is not None:
+        part = _normal(input, eps) * weight_t
+        total = part if total is None else total + part
+    if bias_t is not None:
+        part = bias_t.expand(input.facts.shape)
+        total = part if total is None else total + part
+    return total
+
+
+@structured(
+    "normalization.layer_norm_gradient",
+    fresh=True,
+    homes="nowhere",
+    known_as="native_layer_norm_backward",
+)
+def layer_norm_gradient(
+    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
+) -> Tensor:
+    """Return the gradient of layer_norm_rows by its input; not differentiable itself."""
+
+
+@layer_norm_gradient.plan
+def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) -> Plan:
+    return Plan(input.facts.shape, input.facts.dtype)
+
+
+@composite(homes="function functional", node="native_layer_norm")
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
+    shape = input.facts.shape
+    if weight is not None and _are_plain_rows(input.facts, normalized_shape, weight, bias):
+        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
+    last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    require_dtype_of_norm(input.facts, weight, bias)
+    if len(shape) == 2 and len(last) == 1:
+        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
+    n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
+    flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
+    matrix = input.reshape(rows, n)
+    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
+
+
+def _are_plain_rows(layout: Layout, last: Any, weight: Tensor, bias: Tensor | None) -> bool:
+    """Return whether nothing is left to look for: the commonest call, in a tenth of its time."""
+    of_row, dtype = weight.facts, layout.dtype
+    return (
+        bias is not None
+        and bias.facts is of_row
+        and of_row.dtype is dtype
+        and dtype.is_floating_point
+        and len(layout.shape) == 2
+        and layout.shape[1:] == of_row.shape == tuple(last)
+    )
+
+
+def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
+    """Return normalized_shape, which input ends in and the parameters have.
+
+    Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
+    """
+    layout, last = input.facts, tuple(all_of(normalized_shape))
+    if not last:
+        raise ShapeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {list(last)}"
+        )
+    if layout.shape[-len(last) :] != last:
+        raise ShapeError(
+            f"Given normalized_shape={short_repr(list(last))}, expected input with shape [*, "
+            f"{short_repr(list(last))[1:]}, but got input of size{list(layout.shape)}"
+        )
+    for parameter, one in given.items():
+        if one is not None and one.facts.shape != last:
+            raise ShapeError(
+                f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
+                f" of shape {list(one.facts.shape)} and normalized_shape = {short_repr(list(last))}"
+            )
+    takes_complex = name == "rms_norm"
+    if not layout.dtype.is_floating_point and not (takes_complex and layout.dtype.is_complex):
+        raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
+    return last
+
+
+@structured(
+    "normalization.rms_norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="_fused_rms_norm",
+    node="mul",
+)
+def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """Return each row of a matrix over the root of its mean square, times weight."""
+
+
+@rms_norm_rows.plan
+def _(input: Tensor, weight: Any, eps: float) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    row = ((shape[0], 1), dtype.computes_in)
+    return Plan(shape, dtype, (eps,), extra_outputs=(row,))
+
+
+@layer_norm_rows.batches
+@rms_norm_rows.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, weight, *biases = operands
+    size = levels.sizes[level - 1]
+    rows = value_at(input, level, size=size)
+    count, n = count_elements(input.facts.shape[:-1]), input.facts.shape[-1]
+    flat = rows.reshape(size * count, n)
+    out, *others = op.general((flat, *[None] * (1 + len(biases))), attributes)
+    found = batched(out.reshape(rows.facts.shape), level)
+    if weight is not None:
+        found = found * weight
+    for bias in biases:
+        found = found if bias is None else found + bias
+    return value_at(found, level), *[one.reshape(size, count, 1) for one in others]
+
+
+def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
+    """Return the rows over their roots, and one over these, to be differentiated again."""
+    wide = input.to(input.facts.dtype.computes_in)
+    scale = ((wide * wide).mean(1, True) + eps).rsqrt()
+    return wide * scale, scale
+
+
+@rms_norm_rows.vjp("input")
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+    normal, scale = _by_root(input, eps)
+    g = g if weight is None else g * weight
+    return (g - normal * (g * normal).mean(1, True)) * scale
+
+
+@rms_norm_rows.vjp("weight")
+def _(g: Any, input: Any, eps: float, others: Any) -> Any:
+    return (g * _by_root(input, eps)[0]).sum(0)
+
+
+@rms_norm_rows.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
+    normal, scale = _by_root(input, eps)
+    total = None
+    if input_t is not None:
+        total = (input_t - normal * (input_t * normal).mean(1, True)) * scale
+        total = total if weight is None else total * weight
+    if weight_t is not None:
+        part = normal * weight_t
+        total = part if total is None else total + part
+    return total
+
+
+@composite(homes="function functional", node="mul")
+def rms_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Return input over the root of its mean square over the last axes, times weight."""
+    last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
+    shape, dtype = input.facts.shape, input.facts.dtype
+    if eps is None:
+        eps = float(float_limits(real_of(dtype)).eps)
+    if dtype.is_complex:
+        # The mean of squares, as PyTorch has it, which is not that of sizes.
+        dims = tuple(range(len(shape) - len(last), len(shape)))
+        normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
+        return normal if weight is None else normal * weight  # type: ignore[no-any-return]
+    if len(shape) == 2 and len(last) == 1:
+        return rms_norm_rows.public(input, weight, eps)[0]  # type: ignore[no-any-return]
+    n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
+    flat = None if weight is None else weight.reshape(n)
+    found = rms_norm_rows.public(input.reshape(rows, n), flat, eps)[0]
+    return found.reshape(shape)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional", known_as="")
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Return input over (k + alpha * mean of squares over size neighbouring channels)**beta.
+
+    Shape   (N, C, ...) -> the same
+    """
+    shape = input.facts.shape
+    if len(shape) < 3:
+        raise ShapeError(
+            f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
+        )
+    if size < 1:
+        raise ShapeError(
+            f"local_response_norm: size should be greater than zero, got {short_repr(size)}"
+        )
+    if not input.facts.numel:
+        return input
+    squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
+    found: Any = input / (squares * (alpha / size) + k).pow(beta)
+    return found  # type: ignore[no-any-return]
+
+
+def _neighbours(x: Any, before: int, behind: int) -> Any:
+    """Return the sums of each channel, so many before it, and so many behind it."""
+    channels, ndim = x.facts.shape[1], len(x.facts.shape)
+    total = x
+    for by in range(-min(before, channels - 1), min(behind, channels - 1) + 1):
+        # A few whole tensors, shifted: sums of a running window would cancel.
+        if by:
+            part = x.narrow(1, max(by, 0), channels - abs(by))
+            ends = [0, 0] * (ndim - 2) + [max(-by, 0), max(by, 0)]
+            total = total + COMPOSITES["pad"].call(part, ends)
+    return total
+
+
+def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+    """Return what CrossMapLRN2d makes of images.
+
+    Raises  ValueError for other than four axes, or a size below 1
+    """
+    ndim = len(input.facts.shape)
+    if ndim != 4:
+        raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
+    if size < 1:
+        raise ValueError(f"CrossMapLRN2d: size should be greater than zero, got {short_repr(size)}")
+    reach, channels = (size - 1) // 2 + 1, input.facts.shape[1]
+    squares = input.square()
+    total = _neighbours(squares, reach - 1, reach - 1)
+    if channels > reach:
+        # PyTorch's window moves on without ever leaving the first channel behind.
+        first = squares.narrow(1, 0, 1).expand((-1, channels - reach, -1, -1))
+        total = total + COMPOSITES["pad"].call(first, [0, 0, 0, 0, reach, 0])
+    return input / (total * (alpha / size) + k).pow(beta)

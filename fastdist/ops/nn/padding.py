@@ -1,0 +1,181 @@
+"""Tensors made longer at their ends: with a number, or with what stands there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.counted import count_up
+from ...core.errors import ShapeError
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr, short_text
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...listeners.batched_tensor import level_of
+from ...tensor.constants import not_held, require_held
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+from ..channels_last import in_format_of
+from ..create.creation import full
+from ..index.indexing import select_slices
+from ..shape.joining import narrow
+
+_taken = select_slices.in_steps()
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+@composite(homes="functional")
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
+    """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
+    about the one before, and so on; negative numbers take elements away.
+
+    mode "constant" puts value (0) there, "reflect" the elements mirrored at the border element,
+    "replicate" the border element, "circular" those of the other end
+    Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
+            axes that PyTorch does not have
+    """
+    shape = input.facts.shape
+    ends = _ends(pad, shape)
+    if mode == "constant":
+        if value.__class__ is int and value.bit_length() > 63:
+            value = float(value)
+        made = constant_pad(input, ends, 0.0 if value is None else value)
+        return made if input.facts.contiguous else in_format_of(input, made)
+    if mode not in _MODES:
+        raise NotImplementedError(
+            f"Unrecognised padding mode {short_text(mode)}; known: {', '.join(_MODES)}"
+        )
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if not (1 <= len(ends) <= 3 and 1 <= len(shape) - len(ends) <= 2):
+        raise NotImplementedError(
+            f"Padding size {2 * len(ends)} is not supported for {len(shape)}D input tensor: mode "
+            f"{short_repr(mode)} pads the last axis of 2 or 3, the last two of 3 or 4, the last "
+            "three of 4 "
+            "or 5"
+        )
+    _require_room(mode, shape, ends)
+    given = input
+    word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
+    for axis, (before, behind) in ends.items():
+        places = _places(mode, shape[axis], before, behind)
+        index = from_array(places).to(input.facts.device)
+        input = (select_slices if word is None else _taken).public(input, index, axis)
+    # PyTorch copies each part of what it pads in circles into its place.
+    node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
+    if word is not None and not given.facts.contiguous:
+        in_format_of(given, input)
+    return recorded_as(node, input, ())  # type: ignore[no-any-return]
+
+
+def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
+    """Return axis -> (before, behind), from the last axis on.
+
+    Raises  RuntimeError
+    """
+    numbers = [n.__index__() for n in all_of(pad)]
+    if len(numbers) % 2:
+        raise ShapeError(
+            f"Padding length must be divisible by 2, got {len(numbers)}: {short_repr(pad)}"
+        )
+    if len(numbers) > 2 * len(shape):
+        raise ShapeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(numbers)} and input of dimension {len(shape)}"
+        )
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return {len(shape) - 1 - i: pair for i, pair in enumerate(pairs)}
+
+
+def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> None:
+    """Raise where there is nothing to mirror, repeat or go round, or nothing is left.
+
+    Raises  RuntimeError
+    """
+    axes, sizes = len(ends), list(shape)
+    if mode == "circular":
+        for axis, (before, behind) in ends.items():
+            kept = shape[axis] + min(before, 0) + min(behind, 0)
+            if shape[axis] + before + behind < 0:
+                raise ShapeError(
+                    "Negative padding value is resulting in an empty dimension: padding "
+                    f"({before}, {behind}) at dimension {axis} of input {short_repr(sizes)}"
+                )
+            if max(before, behind) > kept:
+                raise ShapeError(
+                    "Padding value causes wrapping around more than once: padding "
+                    f"({before}, {behind}) at dimension {axis} of input {short_repr(sizes)}, of "
+                    f"which {kept} "
+                    "are left to go round"
+                )
+        return
+    if 0 in shape[-axes - 1 :]:
+        raise ShapeError(
+            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with possibly 0 batch size "
+            f"and other non-zero dimensions for input, but got: {short_repr(sizes)}"
+        )
+    if mode == "reflect":
+        for argument, (axis, pair) in enumerate(ends.items()):
+            if max(pair) >= shape[axis]:
+                raise ShapeError(
+                    f"Argument #{4 + 2 * argument}: Padding size should be less than the "
+                    f"corresponding input dimension, but got: padding {pair} at dimension {axis} "
+                    f"of input {short_repr(sizes)}"
+                )
+    left = [shape[axis] + sum(pair) for axis, pair in reversed(ends.items())]
+    if max(left) < 1 or min(left) < 0:
+        names = ("D", "H", "W")[-axes:]
+        given = ", ".join([f"{n}: {shape[a]}" for n, a in zip(names, sorted(ends), strict=True)])
+        found = " ".join([f"{n}: {size}" for n, size in zip(names, left, strict=True)])
+        raise ShapeError(f"input ({given}) is too small. Calculated output {found}")
+
+
+def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
+    """Return input with so many times value before and behind each axis of ends; negative numbers
+    take elements away.
+    """
+    lengths = list(input.facts.shape)
+    index: list[Any] = [slice(None)] * len(lengths)
+    for axis, (before, behind) in ends.items():
+        start = max(-before, 0)
+        kept = lengths[axis] - start - max(-behind, 0)
+        if kept < 0:
+            raise ShapeError(
+                f"The input size {lengths[axis]}, plus negative padding {before} and {behind}, "
+                f"resulted in a negative output size, which is invalid. Check dimension {axis} of "
+                "your input."
+            )
+        if start or kept < lengths[axis]:
+            input = narrow(input, axis, start, kept)
+        lengths[axis] = kept + max(before, 0) + max(behind, 0)
+        index[axis] = slice(max(before, 0), max(before, 0) + kept)
+    shape, where = tuple(lengths), (*index, ...)
+    if not value or all(max(pair) <= 0 for pair in ends.values()):
+        return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
+    layout = input.facts
+    if value.real < 0 and layout.dtype.numpy.kind == "u":
+        raise not_held(value, layout.dtype)
+    require_held(value, layout.dtype)
+    if level_of((input,)):  # a batch cannot be written into what is none
+        inside: Any = full(shape, False, device=layout.device)
+        inside[where] = True
+        placed = OPS["place"].public(input, shape, where)
+        return OPS["where"].public(inside, placed, value)  # type: ignore[no-any-return]
+    padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
+    padded[where] = input
+    return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
+
+
+def _places(mode: str, n: int, before: int, behind: int) -> Any:
+    """Return from which place along an axis of n each element of the longer one comes."""
+    if mode == "circular":
+        # What is taken away is gone before the rest goes round.
+        start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
+        return start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
+    places = count_up(-before, n + behind)
+    if mode == "replicate":
+        return places.clip(0, n - 1)
+    mirrored = np.abs(places)
+    return np.where(mirrored >= n, 2 * (n - 1) - mirrored, mirrored)

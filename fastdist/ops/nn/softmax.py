@@ -1,0 +1,143 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS, DType, float64
+from ...core.errors import NoKernelError
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes, tls
+from ...tensor.axes import normalize_axis
+from ...tensor.tensor import Tensor
+
+
+@structured(
+    "softmax.log_softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+)
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """Return log(softmax(input)) along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+    """
+
+
+@log_softmax.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    layout = input.facts
+    axis = normalize_axis("log_softmax", dim, len(layout.shape))
+    compute = _floating("log_softmax", dtype or layout.dtype)
+    return Plan(layout.shape, compute, (axis,), compute=compute)
+
+
+def _floating(name: str, dtype: DType) -> DType:
+    if not dtype.is_floating_point:
+        raise NoKernelError(
+            f'"{name}_lastdim_kernel_impl" not implemented for {WORDS[dtype]!r}: give dtype=, '
+            "such as fastdist.float32"
+        )
+    return dtype
+
+
+def _cast_first(op: Any) -> Any:
+    """Return what op does with complex numbers: none, unless dtype has it take their real parts."""
+
+    def of_complex(input: Any, dim: int, dtype: DType | None) -> Any:
+        if dtype is None or dtype.is_complex:
+            raise NoKernelError(
+                f'"{op.name}_lastdim_kernel_impl" not implemented for '
+                f"{WORDS[dtype or input.facts.dtype]!r}: give dtype=, such as fastdist.float32"
+            )
+        return op.public(input.to(dtype), dim)
+
+    return of_complex
+
+
+log_softmax.of_complex = _cast_first(log_softmax)
+
+
+# Note [Slopes of rows with one large share]
+# The slope of softmax is p * (g - mean), with the mean of g by the shares p. Where one share is
+# nearly 1, or where g is the same at all large shares, g - mean has lost its digits. It does not
+# change if a number is taken from all of g: from g less its mean the mean is taken again, and
+# that is made of the small shares. log_softmax has 1 - p at the large share: it is -expm1(log p),
+# and the sum of the others' gradients is made without that of the large one.
+# That takes some passes more, so it is done where gradients are recorded, in forward mode, and in
+# float64 (row_steps.py and small_rows.py for rows of an array).
+
+
+def keeps_tails(x: Any) -> bool:
+    """Return whether slopes are made exact where one share of a row is nearly 1."""
+    return bool(tls.grad or modes.special) or x.facts.dtype is float64
+
+
+def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
+    """Return the gradient of log_softmax by its input, from its result."""
+    total = g.sum(dim, keepdim=True)
+    if not keeps_tails(out):
+        return g - out.exp() * total
+    # See Note [Slopes of rows with one large share].
+    is_large, share = out.detach() > -0.69, out.exp()
+    others = g.masked_fill(is_large, 0.0).sum(dim, keepdim=True)
+    large = -(g * out.expm1()) - share * others
+    return OPS["where"].public(is_large, large, g - share * total)
+
+
+def less_mean(x: Any, shares: Any, dim: int) -> Any:
+    """Return x less its mean by shares along dim."""
+    if keeps_tails(shares):
+        # A number that counts as constant: the result is the same for any.
+        x = x - (x.detach() * shares.detach()).sum(dim, keepdim=True)
+    return x - (x * shares).sum(dim, keepdim=True)
+
+
+def log_softmax_tangent(input_t: Any, out: Any, dim: int) -> Any:
+    """Return the tangent of log_softmax, from its result."""
+    return less_mean(input_t, out.exp(), dim)
+
+
+@log_softmax.vjp("input")
+def _(g: Any, out: Any, dim: int) -> Tensor:
+    return log_softmax_gradient(g, out, dim)  # type: ignore[no-any-return]
+
+
+@log_softmax.jvp
+def _(input_t: Any, out: Any, dim: int) -> Tensor:
+    return log_softmax_tangent(input_t, out, dim)  # type: ignore[no-any-return]
+
+
+@structured(
+    "softmax.softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+)
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """Return exp(input) divided by its sum along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+    """
+
+
+@softmax.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    layout = input.facts
+    axis = normalize_axis("softmax", dim, len(layout.shape))
+    compute = _floating("softmax", dtype or layout.dtype)
+    return Plan(layout.shape, compute, (axis,), compute=compute)
+
+
+softmax.of_complex = _cast_first(softmax)
+
+
+def _slope(g: Any, out: Any, dim: int) -> Tensor:
+    """Return what softmax's Jacobian, which is symmetric, makes of a gradient or a tangent."""
+    return out * less_mean(g, out, dim)  # type: ignore[no-any-return]
+
+
+@softmax.vjp("input")
+def _(g: Any, out: Any, dim: int) -> Tensor:
+    return _slope(g, out, dim)
+
+
+@softmax.jvp
+def _(input_t: Any, out: Any, dim: int) -> Tensor:
+    return _slope(input_t, out, dim)

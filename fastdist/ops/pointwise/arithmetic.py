@@ -1,0 +1,392 @@
+"""Sums, products, quotients and powers, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.dtypes import WORDS, DType, bool_
+from ...dispatch.pointwise import REFUSED, ZERO, pointwise
+from ...tensor.constants import require_held
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
+from ..refusals import floating_only, no_bool, no_bool_operand
+
+_RATIO = "where(input == T(0), T(0), g * (out / input))"
+
+
+@pointwise(
+    "input + alpha * other",
+    ["T(1)", "alpha"],
+    numbers="everywhere",
+    takes_complex=True,
+    held="alpha",
+    factors="alpha",
+)
+def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
+    """Return input + alpha * other.
+
+    Shape   (...), (...) -> broadcast
+    """
+
+
+@pointwise(
+    "input - alpha * other",
+    ["T(1)", "-alpha"],
+    dtype="number",
+    numbers="everywhere",
+    takes_complex=True,
+    held="alpha",
+    factors="alpha",
+)
+def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
+    """Return input - alpha * other.
+
+    Raises  RuntimeError for two bool tensors: use logical_xor
+    """
+
+
+_DIFFERENCE = no_bool_operand("Subtraction, the `-` operator, with {} is not supported")
+sub.refusal(_DIFFERENCE)
+
+
+@sub.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word for `1 - x`, of which Python tells x, where it is that."""
+    return "rsub.1" if node.has_number("input") else "sub"
+
+
+@pointwise(
+    "other - alpha * input",
+    ["-alpha", "T(1)"],
+    dtype="number",
+    numbers="not first",
+    takes_complex=True,
+    homes="function",
+    held="alpha",
+    factors="alpha",
+)
+def rsub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
+    """Return other - alpha * input."""
+
+
+rsub.refusal(_DIFFERENCE)
+
+
+@pointwise(
+    "input * other",
+    ["other", "input"],
+    numbers="everywhere",
+    takes_complex=True,
+    exact="input other",
+    scaled_by="input other",
+)
+def mul(input: Tensor, other: Tensor) -> Tensor:
+    """Return input * other.
+
+    Shape   (...), (...) -> broadcast
+    """
+
+
+@pointwise(
+    "input / other",
+    ["reciprocal(other)", "-(g * ((input / other) / other))"],
+    dtype="floating",
+    numbers="everywhere",
+    takes_complex=True,
+    exact="input other",
+    scaled_by="other",
+)
+def div(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / other, in floating point."""
+
+
+@div.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word for `1 / x`, which multiplies the reciprocal."""
+    return "mul" if node.has_number("input") else "div"
+
+
+@pointwise(
+    "floor_divide(input, other)",
+    [REFUSED, REFUSED],
+    dtype="number",
+    numbers="everywhere",
+    exact="other",
+    scaled_by="other",
+)
+def floor_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return the largest integer not above input / other.
+
+    Raises  RuntimeError for an integer divided by zero, and in a backward pass
+    """
+
+
+@pointwise(
+    "floor_divide(input, other)",
+    [ZERO, ZERO],
+    dtype="number",
+    homes="nowhere",
+    known_as="div",
+    node="div.2",
+    exact="other",
+    scaled_by="other",
+)
+def floored_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return what floor_divide does, with gradients of 0, as of a step."""
+
+
+@pointwise(
+    "trunc(input / other)",
+    [ZERO, ZERO],
+    dtype="number",
+    homes="nowhere",
+    known_as="div",
+    node="div.2",
+    exact="other",
+    scaled_by="other",
+)
+def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / other without its fraction, for floating tensors."""
+
+
+@pointwise("remainder(input, other)", ["T(1)", "-(g * floor_divide(input, other))"], dtype="number")
+def remainder(input: Tensor, other: Tensor) -> Tensor:
+    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
+    other.
+    """
+
+
+@remainder.names_node
+def _(node: Any) -> str:
+    return "remainder" if node.has_number("other") else "remainder.1"
+
+
+@pointwise(
+    "fmod(input, other)",
+    ["T(1)", "-(g * trunc(input / other))"],
+    dtype="number",
+    numbers="not first",
+)
+def fmod(input: Tensor, other: Tensor) -> Tensor:
+    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+
+
+@fmod.names_node
+def _(node: Any) -> str:
+    return "fmod" if node.has_number("other") else "fmod.1"
+
+
+@pointwise(
+    "pow(input, exponent)",
+    [
+        # To the power of 0, x counts as 1: the gradient's own gradient would be 0 * inf at 0.
+        (
+            "base = where(exponent == T(0), T(1), input); "
+            "where(exponent == T(0), T(0), g * (exponent * pow(base, exponent - T(1))))"
+        ),
+        # 0 to the power of what is positive stays 0; complex exponents have no order.
+        "where(logical_and(input == T(0), isfinite(out)), T(0), g * (out * log(input)))",
+    ],
+    takes_complex=True,
+    exact="input exponent",
+)
+def pow(input: Tensor, exponent: Tensor) -> Tensor:
+    """Return input to the power of exponent.
+
+    Raises  RuntimeError for an integer to a negative integer number
+    """
+
+
+@pow.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
+    # The exponent alone: a base wraps around, and float32 and float64 go on with inf.
+    exponent = operands[1]
+    if isinstance(exponent, Tensor):
+        return
+    met = result_dtype(operands)
+    if met.numpy.kind == "u" and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if met.is_half or not met.may_have_gradient:
+        require_held(exponent, met)
+
+
+@pow.names_node
+def _(node: Any) -> str:
+    if node.has_number("exponent"):
+        return "pow"
+    return "pow.2" if node.has_number("input") else "pow.1"
+
+
+@pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
+def neg(input: Tensor) -> Tensor:
+    """Return -input."""
+
+
+neg.refusal(no_bool_operand("Negation, the `-` operator, on {} is not supported"))
+
+
+@pointwise("abs(input)", ["sign(input)"])
+def abs(input: Tensor) -> Tensor:
+    """Return the distance from 0; its gradient at 0 is 0."""
+
+
+abs.refusal(no_bool("abs_cpu"))
+
+
+@pointwise("sign(input)", [ZERO])
+def sign(input: Tensor) -> Tensor:
+    """Return -1, 0 or 1; its gradient is 0 everywhere."""
+
+
+@pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating", numbers="not first")
+def copysign(input: Tensor, other: Tensor) -> Tensor:
+    """Return input with the sign of other, zeros and NaNs included."""
+
+
+@pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating", takes_complex=True)
+def reciprocal(input: Tensor) -> Tensor:
+    """Return 1 / input."""
+
+
+@pointwise("square(input)", ["T(2) * input"], dtype="counted", takes_complex=True, node="pow")
+def square(input: Tensor) -> Tensor:
+    """Return input * input."""
+
+
+@pointwise("sqrt(input)", ["g / (T(2) * out)"], dtype="floating", takes_complex=True)
+def sqrt(input: Tensor) -> Tensor:
+    """Return the square root; NaN below 0."""
+
+
+@pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating", takes_complex=True)
+def rsqrt(input: Tensor) -> Tensor:
+    """Return 1 / sqrt(input)."""
+
+
+@pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number", numbers="nowhere")
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """Return sqrt(input**2 + other**2) without overflow in between.
+
+    Raises  RuntimeError for integers
+    """
+
+
+hypot.refusal(floating_only("hypot_cpu"))
+
+
+@pointwise(
+    "input + value * tensor1 * tensor2",
+    ["T(1)", "value * tensor2", "value * tensor1"],
+    numbers="nowhere",
+    takes_complex=True,
+    factors="value",
+)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
+    """Return input + value * tensor1 * tensor2.
+
+    Raises  RuntimeError for bools alone
+    """
+
+
+@addcmul.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    bools = set(dtypes) == {bool_}
+    return "\"addcmul_cpu_out\" not implemented for 'Bool': cast one of them." if bools else None
+
+
+@pointwise(
+    "input + value * (tensor1 / tensor2)",
+    ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
+    numbers="nowhere",
+    takes_complex=True,
+    factors="value",
+)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
+    """Return input + value * tensor1 / tensor2.
+
+    Raises  RuntimeError for the quotient of two integers
+    """
+
+
+@addcdiv.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if any(dtype.may_have_gradient for dtype in dtypes[1:]):
+        return None
+    return (
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+        "will perform a true division of tensor1 and tensor2. Write (input + value * "
+        "fastdist.trunc(tensor1 / tensor2)).to(input.dtype), or cast to floating."
+    )
+
+
+@pointwise(
+    "d = end - input; where(abs(weight) < T(0.5), input + weight * d, end - d * (T(1) - weight))",
+    ["T(1) - weight", "weight", "end - input"],
+    dtype="number",
+    numbers="last",
+    exact="input end weight",
+)
+def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    """Return the point at weight between input (0) and end (1).
+
+    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+    """
+
+
+@lerp.names_node
+def _(node: Any) -> str:
+    return "lerp" if node.has_number("weight") else "lerp.1"
+
+
+# PyTorch gives its dtypes here the names that C++ has for them.
+_C_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "float32": "float",
+    "float64": "double",
+    "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+}
+
+
+@lerp.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
+    input, end, kind = dtypes
+    weight = operands[2]
+    is_tensor = isinstance(weight, Tensor)
+    if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
+        require_held(weight, input.computes_in)
+    # A weight without axes is cast, as a number is.
+    has_axes = is_tensor and bool(weight.facts.shape)
+    for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
+        if other is not input:
+            return (
+                f"expected dtype {_C_NAMES[input.name]} for `{name}` but got dtype "
+                f"{_C_NAMES[other.name]}: cast one of them."
+            )
+    if kind.is_complex and not (input.is_complex or is_tensor):
+        return f"value cannot be converted to type {_C_NAMES[input.name]} without overflow."
+    if not input.is_floating_point and not input.is_complex:
+        kernel = "lerp_kernel_tensor" if has_axes else "lerp_kernel_scalar"
+        return f'"{kernel}" not implemented for {WORDS[input]!r}: cast to floating.'
+    return None
+
+
+@pointwise("input * T(pi / 180)", ["T(pi / 180)"], dtype="floating")
+def deg2rad(input: Tensor) -> Tensor:
+    """Return an angle in degrees as radians."""
+
+
+@pointwise("input * T(180 / pi)", ["T(180 / pi)"], dtype="floating")
+def rad2deg(input: Tensor) -> Tensor:
+    """Return an angle in radians as degrees."""

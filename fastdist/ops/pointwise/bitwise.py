@@ -1,0 +1,41 @@
+"""Integers bit by bit."""
+
+from __future__ import annotations
+
+from ...dispatch.pointwise import pointwise
+from ...tensor.tensor import Tensor
+
+
+@pointwise("bitwise_and(input, other)", dtype="integral")
+def bitwise_and(input: Tensor, other: Tensor) -> Tensor:
+    """Return the bits that input and other share; of bools, whether both hold."""
+
+
+@pointwise("bitwise_or(input, other)", dtype="integral")
+def bitwise_or(input: Tensor, other: Tensor) -> Tensor:
+    """Return the bits that input or other has; of bools, whether one holds."""
+
+
+@pointwise("bitwise_xor(input, other)", dtype="integral")
+def bitwise_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Return the bits that exactly one of input and other has."""
+
+
+@pointwise("bitwise_not(input)", dtype="integral")
+def bitwise_not(input: Tensor) -> Tensor:
+    """Return the bits that input lacks; of bools, the other one."""
+
+
+@pointwise("bitwise_left_shift(input, other)", dtype="whole")
+def bitwise_left_shift(input: Tensor, other: Tensor) -> Tensor:
+    """Return input with its bits moved up by other places."""
+
+
+@pointwise("bitwise_right_shift(input, other)", dtype="whole")
+def bitwise_right_shift(input: Tensor, other: Tensor) -> Tensor:
+    """Return input with its bits moved down by other places; the sign is kept."""
+
+
+@pointwise("gcd(input, other)", dtype="whole", numbers="nowhere")
+def gcd(input: Tensor, other: Tensor) -> Tensor:
+    """Return the greatest common divisor, never negative."""

@@ -1,0 +1,90 @@
+"""Comparisons and tests, element by element; the result is bool."""
+
+from __future__ import annotations
+
+from ...dispatch.pointwise import pointwise
+from ...tensor.tensor import Tensor
+
+
+@pointwise("input == other", dtype="bool", numbers="not first", takes_complex=True)
+def eq(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input == other."""
+
+
+@pointwise("input != other", dtype="bool", numbers="not first", takes_complex=True)
+def ne(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input != other."""
+
+
+@pointwise("input < other", dtype="bool", numbers="not first")
+def lt(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input < other."""
+
+
+@pointwise("input <= other", dtype="bool", numbers="not first")
+def le(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input <= other."""
+
+
+@pointwise("input > other", dtype="bool", numbers="not first")
+def gt(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input > other."""
+
+
+@pointwise("input >= other", dtype="bool", numbers="not first")
+def ge(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input >= other."""
+
+
+@pointwise("isnan(input)", dtype="bool", takes_complex=True, homes="function method")
+def isnan(input: Tensor) -> Tensor:
+    """Return whether input is NaN."""
+
+
+@pointwise("isinf(input)", dtype="bool", takes_complex=True, homes="function method")
+def isinf(input: Tensor) -> Tensor:
+    """Return whether input is an infinity."""
+
+
+@pointwise("isfinite(input)", dtype="bool", takes_complex=True, homes="function method")
+def isfinite(input: Tensor) -> Tensor:
+    """Return whether input is neither an infinity nor NaN."""
+
+
+@pointwise(
+    "logical_and(isinf(input), input > T(0))", dtype="bool", homes="function method", out="same"
+)
+def isposinf(input: Tensor) -> Tensor:
+    """Return whether input is +inf."""
+
+
+@pointwise(
+    "logical_and(isinf(input), input < T(0))", dtype="bool", homes="function method", out="same"
+)
+def isneginf(input: Tensor) -> Tensor:
+    """Return whether input is -inf."""
+
+
+@pointwise("signbit(input)", dtype="bool", homes="function method", out="same")
+def signbit(input: Tensor) -> Tensor:
+    """Return whether input carries a minus sign, as -0.0 does."""
+
+
+@pointwise("logical_not(input)", dtype="bool", takes_complex=True)
+def logical_not(input: Tensor) -> Tensor:
+    """Return whether input is 0."""
+
+
+@pointwise("logical_and(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
+def logical_and(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether neither input nor other is 0."""
+
+
+@pointwise("logical_or(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
+def logical_or(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether input or other is not 0."""
+
+
+@pointwise("logical_xor(input, other)", dtype="bool", numbers="nowhere", takes_complex=True)
+def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Return whether exactly one of input and other is 0."""

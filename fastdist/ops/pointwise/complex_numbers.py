@@ -1,0 +1,219 @@
+"""Complex numbers and their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.differentiated import is_differentiated
+from ...dispatch.op import OPS
+from ...dispatch.pointwise import pointwise
+from ...dispatch.view import see
+from ...dispatch.view import view as view_op
+from ...graph.modes import tls
+from ...graph.unresolved import Unresolved, changed_edge, unresolved
+from ...listeners.batched_tensor import Batched, batched, of_all_calls
+from ...tensor.tensor import Tensor
+from ...tensor.view_steps import ViewSteps
+from ..create.creation import ones_like, zeros_like
+from ..shape.basic_index import basic_index
+from ..shape.joining import stack
+from ..shape.rearranging import broadcast_tensors
+
+
+@view_op(batch="last axes")
+def view_as_real(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+
+    Raises  RuntimeError for real numbers
+    """
+
+
+@view_as_real.prepare
+def _(input: Tensor) -> tuple[Any, ...]:
+    if not input.facts.dtype.is_complex:
+        raise DTypeError("view_as_real is only supported for complex tensors")
+    return ()
+
+
+@view_as_real.array
+def _(backend: Any, array: Any) -> Any:
+    return backend.reinterpret(array[..., None], real_of_array(array))
+
+
+@view_as_real.vjp("input")
+def _(g: Any) -> Any:
+    return view_as_complex.public(g.contiguous())
+
+
+def real_of_array(array: Any) -> Any:
+    """Return the dtype of the parts of a raw array of complex numbers."""
+    return "f4" if array.dtype.itemsize == 8 else "f8"
+
+
+@view_op(batch="last axes")
+def view_as_complex(input: Tensor) -> Tensor:
+    """Return the view of pairs of real numbers along the last axis as complex ones.
+
+    Raises  RuntimeError for another dtype than float32 and float64, or where pairs do not lie so
+    """
+
+
+@view_as_complex.prepare
+def _(input: Tensor) -> tuple[Any, ...]:
+    layout = input.facts
+    if not layout.dtype.is_floating_point or layout.dtype.is_half:
+        raise DTypeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a "
+            f"tensor of scalar type: {WORDS[layout.dtype]}"
+        )
+    if not layout.shape or layout.shape[-1] != 2:
+        raise ShapeError("Tensor must have a last dimension of size 2")
+    if layout.strides[-1] != 1 or any(stride % 2 for stride in layout.strides[:-1]):
+        raise ShapeError(
+            "Tensor must have a last dimension with stride 1, and others divisible by 2: call "
+            "contiguous()"
+        )
+    return ()
+
+
+@view_as_complex.array
+def _(backend: Any, array: Any) -> Any:
+    return backend.reinterpret(array, "c8" if array.dtype.itemsize == 4 else "c16")[..., 0]
+
+
+@view_as_complex.vjp("input")
+def _(g: Any) -> Any:
+    return view_as_real.public(g)
+
+
+@pointwise("conj(input)", ["conj(g)"], takes_complex=True, homes="function method")
+def conj(input: Tensor) -> Tensor:
+    """Return the numbers with the sign of their imaginary parts changed."""
+
+
+def conjugate(input: Tensor) -> Tensor:
+    """Return the conjugates of complex numbers; real numbers themselves."""
+    made: Any = conj.public(input) if input.facts.dtype.is_complex else input
+    return made  # type: ignore[no-any-return]
+
+
+def conjugate_view(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as their conjugates; real numbers themselves."""
+    layout = input.facts
+    if not layout.dtype.is_complex:
+        return input
+    if isinstance(input, Batched):
+        return batched(conjugate_view(input.value), input.level)
+    if layout.is_sparse:
+        return conjugate(input)
+    of = input.value if isinstance(input, Unresolved) else input
+    seen = see(of.array, layout, _WHOLE, of)
+    if isinstance(input, Unresolved):
+        if tls.grad and input.requires_grad:
+            seen.edge = changed_edge(conj, of, input.edge)
+        return seen
+    # No step in the graph: the view's own Node is that of conj.
+    seen.edge = input.edge if tls.grad else None
+    return unresolved(seen, conj)
+
+
+_WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
+
+
+def is_seen_as(input: Tensor, change: str) -> bool:
+    """Return whether a tensor is a view whose numbers an op of this name makes when it is read."""
+    one = of_all_calls(input)
+    return isinstance(one, Unresolved) and one.change.name == change
+
+
+def real_part(input: Tensor) -> Tensor:
+    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    if isinstance(input, Batched):
+        return batched(real_part(input.value), input.level)
+    if isinstance(input, Unresolved) and input.facts.dtype.is_complex:
+        input = conjugate_view(input)
+    parts: Any = view_as_real.public(input) if input.facts.dtype.is_complex else None
+    return input if parts is None else parts.select(-1, 0)
+
+
+def imaginary_part(input: Tensor) -> Tensor:
+    """Return the view of the imaginary parts of complex numbers.
+
+    Raises  RuntimeError for real numbers
+    """
+    if not input.facts.dtype.is_complex:
+        raise DTypeError(
+            "imag is not implemented for tensors with non-complex dtypes. It would be 0: take "
+            "zeros_like()"
+        )
+    if isinstance(input, Batched):
+        return batched(imaginary_part(input.value), input.level)
+    if isinstance(input, Unresolved):
+        return unresolved(imaginary_part(conjugate_view(input)), OPS["neg"])
+    parts: Any = view_as_real.public(input)
+    return parts.select(-1, 1)  # type: ignore[no-any-return]
+
+
+@composite(homes="function", name="complex", out="same", node="complex", memory="apart")
+def complex_of(real: Tensor, imag: Tensor) -> Tensor:
+    """Return complex numbers of their parts, which broadcast and are of one dtype.
+
+    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    """
+    _require_parts(real, imag)
+    made: Any = view_as_complex.public(_paired(real, imag))
+    return made  # type: ignore[no-any-return]
+
+
+def _require_parts(one: Tensor, other: Tensor) -> None:
+    first, second = one.facts.dtype, other.facts.dtype
+    for dtype in (first, second):
+        if not dtype.is_floating_point or dtype.is_half:
+            raise DTypeError(
+                "Expected both inputs to be Half, Float or Double tensors but got "
+                f"{WORDS[first]} and {WORDS[second]}"
+            )
+    if first is not second:
+        raise DTypeError(
+            f"Expected object of scalar type {WORDS[first]} but got scalar type {WORDS[second]} "
+            "for second argument"
+        )
+
+
+def _paired(real: Tensor, imag: Tensor) -> Tensor:
+    return stack(broadcast_tensors(real, imag), -1)
+
+
+@composite(homes="function", out="same", node="polar", memory="apart")
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """Return the complex numbers at a distance from 0 and an angle, in radians.
+
+    Raises  RuntimeError as complex does
+    """
+    _require_parts(abs, angle)
+    return complex_of(abs * angle.cos(), abs * angle.sin())
+
+
+# The masks below keep gradients at 0 what they are in PyTorch: 0.
+
+
+def complex_size(input: Any) -> Any:
+    """Return how far complex numbers are from 0."""
+    real, imag = real_part(input), imaginary_part(input)
+    nothing = input == 0
+    size = real.where(~nothing, ones_like(real)).hypot(imag).masked_fill(nothing, 0.0)
+    if not is_differentiated(input) or not bool(of_all_calls(nothing).any()):
+        return size
+    # As a norm, whose second derivatives at 0 are known.
+    norm = OPS["vector_norm"].public(stack((real, imag), -1), 2.0, -1)
+    return norm.where(nothing, size)
+
+
+def complex_sign(input: Any) -> Any:
+    """Return complex numbers of the same angles at distance 1; 0 for 0."""
+    nothing = input == 0
+    size = complex_size(input).masked_fill(nothing, 1.0)
+    return (input / size).where(~nothing, zeros_like(input))

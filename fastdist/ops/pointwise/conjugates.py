@@ -1,0 +1,109 @@
+"""What is asked of real and of complex numbers alike: their conjugates and parts.
+
+A real number is its own conjugate and its own real part: of these the tensor itself is returned. A
+conjugate of complex numbers is a view, which computes when it is read: see Note [Unresolved views]
+in graph/unresolved.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import bool_
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.tensor import Tensor
+from ..create.creation import ones_like
+from .complex_numbers import conjugate, conjugate_view, imaginary_part, is_seen_as, real_part
+
+
+@composite()
+def conj(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as their conjugates; real numbers themselves.
+
+    Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
+            the conjugates anew: what is read often is better resolved. It is an instance of a
+            subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
+            none of that subclass. Of sparse numbers it is a copy
+    """
+    return conjugate_view(input)
+
+
+@composite(out="same")
+def conj_physical(input: Tensor) -> Tensor:
+    """Return the conjugates of complex numbers; real numbers themselves."""
+    return conjugate(input)
+
+
+@composite()
+def conj_physical_(input: Tensor) -> Tensor:
+    """Conjugate complex numbers in place."""
+    # A real number is its own conjugate, and written all the same: who saved it learns of it.
+    return input.copy_(conjugate(input))
+
+
+@composite()
+def resolve_conj(input: Tensor) -> Tensor:
+    """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+    return _resolved(input) if is_seen_as(input, "conj") else input
+
+
+@composite()
+def resolve_neg(input: Tensor) -> Tensor:
+    """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+    return _resolved(input) if is_seen_as(input, "neg") else input
+
+
+def _resolved(input: Tensor) -> Tensor:
+    made: Any = OPS["clone"].public(input)
+    return made  # type: ignore[no-any-return]
+
+
+@composite(homes="function")
+def real(input: Tensor) -> Tensor:
+    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    return real_part(input)
+
+
+@composite(homes="function")
+def imag(input: Tensor) -> Tensor:
+    """Return the view of the imaginary parts of complex numbers.
+
+    Raises  RuntimeError for real numbers
+    """
+    return imaginary_part(input)
+
+
+@composite()
+def is_conj(input: Tensor) -> bool:
+    """Return whether it is a view of complex numbers as their conjugates."""
+    return is_seen_as(input, "conj")
+
+
+@composite()
+def is_neg(input: Tensor) -> bool:
+    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+    return is_seen_as(input, "neg")
+
+
+@composite()
+def isreal(input: Tensor) -> Tensor:
+    """Return where the imaginary part is 0: for real numbers everywhere."""
+    if input.facts.dtype.is_complex:
+        return imaginary_part(input) == 0
+    return ones_like(input, dtype=bool_)
+
+
+@composite()
+def adjoint(input: Tensor) -> Tensor:
+    """Return a view with the last two axes swapped; of complex numbers the conjugates.
+
+    Raises  RuntimeError for a vector
+    """
+    shape = input.facts.shape
+    if len(shape) == 1:
+        raise ShapeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return conjugate_view(input.transpose(-2, -1) if shape else input)

@@ -1,0 +1,165 @@
+"""The larger, the smaller, and what lies between, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.dtypes import DType
+from ...dispatch.pointwise import REFUSED, ZERO, pointwise
+from ...tensor.tensor import Tensor
+from ..refusals import floating_only
+
+# Note [Gradients at ties]
+# Where both operands of maximum are equal, each gets half of the gradient; fmax gives all of it to
+# the first. Both are PyTorch's choices, and code that was tuned with one of them notices the other.
+
+
+@pointwise(
+    "maximum(input, other)",
+    [
+        "where(input == other, g / T(2), where(input < other, T(0), g))",
+        "where(input == other, g / T(2), where(input > other, T(0), g))",
+    ],
+    numbers="nowhere",
+    homes="function method",
+)
+def maximum(input: Tensor, other: Tensor) -> Tensor:
+    """Return the larger one; NaN if either is. See Note [Gradients at ties]."""
+
+
+@pointwise(
+    "minimum(input, other)",
+    [
+        "where(input == other, g / T(2), where(input > other, T(0), g))",
+        "where(input == other, g / T(2), where(input < other, T(0), g))",
+    ],
+    numbers="nowhere",
+    homes="function method",
+)
+def minimum(input: Tensor, other: Tensor) -> Tensor:
+    """Return the smaller one; NaN if either is. See Note [Gradients at ties]."""
+
+
+@pointwise(
+    "where(logical_or(input >= other, isnan(other)), input, other)",
+    [
+        "where(logical_or(input >= other, isnan(other)), g, T(0))",
+        "where(logical_or(input >= other, isnan(other)), T(0), g)",
+    ],
+    numbers="nowhere",
+    homes="function method",
+)
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """Return the larger one; where one is NaN, the other."""
+
+
+@pointwise(
+    "where(logical_or(input <= other, isnan(other)), input, other)",
+    [
+        "where(logical_or(input <= other, isnan(other)), g, T(0))",
+        "where(logical_or(input <= other, isnan(other)), T(0), g)",
+    ],
+    numbers="nowhere",
+    homes="function method",
+)
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """Return the smaller one; where one is NaN, the other."""
+
+
+@pointwise(
+    "minimum(maximum(input, lower), upper)",
+    ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
+    """Return input, but no less than lower and no more than upper."""
+
+
+@pointwise(
+    "maximum(input, bound)",
+    ["where(input >= bound, g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_above(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no less than bound."""
+
+
+@pointwise(
+    "minimum(input, bound)",
+    ["where(input <= bound, g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_below(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no more than bound."""
+
+
+@pointwise(
+    "maximum(input, bound)",
+    ["where(input >= bound, g, T(0))", "where(input < bound, g, T(0))"],
+    homes="nowhere",
+    known_as="clamp",
+)
+def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
+    """Return input, but no less than bound; ties give input the gradient."""
+
+
+@pointwise(
+    "minimum(input, bound)",
+    ["where(input <= bound, g, T(0))", "where(input > bound, g, T(0))"],
+    homes="nowhere",
+    known_as="clamp",
+)
+def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
+    """Return input, but no more than bound; ties give input the gradient."""
+
+
+@pointwise(
+    "where(input == T(0), values, maximum(sign(input), T(0)))",
+    [REFUSED, REFUSED],
+    numbers="nowhere",
+    out="same",
+)
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """Return 0 below zero, 1 above it, and values at zero."""
+
+
+@heaviside.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if len(set(dtypes)) == 1:
+        return None
+    return "heaviside is not yet implemented for tensors with different dtypes."
+
+
+@pointwise(
+    "infinity = where(input > T(0), posinf, neginf); "
+    "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
+    ["where(isfinite(input), g, T(0))"],
+    homes="nowhere",
+    known_as="nan_to_num",
+)
+def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
+    """Return input with other numbers in the place of NaN and the infinities."""
+
+
+@pointwise(
+    "nextafter(input, other)",
+    ["where(input == other, T(0), g)", ZERO],
+    dtype="number",
+    numbers="nowhere",
+)
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """Return the floating-point number next to input on the way to other, which it is if both are
+    equal: then it has no gradient, else input's is 1.
+    """
+
+
+nextafter.refusal(floating_only("nextafter_cpu"))

@@ -1,0 +1,47 @@
+"""To whole numbers: floor, ceil, round, trunc and the fraction that is left."""
+
+from __future__ import annotations
+
+from ...dispatch.pointwise import ZERO, pointwise
+from ...tensor.tensor import Tensor
+from ..refusals import floating_only, no_bool
+
+
+@pointwise("floor(input)", [ZERO])
+def floor(input: Tensor) -> Tensor:
+    """Return the largest whole number not above input; its gradient is 0."""
+
+
+floor.refusal(no_bool("floor_vml_cpu"))
+
+
+@pointwise("ceil(input)", [ZERO])
+def ceil(input: Tensor) -> Tensor:
+    """Return the smallest whole number not below input; its gradient is 0."""
+
+
+ceil.refusal(no_bool("ceil_vml_cpu"))
+
+
+@pointwise("round(input)", [ZERO])
+def round(input: Tensor) -> Tensor:
+    """Return the nearest whole number, the even one of two; its gradient is 0."""
+
+
+round.refusal(no_bool("round_vml_cpu"))
+
+
+@pointwise("trunc(input)", [ZERO])
+def trunc(input: Tensor) -> Tensor:
+    """Return input without its fraction; its gradient is 0."""
+
+
+trunc.refusal(no_bool("trunc_vml_cpu"))
+
+
+@pointwise("input - trunc(input)", ["T(1)"], dtype="number")
+def frac(input: Tensor) -> Tensor:
+    """Return the fraction of input, with its sign."""
+
+
+frac.refusal(floating_only("frac_cpu"))

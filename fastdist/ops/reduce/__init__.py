@@ -1,0 +1,1 @@
+"""Ops along axes: sums, extremes, norms, order statistics, cumulative ops, sorting, histograms."""

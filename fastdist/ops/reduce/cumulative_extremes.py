@@ -1,0 +1,131 @@
+"""Running extremes and running log-sums along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS, int64
+from ...core.errors import DTypeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, StructuredOp, structured
+from ...tensor.axes import normalize_axis
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from .. import return_types
+from .cumulative_sums import moved, recurrence
+
+
+@structured("scan.cummax", homes="nowhere", known_as="cummax")
+def cummax_along(input: Tensor, dim: int) -> Tensor:
+    """Return the largest so far along dim, and where it stands."""
+
+
+@structured("scan.cummin", homes="nowhere", known_as="cummin")
+def cummin_along(input: Tensor, dim: int) -> Tensor:
+    """Return the smallest so far along dim, and where it stands."""
+
+
+def _extreme(name: str, op: StructuredOp) -> None:
+    """Give cummax_along or cummin_along its plan and derivatives: values come from where indices
+    say, and what stands for several places gets the gradients of all.
+    """
+
+    @op.plan
+    def _(input: Tensor, dim: int) -> Plan:
+        layout = input.facts
+        axis = normalize_axis(name, dim, len(layout.shape))
+        return Plan(layout.shape, layout.dtype, (axis,), extra_outputs=((layout.shape, int64),))
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
+
+    @op.jvp
+    def _(input_t: Any, dim: int, others: Any) -> Any:
+        return input_t.gather(dim, others[0])
+
+
+_extreme("cummax", cummax_along)
+_extreme("cummin", cummin_along)
+
+
+@composite(out="same", known_as="")
+def cummax(input: Tensor, dim: int) -> Any:
+    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    return return_types.cummax(*cummax_along.public(input, dim))
+
+
+@composite(out="same", known_as="")
+def cummin(input: Tensor, dim: int) -> Any:
+    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    return return_types.cummin(*cummin_along.public(input, dim))
+
+
+@structured("scan.logcumsumexp", fresh=True, memory="apart")
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Return log(cumsum(exp(input))) along dim, without overflow."""
+
+
+@logcumsumexp.plan
+def _(input: Tensor, dim: int) -> Plan:
+    layout = input.facts
+    axis = normalize_axis("logcumsumexp", dim, len(layout.shape))
+    if not layout.dtype.is_floating_point:
+        raise DTypeError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{WORDS[layout.dtype]}'; cast with "
+            ".float()"
+        )
+    return Plan(layout.shape, layout.dtype, (axis,))
+
+
+# Note [Derivatives of running log-sums]
+# out[k] = logaddexp(out[k - 1], input[k]). With d = out[k - 1] - input[k] the tangent keeps
+# sigmoid(d) of the tangent before, and an element adds sigmoid(-d) of its own. Both are at most
+# 1, without a quotient:
+#
+#     t[k] = sigmoid(d[k]) * t[k - 1] + sigmoid(-d[k]) * input_t[k]
+#
+# The gradient is the adjoint recurrence, so entries of any distance have derivatives of all orders.
+# Both parts have the slope sigmoid(d) * sigmoid(-d), in which nothing cancels.
+
+
+def _above_input(input: Any, out: Any, dim: int) -> Any:
+    """Return how far the log-sum before each place is above its element; inf where both are one
+    infinity: elements have no share of log(0), as for logsumexp.
+    """
+    before = moved(out, dim, first=-float("inf"))
+    both = OPS["logical_and"].public(before == input, OPS["isinf"].public(input))
+    return OPS["where"].public(both, float("inf"), before - input)
+
+
+def _own_share(input: Any) -> Any:
+    nothing = -float("inf")
+    return OPS["where"].public(input == nothing, nothing, input - input).exp()
+
+
+def _share(input: Any, above: Any) -> Any:
+    """Return the part that each element has of the sum at its place; NaN for inf."""
+    return _logistic(OPS["where"].public(input == float("inf"), float("nan"), -above))
+
+
+def _logistic(x: Any) -> Any:
+    return OPS["logistic"].public(x)
+
+
+@logcumsumexp.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+    if not input.facts.shape:
+        return g * _own_share(input)
+    above = _above_input(input, out, dim)
+    sums = recurrence.public(_logistic(above), g, dim, backwards=True)
+    return sums * _share(input, above)
+
+
+@logcumsumexp.jvp
+def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+    if not input.facts.shape:
+        return input_t * _own_share(input)
+    above = _above_input(input, out, dim)
+    parts = _share(input, above) * input_t
+    return recurrence.public(_logistic(above), parts, dim, backwards=False)

@@ -1,0 +1,176 @@
+"""Running sums and products along an axis, and the recurrence that their derivatives are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import DType, int64
+from ...dispatch.structured import Plan, structured
+from ...tensor.axes import normalize_axis
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from ..create.creation import full
+from ..pointwise.complex_numbers import conjugate
+from ..shape.joining import cat, narrow
+
+
+def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> Plan:
+    dtype = dtype or (layout.dtype if layout.dtype.may_have_gradient else int64)
+    axis = normalize_axis(name, dim, len(layout.shape))
+    return Plan(layout.shape, dtype, (axis,), compute=dtype)
+
+
+@structured(
+    "scan.cumsum",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    takes_complex=True,
+    computes_in_out=True,
+    memory="apart",
+)
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the running sum along dim.
+
+    Dtype   integers and bool add in int64; floating -> the same
+    """
+
+
+@cumsum.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    return _plan_of_scan("cumsum", input.facts, dim, dtype)
+
+
+@cumsum.vjp("input")
+def _(g: Any, dim: int) -> Any:
+    return g.flip(dim).cumsum(dim).flip(dim)
+
+
+@structured(
+    "scan.cumprod",
+    fresh=True,
+    homes="function method inplace",
+    takes_complex=True,
+    computes_in_out=True,
+    memory="apart",
+)
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the running product along dim.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+    """
+
+
+@cumprod.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    return _plan_of_scan("cumprod", input.facts, dim, dtype)
+
+
+# Note [Derivatives of running products]
+# out[k] = input[k] * out[k - 1] is a linear recurrence, so its tangent and its gradient are ones,
+#
+#     t[k] = input[k] * t[k - 1] + input_t[k] * out[k - 1]
+#     s[k] = input[k + 1] * s[k + 1] + g[k],  and the gradient is s[k] * out[k - 1],
+#
+# which cost one pass, need no division and so are right at zeros. `recurrence` is either of them,
+# each of which is the other's adjoint: so all orders of derivatives cost a few passes.
+# Where no element is 0 both are quotients of sums, made of calls that run at the speed of memory.
+
+
+def has_zero(input: Any) -> bool:
+    """Return whether an element is 0."""
+    return bool((input == 0).any())
+
+
+@cumprod.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+    if not input.facts.shape or input.facts.shape[dim] == 1:
+        return g * 1
+    input, out = conjugate(input), conjugate(out)
+    if not has_zero(input):
+        return (g * out).flip(dim).cumsum(dim).flip(dim) / input
+    sums = recurrence.public(input.to(g.facts.dtype), g, dim, backwards=True)
+    return sums * moved(out, dim, first=1.0)
+
+
+@cumprod.jvp
+def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+    if not input.facts.shape or input.facts.shape[dim] == 1:
+        return input_t * 1
+    if not has_zero(input):
+        return (input_t / input).cumsum(dim) * out
+    parts = input_t * moved(out, dim, first=1.0)
+    return recurrence.public(input.to(out.facts.dtype), parts, dim, backwards=False)
+
+
+def product_before(input: Any, dim: int) -> Any:
+    """Return for each element the product of those before it along dim; right where some are 0."""
+    return cumprod.public(moved(input, dim, first=1.0), dim)
+
+
+def product_after(input: Any, dim: int) -> Any:
+    """Return for each element the product of those behind it along dim; right where some are 0."""
+    return product_before(input.flip(dim), dim).flip(dim)
+
+
+def moved(x: Any, dim: int, *, first: float) -> Any:
+    """Return x moved on by one along dim; the last element leaves, `first` enters."""
+    shape = x.facts.shape
+    if not shape[dim]:
+        return x
+    entering = _filled(x, dim, first)
+    return cat([entering, narrow(x, dim, 0, shape[dim] - 1)], dim)
+
+
+def _moved_back(x: Any, dim: int) -> Any:
+    """Return x moved back by one along dim; the first element leaves, 0 enters at the end."""
+    shape = x.facts.shape
+    if not shape[dim]:
+        return x
+    return cat([narrow(x, dim, 1, shape[dim] - 1), _filled(x, dim, 0.0)], dim)
+
+
+def _filled(x: Any, dim: int, value: float) -> Any:
+    shape = list(x.facts.shape)
+    shape[dim] = 1
+    return full(tuple(shape), value, dtype=x.facts.dtype, device=x.facts.device)
+
+
+@structured(
+    "scan.recurrence", fresh=True, homes="nowhere", known_as="cumprod_backward", takes_complex=True
+)
+def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
+    """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];
+    backwards of y[k] = factor[k + 1] * y[k + 1] + input[k], beginning at the end.
+
+    Dtype   both tensors have one, and one shape
+    """
+
+
+@recurrence.plan
+def _(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Plan:
+    layout = input.facts
+    axis = normalize_axis("recurrence", dim, len(layout.shape))
+    return Plan(layout.shape, layout.dtype, (axis, backwards), compute=layout.dtype)
+
+
+@recurrence.vjp("input")
+def _(g: Any, factor: Any, dim: int, backwards: bool) -> Any:
+    return recurrence.public(conjugate(factor), g, dim, not backwards)
+
+
+@recurrence.vjp("factor")
+def _(g: Any, factor: Any, out: Any, dim: int, backwards: bool) -> Any:
+    sums, out = recurrence.public(conjugate(factor), g, dim, not backwards), conjugate(out)
+    return moved(sums, dim, first=0.0) * out if backwards else sums * moved(out, dim, first=0.0)
+
+
+@recurrence.jvp
+def _(factor: Any, factor_t: Any, input_t: Any, out: Any, dim: int, backwards: bool) -> Any:
+    parts = input_t
+    if factor_t is not None:
+        by_factor = (
+            _moved_back(factor_t * out, dim) if backwards else factor_t * moved(out, dim, first=0.0)
+        )
+        parts = by_factor if parts is None else parts + by_factor
+    return recurrence.public(factor, parts, dim, backwards)

@@ -1,0 +1,141 @@
+"""`gradient`: slopes along axes, estimated from neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.dtypes import uint8
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.arguments import checked
+from ...tensor.axes import normalize_axis
+from ...tensor.tensor import Tensor
+from ..shape.joining import cat, narrow
+
+
+@checked
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Return the slopes of input along each axis of dim (all unless given), of second order inside.
+
+    spacing is how far neighbours are apart, one number for all axes or one for each, None being
+    1; or for each axis a vector of where its elements lie. edge_order 1 takes two elements at the
+    ends, 2 three.
+
+    Dtype   floating -> the same; integers but uint8 -> the default dtype
+    Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
+    Source  Fornberg 1988, "Generation of finite difference formulas on arbitrarily spaced grids"
+    """
+    ndim = len(input.facts.shape)
+    if input.facts.dtype is uint8:
+        raise DTypeError("torch.gradient does not support uint8 input.")
+    axes = _axes(dim, ndim)
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    steps = _steps(spacing, axes, dim is not None, input.facts.shape)
+    for axis in axes:
+        if input.facts.shape[axis] < edge_order + 1:
+            raise ShapeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1, got "
+                f"{input.facts.shape[axis]} along dimension {axis}"
+            )
+    found = [_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
+    return tuple(found)
+
+
+def _axes(dim: Any, ndim: int) -> list[int]:
+    if dim is None:
+        return list(range(ndim))
+    given = [dim] if hasattr(dim, "__index__") else list(dim)
+    axes = [normalize_axis("gradient", one, ndim) for one in given]
+    for axis in axes:
+        if axes.count(axis) > 1:
+            raise ShapeError(f"dim {axis} appears multiple times in the list of dims")
+    return axes
+
+
+def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> list[Any]:
+    """Return for each axis how far its neighbours are apart, or where its elements lie."""
+    if spacing is None:
+        return [1] * len(axes)
+    if not isinstance(spacing, tuple | list):
+        if isinstance(spacing, Tensor):
+            spacing = spacing.item()
+        return [spacing] * len(axes)
+    if len(spacing) != len(axes):
+        wanted = (
+            "a scalar or it's spacing and dim arguments to have the same length, but got a spacing "
+            f"argument of length {len(spacing)} and a dim argument of length {len(axes)}."
+            if named
+            else f"a scalar, or a list of length equal to 'self.dim() = {len(axes)}', since dim "
+            f"argument was not given, but got a list of length {len(spacing)}"
+        )
+        raise ShapeError(f"torch.gradient expected spacing to be unspecified, {wanted}")
+    for one, axis in zip(spacing, axes, strict=True):
+        if not isinstance(one, Tensor):
+            continue
+        if len(one.facts.shape) != 1:
+            raise ShapeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an "
+                f"element with {len(one.facts.shape)} dimensions!"
+            )
+        if one.facts.numel != shape[axis]:
+            raise ShapeError(
+                "torch.gradient expected each element of spacing to have as many elements as input "
+                f"along its dimension, but got {one.facts.numel} for {shape[axis]}"
+            )
+    return list(spacing)
+
+
+def _along(input: Any, axis: int, step: Any, edge_order: int) -> Tensor:
+    """Return the slopes along one axis: a sum of three neighbours each, of two at edges of order 1.
+
+    Three neighbours, one `before` from the first to the second and one `behind` to the third, have
+    the slope at the second that the parabola through them has.
+    """
+    n = input.facts.shape[axis]
+
+    def part(start: int, stop: int) -> Any:
+        return narrow(input, axis, start, stop - start)
+
+    if isinstance(step, Tensor):
+        lies = [n - 1 if i == axis else 1 for i in range(len(input.facts.shape))]
+        gaps: Any = (narrow(step, 0, 1, n - 1) - narrow(step, 0, 0, n - 1)).reshape(lies)
+        first, last = narrow(gaps, axis, 0, 1), narrow(gaps, axis, n - 2, 1)
+    else:
+        gaps, first, last = None, step, step
+    inside = []
+    if n > 2 and gaps is None:
+        inside = [(part(2, n) - part(0, n - 2)) / (2.0 * step)]
+    elif n > 2:
+        before, behind = narrow(gaps, axis, 0, n - 2), narrow(gaps, axis, 1, n - 2)
+        both = before + behind
+        inside = [
+            -behind / (before * both) * part(0, n - 2)
+            + (behind - before) / (before * behind) * part(1, n - 1)
+            + before / (behind * both) * part(2, n)
+        ]
+    if edge_order == 1:
+        ends = [(part(1, 2) - part(0, 1)) / first, (part(n - 1, n) - part(n - 2, n - 1)) / last]
+    else:
+        second, before_last = (
+            (step, step)
+            if gaps is None
+            else (narrow(gaps, axis, 1, 1), narrow(gaps, axis, n - 3, 1))
+        )
+        ends = [
+            _at_end(part(0, 1), part(1, 2), part(2, 3), first, second),
+            -_at_end(part(n - 1, n), part(n - 2, n - 1), part(n - 3, n - 2), last, before_last),
+        ]
+    return cat([ends[0], *inside, ends[1]], axis)
+
+
+def _at_end(first: Any, second: Any, third: Any, before: Any, behind: Any) -> Any:
+    """Return the slope at the first of three neighbours of the parabola through them."""
+    both = before + behind
+    return (
+        -(2.0 * before + behind) / (before * both) * first
+        + both / (before * behind) * second
+        - before / (behind * both) * third
+    )

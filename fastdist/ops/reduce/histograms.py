@@ -1,0 +1,289 @@
+"""How many numbers fall into each of some intervals, and which numbers are among others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.dtypes import WORDS, bool_, float_limits, int64, promote
+from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.constants import held
+from ...tensor.tensor import Tensor
+from .. import return_types
+from ..create.creation import full, ones, tensor, zeros
+from ..create.ranges import arange, linspace
+from ..index.searchsorted import ends_of, searchsorted
+from ..shape.joining import cat
+
+
+def _require_floating(kernel: str, input: Tensor) -> None:
+    if not input.facts.dtype.is_floating_point:
+        raise NoKernelError(
+            f"\"{kernel}\" not implemented for '{WORDS[input.facts.dtype]}'; cast with .float()"
+        )
+
+
+def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float]:
+    """Return the ends between which numbers count: those of input if both are one number."""
+    if low == high and input.facts.numel:
+        low, high = ends_of(input)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ShapeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise ShapeError(f"{name}: max must be larger than min, got {low:g} and {high:g}")
+    return _around(input, low, 1.0) if low == high else (low, high)
+
+
+def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
+    """Return bounds around a number, at least reach away from it and different from it in its
+    dtype.
+    """
+    dtype = input.facts.dtype
+    size = dtype.numpy.type(abs(number))
+    reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))
+    most = float(float_limits(dtype).max)
+    return max(number - reach, -most), min(number + reach, most)
+
+
+def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
+    """Return the ends of a histogram's intervals: those given, or else of what is counted."""
+    if given is not None:
+        low, high = map(float, given)
+    elif column.facts.numel:
+        low, high = ends_of(column)
+    else:
+        low, high = 0.0, 1.0
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ShapeError(f"{name}: range [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise ShapeError(f"{name}: min should not exceed max, but got min {low:g} max {high:g}")
+    return _around(column, low, 0.5) if low == high else (low, high)
+
+
+def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
+    """Return how many points, or what sum of their weights, lie between each edge and the next of
+    every column; the last edge belongs to the last interval.
+    """
+    where = OPS["where"].public
+    shape = [edge.facts.numel - 1 for edge in edges]
+    first = columns[0]
+    places: Any = zeros(first.facts.shape, dtype=int64, device=first.device)
+    inside: Any = places == 0
+    for column, edge, count in zip(columns, edges, shape, strict=True):
+        own = searchsorted(edge, column.contiguous(), right=True) - 1
+        places = places * count + where(column == edge[-1], count - 1, own)
+        inside = inside & (column >= edge[0]) & (column <= edge[-1])
+    total = math.prod(shape)
+    added = weight
+    if weight is None:
+        added = ones(first.facts.shape, dtype=first.dtype, device=first.device)
+    room: Any = zeros(total + 1, dtype=added.dtype, device=first.device)
+    return room.scatter_add(0, where(inside, places, total), added)[:-1].reshape(shape)
+
+
+@composite(out="same")
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Return how many elements fall into each of bins equal intervals from min to max, or from the
+    smallest to the largest if both are 0; others do not count.
+    """
+    _require_floating("histogram_cpu", input)
+    if bins <= 0:
+        raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    values: Any = input.detach()
+    low, high = _range("torch.histc", values, float(min), float(max))
+    # Halves would round places to those of other intervals, and count no further than 256.
+    flat = values.reshape(-1).to(values.facts.dtype.computes_in)
+    low, high = [held(end, flat.facts.dtype).item() for end in (low, high)]
+    inside = (flat >= low) & (flat <= high)
+    places = _places_of(OPS["where"].public(inside, flat, low), low, high, bins)
+    room: Any = zeros(bins, dtype=flat.dtype, device=flat.device)
+    found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input.facts.dtype)
+    return found
+
+
+def _places_of(values: Any, low: float, high: float, bins: int) -> Any:
+    """Return in which of bins equal intervals from low to high values lie."""
+    dtype = values.facts.dtype
+    if (high - low) * bins > float(float_limits(dtype).max):
+        # Products would overflow: the edges are compared with, as `histogram` does.
+        edges = linspace(low, high, bins + 1, dtype=dtype, device=values.device)
+        places: Any = searchsorted(edges, values, right=True) - 1
+    else:
+        # In this order, which rounds as PyTorch does.
+        places = ((values - low) * bins / (high - low)).to(int64)
+    return places.clamp(max=bins - 1)
+
+
+@composite(out="same")
+def histogram(
+    input: Tensor,
+    bins: Any = 100,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
+    bins is a number of equal ones, or the edges.
+    """
+    weights = None if weight is None else weight.reshape(-1)
+    _require_weights(input.facts.shape, weight)
+    hist, edges = _histogram("torch.histogram", input.reshape(-1, 1), [bins], range, weights)
+    return return_types.histogram(_density(hist, edges) if density else hist, edges[0])
+
+
+@composite(homes="function")
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
+    holds the points in its last axis.
+
+    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
+    outermost edges of each axis, one behind the other.
+
+    Shape   (..., D) -> D lengths
+    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    """
+    layout = input.facts
+    if len(layout.shape) < 2:
+        raise ShapeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    ndim = layout.shape[-1]
+    listed = [bins] * ndim if hasattr(bins, "__index__") else list(bins)
+    if len(listed) != ndim:
+        raise ShapeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input: "
+            f"expected {ndim} sequences of bin edges or numbers, but got {len(listed)}"
+        )
+    if range is not None and len(range) != 2 * ndim:
+        raise ShapeError(
+            f"torch.histogramdd: for a {ndim}-dimensional histogram range should have {2 * ndim} "
+            f"elements, but got {len(range)}"
+        )
+    _require_weights(layout.shape[:-1], weight)
+    weights = None if weight is None else weight.reshape(-1)
+    points: Any = input.reshape(-1, ndim)
+    hist, edges = _histogram("torch.histogramdd", points, listed, range, weights)
+    return return_types.histogramdd(_density(hist, edges) if density else hist, tuple(edges))
+
+
+def _histogram(
+    name: str, points: Any, bins: list[Any], ends: Any, weight: Any
+) -> tuple[Any, list[Any]]:
+    """Return counts, and the edges of each column's intervals."""
+    _require_floating("histogramdd", points)
+    points = points.detach()
+    columns = [points[:, i] for i, _ in enumerate(bins)]
+    edges = [
+        _edges(name, i, column, one, None if ends is None else ends[2 * i : 2 * i + 2])
+        for i, (column, one) in enumerate(zip(columns, bins, strict=True))
+    ]
+    weight = None if weight is None else weight.detach().to(points.dtype)
+    return _counted(columns, edges, weight), edges
+
+
+def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
+    if not isinstance(bins, Tensor):
+        if bins <= 0:
+            raise ShapeError(
+                f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dimension}"
+            )
+        low, high = _outer_edges(name, column, ends)
+        return linspace(low, high, bins + 1, dtype=column.dtype, device=column.device)
+    if len(bins.facts.shape) != 1 or not bins.facts.numel:
+        raise ShapeError(
+            "torch.histogramdd: bins tensor should have one dimension and hold elements, got "
+            f"shape {bins.facts.shape}"
+        )
+    if bins.facts.dtype is not column.facts.dtype:
+        raise DTypeError(f"{name}(): input and bins must have the same dtype")
+    return bins.detach().clone()
+
+
+def _require_weights(shape: Any, weight: Tensor | None) -> None:
+    if weight is not None and weight.facts.shape != shape:
+        raise ShapeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as "
+            f"the input tensor excluding its innermost dimension, got {weight.facts.shape} for "
+            f"{shape}"
+        )
+
+
+def _density(hist: Any, edges: list[Any]) -> Any:
+    """Return counts divided by their sum and by the sizes of their boxes."""
+    hist = hist / hist.sum()
+    for axis, edge in enumerate(edges):
+        widths = edge[1:] - edge[:-1]
+        hist = hist / widths.reshape([-1 if i == axis else 1 for i in range(len(edges))])
+    return hist
+
+
+@composite(homes="function", out="same")
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Return which of elements are among test_elements; a NaN is among none."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError(
+            "isin() received an invalid combination of arguments: expected one Tensor at least, "
+            f"got {type(elements).__name__} and {type(test_elements).__name__}"
+        )
+    for one in (elements, test_elements):
+        if isinstance(one, bool) or (isinstance(one, Tensor) and one.facts.dtype is bool_):
+            raise DTypeError(
+                "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
+            )
+    first = elements if isinstance(elements, Tensor) else test_elements
+    given, among = [
+        one.detach() if isinstance(one, Tensor) else tensor(one, device=first.device)
+        for one in (elements, test_elements)
+    ]
+    if not among.facts.numel:
+        return full(given.facts.shape, bool(invert), dtype=bool_, device=given.device)
+    first, second = given.facts.dtype, among.facts.dtype
+    if first is not second and (first.is_half or second.is_half):
+        # NumPy knows no dtype in which bfloat16 meets others.
+        given, among = [one.to(promote(first, second)) for one in (given, among)]
+    among, known = among.reshape(-1), None
+    if among.facts.dtype.may_have_gradient:
+        # What stands behind a NaN is not found: it becomes one of the others, if there are any.
+        known = among == among
+        among = among.where(known, among.where(known, math.inf).amin())
+    ordered = among.sort()[0]
+    places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.facts.numel - 1)
+    found = ordered.index_select(0, places.reshape(-1)).reshape(given.facts.shape) == given
+    if known is not None:
+        found = found.logical_and(known.any())
+    return found.logical_not() if invert else found
+
+
+@composite()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    rows: Any = input.reshape(-1) if dim is None else input.movedim(dim, 0)
+    n = rows.facts.shape[0]
+    changed: Any = rows[1:] != rows[:-1]
+    if len(rows.facts.shape) > 1:
+        changed = changed.flatten(1).any(1)
+    begins = cat([ones(min(n, 1), dtype=changed.dtype, device=rows.device), changed], 0)
+    places = begins.nonzero().reshape(-1)
+    found = rows.index_select(0, places)
+    made = [found if dim is None else found.movedim(0, dim)]
+    if return_inverse:
+        inverse = begins.to(int64).cumsum(0) - 1
+        made.append(inverse.reshape(input.facts.shape) if dim is None else inverse)
+    if return_counts:
+        ends = cat([places[1:], arange(n, n + 1, device=rows.device)[: min(n, 1)]], 0)
+        made.append(ends - places)
+    return made[0] if len(made) == 1 else tuple(made)

@@ -1,0 +1,263 @@
+"""What stands at a place of the order: medians, quantiles, the k-th, the most common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS, bool_, float32, float64, int64
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.declaration import OutRule
+from ...dispatch.op import OPS
+from ...dispatch.output import written_parts
+from ...dispatch.pointwise import pointwise
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.tensor import Tensor
+from .. import return_types
+from ..create.creation import full, full_like
+from ..create.ranges import arange
+from ..saved_indices import keep_version
+from ..shape.joining import cat
+from .sorting import nth_along, sort_along
+
+
+@pointwise("where(isnan(input), exact, exact)", ["g", None], homes="nowhere", known_as="median")
+def valued(input: Tensor, exact: Tensor) -> Tensor:
+    """Return exact, with the gradient of input, which is equal to it but for rounding."""
+
+
+def _axis(name: str, input: Tensor, dim: Any) -> int:
+    """Return the axis that dim names.
+
+    Raises  IndexError if there is none, or it has no elements
+    """
+    shape = input.facts.shape
+    axis = normalize_axis(name, dim, len(shape))
+    if shape and shape[axis] == 0:
+        raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+    return axis
+
+
+def _nth(input: Tensor, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return values and indices of what is at places when input is in order along axis."""
+    return _without(axis, keepdim, *nth_along.public(input, places, axis))
+
+
+def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return values and indices of sorted rows at places, which keep axis with length 1."""
+    return _without(axis, keepdim, *[one.gather(axis, places) for one in found])
+
+
+def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
+    """Return both without axis, of length 1, unless it is to be kept."""
+    if keepdim or not values.facts.shape:
+        return values, indices
+    return values.squeeze(axis), indices.squeeze(axis)
+
+
+def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: bool) -> Any:
+    axis = _axis(name, input, dim)
+    _require_order(name, input)
+    length = input.facts.shape[axis] if input.facts.shape else 1
+    if not input.facts.dtype.is_floating_point:
+        places = full_places(input, axis, (length - 1) // 2)
+    elif skips_nan:
+        places = ((length - 1 - _nans(input, axis)) // 2).clamp(min=0)
+    else:
+        # NaN stands last, and where there is one it is the median: the first of them.
+        nans = _nans(input, axis)
+        places = OPS["where"].public(nans > 0, length - nans, (length - 1) // 2)
+    picked = getattr(return_types, name)(*_nth(input, places, axis, keepdim))
+    return recorded_as(node_named(f"{name}.1"), picked, ())
+
+
+def _nans(input: Any, axis: int) -> Any:
+    """Return how many of each row along axis are NaN."""
+    return input.detach().isnan().sum(axis, True)
+
+
+def _require_order(name: str, input: Tensor) -> None:
+    if input.facts.dtype is bool_:
+        raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; cast with .to(uint8)")
+
+
+def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
+    if not input.facts.numel:
+        # Of whole numbers it is what NaN becomes in them, as in PyTorch.
+        nothing = full((), float("nan"), device=input.facts.device)
+        return nothing.to(input.facts.dtype)
+    _require_order(name, input)
+    flat = input.reshape(-1)
+    value = _median_along(name, flat.detach(), 0, False, skips_nan=skips_nan)[0]
+    if not input.facts.dtype.is_floating_point:
+        return value
+    # All that tie share the gradient.
+    tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
+    mean = OPS["where"].public(tie, flat, 0.0).sum() / tie.sum()
+    return recorded_as(node_named(name), valued.public(mean, value), ())
+
+
+def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_nan: bool) -> Any:
+    if dim is None and keepdim:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
+    if dim is None:
+        found = _median_of_all(name, input, skips_nan=skips_nan)
+    else:
+        found = _median_along(name, input, dim, keepdim, skips_nan=skips_nan)
+    return found if out is None else written_parts(OutRule(name), out, found, (input,))
+
+
+@composite()
+def median(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Return the lower median of all, or (values, indices) along dim; NaN if there is one."""
+    return _median("median", input, dim, keepdim, out, skips_nan=False)
+
+
+@composite()
+def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Return the lower median of what is not NaN: of all, or (values, indices) along dim."""
+    return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
+
+
+@composite(out="same", node="kthvalue", memory="outside of first")
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
+    length = input.facts.shape[axis] if input.facts.shape else 1
+    if not 1 <= k <= length:
+        raise ShapeError(
+            f"kthvalue(): selected number k out of range for dimension {axis}: k is {k}, and there "
+            f"are {length}"
+        )
+    _require_order("kthvalue", input)
+    return return_types.kthvalue(*_nth(input, full_places(input, axis, k - 1), axis, keepdim))
+
+
+def full_places(input: Tensor, axis: int, place: int) -> Any:
+    """Return place for each row of input along axis, which it keeps with length 1."""
+    shape = tuple(1 if i == axis else n for i, n in enumerate(input.facts.shape))
+    return full(shape, place, dtype=int64, device=input.facts.device)
+
+
+@composite(out="same", node="mode", memory="apart")
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return (values, indices) of the most common along dim: the smallest of those that are as
+    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+    """
+    if not input.facts.shape:
+        return return_types.mode(*sort_along.public(input, 0, False))
+    axis = _axis("mode", input, dim)
+    found = sort_along.public(input, axis, False)
+    ordered = found[0].detach().movedim(axis, -1)
+    length = ordered.facts.shape[-1]
+    places = arange(length, device=ordered.facts.device)
+    # Where a run of equals begins; what does not begin one looks back to where it began.
+    begins = OPS["where"].public(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
+    first = cat([full_places(ordered, len(input.facts.shape) - 1, 0), begins], -1)
+    run = places - first.cummax(-1)[0]
+    most = run.argmax(-1, True).movedim(-1, axis)
+    values, indices = _picked(found, most, axis, keepdim)
+    return return_types.mode(keep_version(values, indices), indices)
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(
+    name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, *, skips_nan: bool
+) -> Tensor:
+    _require_quantile(name, input, q, interpolation)
+    layout = input.facts
+    given = q if isinstance(q, Tensor) else full((), q, dtype=layout.dtype, device=layout.device)
+    shape = layout.shape
+    axis = 0 if dim is None else _axis(name, input, dim)
+    flat = input.reshape(-1) if dim is None or not shape else input.movedim(axis, -1)
+    ordered = sort_along.public(flat, -1, False)[0]
+    length = ordered.facts.shape[-1]
+    nans = ordered.detach().isnan().sum(-1, True)
+    last = (length - 1 - nans).clamp(min=0).to(layout.dtype) if skips_nan else length - 1
+    rank = given.reshape(-1) * last
+    if not skips_nan:
+        # A row with NaN is NaN at every rank: NaN stands last.
+        rank = OPS["where"].public(nans > 0, float(length - 1), rank)
+    found = _between(ordered, rank, interpolation)
+    if given.facts.shape:
+        found = found.movedim(-1, 0)
+        lead = 1
+    else:
+        found, lead = found.squeeze(-1), 0
+    if keepdim and dim is None:
+        return found.reshape((*found.facts.shape[:lead], *(1 for _ in shape)))  # type: ignore[no-any-return]
+    return found.unsqueeze(axis + lead) if keepdim and shape else found  # type: ignore[no-any-return]
+
+
+def _between(ordered: Any, rank: Any, interpolation: str) -> Any:
+    """Return the rows of ordered at fractional ranks."""
+    if interpolation == "nearest":
+        return ordered.gather(-1, rank.round().to(int64))
+    below = rank.floor().to(int64)
+    if interpolation == "lower":
+        return ordered.gather(-1, below)
+    above = rank.ceil().to(int64)
+    high = ordered.gather(-1, above)
+    if interpolation == "higher":
+        return high
+    low = ordered.gather(-1, below)
+    weight = rank - below.to(rank.dtype)
+    if interpolation == "midpoint":
+        weight = full_like(rank, 0.5)
+    return low.lerp(high, weight)
+
+
+def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> None:
+    dtype = input.facts.dtype
+    if dtype is not float32 and dtype is not float64:
+        raise DTypeError(f"{name}() input tensor must be either float or double dtype, got {dtype}")
+    if not input.facts.numel:
+        raise ShapeError(f"{name}() input tensor must be non-empty, got {input.facts.shape}")
+    if interpolation not in _INTERPOLATIONS:
+        raise ShapeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise ShapeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        return
+    if len(q.facts.shape) > 1:
+        raise ShapeError(f"{name}() q must be a scalar or 1D tensor, got {q.facts.shape}")
+    if q.facts.dtype is not dtype:
+        raise DTypeError(
+            f"{name}() q tensor must be same dtype as the input tensor, got "
+            f"{WORDS[q.facts.dtype]} for {WORDS[dtype]}"
+        )
+    values: Any = q.detach()
+    if not bool(((values >= 0) & (values <= 1)).all()):
+        raise ShapeError(f"{name}() q values must be in the range [0, 1]")
+
+
+@composite(out="same", node="squeeze.4")
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return the numbers below which the shares q lie, along dim or of all; NaN if there is one."""
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
+
+
+@composite(out="same", node="squeeze.4")
+def nanquantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return the numbers below which the shares q of what is not NaN lie."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skips_nan=True)

@@ -1,0 +1,259 @@
+"""The largest and the smallest over axes, and where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import bool_, int64
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.declaration import OutRule
+from ...dispatch.op import OPS
+from ...dispatch.output import written_parts
+from ...dispatch.structured import Plan, StructuredOp, structured
+from ...listeners.batched_tensor import levels
+from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_shape
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from .. import return_types
+from .reductions import kept, reducing_plan
+
+
+def _require_elements(name: str, input: Tensor, dim: Any) -> None:
+    shape = input.facts.shape
+    for axis in normalize_axes(name, dim, shape):
+        if shape[axis] == 0:
+            raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+
+
+def _shared(of: Any, input: Any, out: Any, dims: Any) -> Any:
+    """Return of where input is out, divided among all that tie; NaN where out is."""
+    mask = input == out
+    # Chosen, not multiplied: what is infinite reaches those that tie, and no other.
+    return OPS["where"].public(mask, of, 0.0) / mask.sum(dims, True)
+
+
+def _extreme(op: StructuredOp) -> None:
+    """Give amax or amin its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+        _require_elements(op.name, input, dim)
+        return reducing_plan(op.name, input, dim, keepdim, input.facts.dtype)
+
+    @op.vjp("input")
+    def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
+        dims = normalize_axes(op.name, dim, input_layout.shape)
+        whole = kept(out, input_layout, dim, keepdim)
+        return _shared(kept(g, input_layout, dim, keepdim), input, whole, dims)
+
+    @op.jvp
+    def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+        dims = normalize_axes(op.name, dim, input.facts.shape)
+        whole = kept(out, input.facts, dim, keepdim)
+        return _shared(input_t, input, whole, dims).sum(dims, keepdim)
+
+
+@structured("reduce.amax", kernel_gradients=True, fresh=True)
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Return the largest over dim; NaN if there is one. All that tie share the gradient."""
+
+
+@structured("reduce.amin", kernel_gradients=True, fresh=True)
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Return the smallest over dim; NaN if there is one. All that tie share the gradient."""
+
+
+_extreme(amax)
+_extreme(amin)
+
+
+def _placed(op: StructuredOp) -> None:
+    """Give max_along or min_along its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor, dim: int, keepdim: bool) -> Plan:
+        name = op.name.partition("_")[0]
+        axis = normalize_axis(name, dim, len(input.facts.shape))
+        _require_elements(name, input, axis)
+        plan = reducing_plan(name, input, axis, keepdim, input.facts.dtype)
+        return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, others: Any) -> Any:
+        where = kept(others[0], input_layout, dim, keepdim)
+        return OPS["scatter_zeros"].public(
+            kept(g, input_layout, dim, keepdim), where, input_layout.shape, dim
+        )
+
+    @op.jvp
+    def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
+        where = kept(others[0], input_t.facts, dim, keepdim)
+        found = input_t.gather(dim, where)
+        return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
+
+
+@structured("reduce.max_along", homes="nowhere", known_as="max")
+def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Return the largest along dim and where it is first."""
+
+
+@structured("reduce.min_along", homes="nowhere", known_as="min")
+def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Return the smallest along dim and where it is first."""
+
+
+_placed(max_along)
+_placed(min_along)
+
+
+def _of_all(op: StructuredOp) -> None:
+    """Give max_of_all or min_of_all its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor) -> Plan:
+        if input.facts.numel == 0:
+            raise ShapeError(
+                f"{op.called}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        plan = reducing_plan(op.name, input, None, False, input.facts.dtype)
+        # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
+        # differ from these where an element is NaN.
+        return plan._replace(numbers=(None,))
+
+    @op.batches
+    def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+        flat = operands[0].value.reshape(levels.sizes[level - 1], operands[0].facts.numel)
+        return flat.amax(1) if op is max_of_all else flat.amin(1)
+
+    def are_it(input: Any, out: Any) -> Any:
+        # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
+        return (input == out).logical_or(input.isnan().logical_and(out.isnan()))
+
+    @op.vjp("input")
+    def _(g: Any, input: Any, out: Any) -> Any:
+        mask = are_it(input, out)
+        return OPS["where"].public(mask, g / mask.sum(), 0.0)
+
+    @op.jvp
+    def _(input: Any, input_t: Any, out: Any) -> Any:
+        mask = are_it(input, out)
+        return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
+
+
+@structured(
+    "reduce.amax",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="max.1",
+    has_out=True,
+    out="cast",
+)
+def max_of_all(input: Tensor) -> Tensor:
+    """Return the largest element; all that tie share the gradient."""
+
+
+@structured(
+    "reduce.amin",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="min.1",
+    has_out=True,
+    out="cast",
+)
+def min_of_all(input: Tensor) -> Tensor:
+    """Return the smallest element; all that tie share the gradient."""
+
+
+_of_all(max_of_all)
+_of_all(min_of_all)
+
+
+def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    shape = input.facts.shape
+    if input.facts.dtype is bool_:
+        raise DTypeError(f"{name}(): does not support bool input; cast with .to(fastdist.uint8)")
+    if dim is None:
+        if input.facts.numel == 0:
+            raise DimError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                "the reduction dim with the 'dim' argument."
+            )
+        return Plan((), int64, (None,), seen_as=reduced_shape(shape, range(len(shape)), keepdim))
+    axis = normalize_axis(name, dim, len(shape))
+    _require_elements(name, input, axis)
+    plan = reducing_plan(name, input, axis, keepdim, int64)
+    return plan._replace(numbers=(axis,))
+
+
+@structured("reduce.argmax")
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the largest stands first: along dim, or in the flattened tensor."""
+
+
+@argmax.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _arg_plan("argmax", input, dim, keepdim)
+
+
+@structured("reduce.argmin")
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the smallest stands first: along dim, or in the flattened tensor."""
+
+
+@argmin.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _arg_plan("argmin", input, dim, keepdim)
+
+
+def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+    if isinstance(dim, Tensor):
+        other, dim = dim, None
+    if other is not None:
+        return OPS[f"{name}imum"].public(input, other, out=out)
+    if dim is None:
+        if keepdim:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
+        return OPS[f"{name}_of_all"].public(input, out=out)
+    kind = return_types.max if name == "max" else return_types.min
+    found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
+    return (
+        found if out is None else written_parts(OutRule(name, memory="apart"), out, found, (input,))
+    )
+
+
+@composite(known_as="", of_one=max_of_all)
+def max(
+    input: Tensor,
+    dim: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
+) -> Any:
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors."""
+    return _choose("max", input, dim, keepdim, other, out)
+
+
+@composite(known_as="", of_one=min_of_all)
+def min(
+    input: Tensor,
+    dim: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
+) -> Any:
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors."""
+    return _choose("min", input, dim, keepdim, other, out)
+
+
+@composite(out="same", node="aminmax", memory="apart")
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the smallest and the largest along dim, or of all."""
+    dims = () if dim is None else dim
+    low = OPS["amin"].public(input, dims, keepdim)
+    return return_types.aminmax(low, OPS["amax"].public(input, dims, keepdim))

@@ -1,0 +1,428 @@
+"""Standard deviations and norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import DType
+from ...core.errors import ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import COMPOSITES, composite
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...dispatch.pointwise import ZERO, pointwise
+from ...dispatch.quotients import (
+    may_bend,
+    note_product,
+    noted_quotient,
+    noting_quotients,
+    quotient_at_zero,
+)
+from ...dispatch.slopes_at_zero import has_zeros
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes, tls
+from ...tensor.axes import normalize_axes
+from ...tensor.constants import number_of
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+from ..pointwise.arithmetic import pow as power
+from ..pointwise.arithmetic import square
+from ..pointwise.min_max import clamp_above
+from .reductions import kept, reducing_plan, require_floating
+
+UNSET: Any = object()
+
+
+def _correction(unbiased: bool, correction: Any) -> float:
+    if correction is UNSET:
+        return 1.0 if unbiased else 0
+    # Of an attribute that is 0.0, which might be -0.0, no Way is kept.
+    return 1.0 if correction is None else float(correction) or 0
+
+
+@composite(known_as="")
+def var(
+    input: Tensor,
+    dim: int | tuple[int, ...] | bool | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: Any = UNSET,
+    out: Any = None,
+) -> Tensor:
+    """Return the variance over dim: squared deviations over their number - correction (1)."""
+    if isinstance(dim, bool):
+        unbiased, dim = dim, None
+    number = _correction(unbiased, correction)
+    if input.facts.dtype.is_complex:
+        found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
+        return given_out("var", out, found, (input,), "cast")
+    return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+
+
+@structured("reduce.std", fresh=True, homes="nowhere", known_as="std", has_out=True, out="cast")
+def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+    """Return the square root of the variance over dim."""
+
+
+@deviation.plan
+def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+    dtype = require_floating("std and var", input)
+    return reducing_plan("std", input, dim, keepdim, dtype, (float(correction),))
+
+
+def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
+    layout = input.facts
+    dims = normalize_axes("std", dim, layout.shape)
+    n = math.prod(layout.shape[axis] for axis in dims)
+    left = max(n - correction, 0.0)
+    whole = kept(out, layout, dim, keepdim)
+    # Filled before the division: filled after it, the slope of the slope would be 0 times infinity.
+    inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
+    return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
+
+
+def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
+    """Return what the slope of the deviation has above the deviation."""
+    left = math.prod(input.facts.shape[axis] for axis in dims) - correction
+    return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
+
+
+@deviation.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    layout = input.facts
+    slope = kept(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+    if not may_bend(out):
+        return slope
+    quotient = kept(quotient_at_zero(g, out), layout, dim, keepdim)
+    dims = normalize_axes("std", dim, layout.shape)
+    at_zero = product_at_zero.public(quotient, _deviating(input, dims, correction))
+    return OPS["where"].public(kept(out, layout, dim, keepdim) == 0, at_zero, slope)
+
+
+@deviation.jvp
+def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    dims = normalize_axes("std", dim, input.facts.shape)
+    parts = input_t * _slope(input, out, dim, correction, keepdim)
+    if not has_zeros(out.array, out.facts):
+        return parts.sum(dims, keepdim)
+    whole, deviating = kept(out, input.facts, dim, keepdim), _deviating(input, dims, correction)
+    at_zero = norm_tangent.public(input_t, deviating, whole)
+    found = OPS["where"].public(whole == 0, at_zero, parts).sum(dims, keepdim)
+    note_product(found, out, (input_t * deviating).sum(dims, keepdim))
+    return found
+
+
+@composite(known_as="")
+def std(
+    input: Tensor,
+    dim: int | tuple[int, ...] | bool | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: Any = UNSET,
+    out: Any = None,
+) -> Tensor:
+    """Return the standard deviation over dim; see var."""
+    if isinstance(dim, bool):
+        unbiased, dim = dim, None
+    number = _correction(unbiased, correction)
+    if input.facts.dtype.is_complex:
+        parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
+        # As a norm, which has a slope of 0 where nothing deviates.
+        found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
+        return given_out("std", out, found, (input,), "cast")
+    return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+
+
+def _parts(input: Any) -> tuple[Any, Any]:
+    return input.real, input.imag
+
+
+def sized(input: Any, dtype: Any = None) -> Any:
+    """Return what has the norms of input and is real: of complex numbers, cast to dtype if that is
+    given, their sizes.
+    """
+    if not input.facts.dtype.is_complex:
+        return input if dtype is None else input.to(dtype)
+    return (input if dtype is None else input.to(dtype)).abs()
+
+
+@structured(
+    "reduce.norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    has_out=True,
+)
+def vector_norm(
+    input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """Return (sum of |x|**ord)**(1/ord) over dim; ord inf: the largest, -inf: the smallest |x|."""
+
+
+@vector_norm.plan
+def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
+    if not input.facts.numel and (ord < 0 or ord == math.inf):
+        _require_elements(input.facts.shape, ord, dim)
+    return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
+
+
+def _require_elements(shape: tuple[int, ...], ord: float, dim: Any) -> None:
+    """Raise if something would be the largest, or the smallest, of no elements."""
+    for axis in normalize_axes("norm", dim, shape):
+        if shape[axis] == 0:
+            where = "an empty tensor" if dim in (None, ()) else f"the dimension {axis}"
+            raise ShapeError(
+                f"linalg.vector_norm cannot compute the {ord} norm on {where} because the "
+                f"operation does not have an identity, and of {shape} nothing is there"
+            )
+
+
+def _direction(input: Any, out: Any, ord: float) -> Any:
+    """Return d norm / d input, with out kept as input's shape with axes of 1."""
+    if ord == 0:
+        return input.sign() * 0.0  # the sign of NaN is 0
+    if ord == 1:
+        return input.sign()
+    size = input.abs()
+    if math.isinf(ord):
+        # Where several are the largest, or NaN is, they share.
+        mask = (size == out).logical_or(size.isnan()).to(input.dtype)
+        shared = mask.sum(_ones_of(input, out), True) if out.facts.shape else mask.sum()
+        return input.sign() * (mask / shared)
+    if ord < 2:
+        part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
+    else:
+        # Filled before the power, as in _power_quotient.
+        is_zero = input == 0
+        part = input * size.masked_fill(is_zero, 1.0).pow(ord - 2).masked_fill(is_zero, 0.0)
+    slope = out.masked_fill(out == 0, math.inf).pow(1 - ord) if ord > 1 else out.pow(1 - ord)
+    return part * slope.masked_fill(out == 0, 0.0)
+
+
+def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
+    pairs = zip(input.facts.shape, out.facts.shape, strict=True)
+    return tuple(i for i, (n, m) in enumerate(pairs) if m == 1 or n != m)
+
+
+@vector_norm.vjp("input")
+def _(
+    g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool, input_layout: Layout
+) -> Any:
+    if ord == 2:
+        quotient = noted_quotient(g, out)
+        if quotient is not None:
+            return kept(quotient, input_layout, dim, keepdim) * input
+    whole = kept(out, input_layout, dim, keepdim)
+    if ord == 2:
+        slope = norm_slope.public(kept(g, input_layout, dim, keepdim), input, whole)
+        if not may_bend(out):
+            return slope
+        quotient = kept(quotient_at_zero(g, out), input_layout, dim, keepdim)
+        at_zero = product_at_zero.public(quotient, input)
+        return OPS["where"].public(whole == 0, at_zero, slope)
+    g = kept(g, input_layout, dim, keepdim)
+    slope = g * _direction(input, whole, float(ord))
+    if _is_flat(ord) or not (tls.grad or modes.special):
+        return slope
+    return slope + rough_zero.public(input, whole)
+
+
+def _is_flat(ord: float) -> bool:
+    """Return whether the slopes of a norm of an order go in steps."""
+    return ord in (0, 1) or math.isinf(ord)
+
+
+@vector_norm.jvp
+def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    whole = kept(out, input.facts, dim, keepdim)
+    dims = normalize_axes("norm", dim, input.facts.shape)
+    if ord != 2:
+        parts = input_t * _direction(input, whole, float(ord))
+        return (parts if _is_flat(ord) else parts + rough_zero.public(input, whole)).sum(
+            dims, keepdim
+        )
+    found = norm_tangent.public(input_t, input, whole).sum(dims, keepdim)
+    note_product(found, out, (input_t * input).sum(dims, keepdim))
+    return found
+
+
+# A norm has no derivatives at 0. The first one counts as 0 there, as in PyTorch, and the second one
+# as NaN, for a function of the norm may have one: see quotients.py. A direction of 0 has none: NaN
+# would reach the derivatives along others.
+_NONE = "where(g == T(0), T(0), T(nan))"
+_SLOPE = "where(size == T(0), T(0), input * other / size)"
+_SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
+_SLOPE_BY_SIZE = "where(size == T(0), T(0), -(g * input / size) * (other / size))"
+
+
+@pointwise(
+    _SLOPE,
+    [_SLOPE_BY_INPUT, f"where(size == T(0), {_NONE}, g * input / size)", _SLOPE_BY_SIZE],
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
+)
+def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
+    """Return input * other / size: the gradient at `other` for the gradient `input` of a norm."""
+
+
+@pointwise(
+    _SLOPE,
+    [
+        _SLOPE_BY_INPUT,
+        # The gradient of a tangent may be 0 times infinity.
+        (
+            "where(size == T(0), where(logical_and(g == T(0), input == T(0)), T(0), T(nan)), "
+            "g * input / size)"
+        ),
+        _SLOPE_BY_SIZE,
+    ],
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
+)
+def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
+    """Return input * other / size, whose sums are the tangents of norms for the tangent `input`."""
+
+
+@pointwise(
+    "where(logical_or(input == T(0), other == T(0)), T(0), T(0))",
+    [f"where(other == T(0), {_NONE}, T(0))", ZERO],
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
+)
+def rough_zero(input: Tensor, other: Tensor) -> Tensor:
+    """Return zeros without a derivative where other is 0."""
+
+
+@pointwise(
+    "where(input == input, input * other, T(0))",
+    [
+        "where(abs(g) < T(inf), g * other, T(0))",
+        f"where(input == input, g * input, {_NONE})",
+    ],
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
+)
+def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
+    """Return the product of a quotient and zeros: without a derivative where the quotient is
+    NaN.
+    """
+
+
+@pointwise(
+    "where(input <= T(0), T(0), sqrt(where(input <= T(0), T(1), input)))",
+    ["where(logical_or(input <= T(0), out == T(0)), T(0), g / (T(2) * out))"],
+    homes="nowhere",
+    known_as="sqrt",
+)
+def distance_root(input: Tensor) -> Tensor:
+    """Return the root of a squared distance, which rounding may leave below 0; its slope at 0 is
+    0, as that of a norm.
+    """
+
+
+_ROOT_SLOPE = "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))"
+
+
+def _partials_of_root_slope(at_zero: str) -> list[str]:
+    """Return the partials of _ROOT_SLOPE, which are at_zero where other is not above 0."""
+    return [
+        f"where(other <= T(0), {at_zero}, g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+        (
+            "low = other <= T(0); size = where(low, T(1), other); "
+            f"where(low, {at_zero}, T(-0.25) * g * input / (sqrt(size) * size))"
+        ),
+    ]
+
+
+@pointwise(
+    _ROOT_SLOPE,
+    _partials_of_root_slope("T(0)"),
+    homes="nowhere",
+    known_as="sqrt",
+    node="sqrt_backward",
+)
+def root_slope(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / (2 * sqrt(other)), 0 where other is not above 0."""
+
+
+@pointwise(
+    _ROOT_SLOPE,
+    _partials_of_root_slope("T(nan)"),
+    homes="nowhere",
+    known_as="sqrt",
+    node="sqrt_backward",
+)
+def root_tangent(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / (2 * sqrt(other)), 0 where other is not above 0, without a derivative there:
+    the tangent of a squared distance does not say whether it bends.
+    """
+
+
+def _root_tangent(input: Any, out: Any, g: Any) -> Any:
+    found = root_tangent.public(g, input)
+    note_product(found, out, g * 0.5)
+    return found
+
+
+def _power_quotient(input: Any, exponent: Any, out: Any, g: Any) -> Any:
+    """Return the gradient of a norm's power divided by the norm; None below the square."""
+    number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
+    if number is None or not number >= 2:
+        return None
+    if number == 2:
+        return g * 2
+    # Filled before the power, whose own slope at 0 is infinite below the cube.
+    is_zero = input == 0
+    share = number * input.masked_fill(is_zero, 1.0) ** (number - 2)
+    return g * share.masked_fill(is_zero, 0.0)
+
+
+def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
+    """Return the gradient of a norm that is kept above a bound, divided by the norm."""
+    least = number_of(bound) if isinstance(bound, Tensor) else bound
+    if least is None or not least > 0:
+        return None
+    return OPS["where"].public(input >= least, g / clamp_above.public(input, float(least)), 0.0)
+
+
+distance_root.derives = lambda made: lambda input, out, g: root_slope.public(g, input)
+distance_root.pushes = _root_tangent
+square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
+power.derives = lambda made: noting_quotients(made, _power_quotient)
+clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)
+
+
+@composite()
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Tensor:
+    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
+    values.
+    """
+    if p == "nuc":
+        axes = range(len(input.facts.shape)) if dim is None else dim
+        return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
+            input, "nuc", axes, keepdim, dtype=dtype, out=out
+        )
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {short_repr(p)}')
+    order = 2 if p is None or isinstance(p, str) else p
+    if input.facts.dtype.is_complex:
+        input, dtype = sized(input, dtype), None
+    result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
+    return given_out("norm", out, result, (input,))

@@ -1,0 +1,313 @@
+"""Sums, means and other values over axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import DType, bool_, int64, uint8
+from ...core.errors import DTypeError, NoKernelError
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, StructuredOp, structured
+from ...graph.modes import modes, tls
+from ...tensor.axes import normalize_axes, normalize_axis, reduced_shape
+from ...tensor.layout import Layout
+from ...tensor.promotion import get_default_dtype
+from ...tensor.tensor import Tensor
+from ..create.creation import full
+from ..pointwise.complex_numbers import conjugate
+from .cumulative_sums import has_zero, product_after, product_before
+
+Dims = int | tuple[int, ...] | None
+
+
+def reducing_plan(
+    name: str,
+    input: Tensor,
+    dim: Any,
+    keepdim: bool,
+    dtype: DType,
+    numbers: tuple[Any, ...] = (),
+    compute: DType | None = None,
+) -> Plan:
+    """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
+    shape = input.facts.shape
+    axes = normalize_axes(name, dim, shape)
+    seen_as = reduced_shape(shape, axes, True) if keepdim else None
+    short = reduced_shape(shape, axes, False)
+    return Plan(short, dtype, (axes, *numbers), compute=compute, seen_as=seen_as)
+
+
+def kept(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
+    """Return a reduced tensor with axes of length 1 where they were reduced away."""
+    if keepdim or not layout.shape:
+        return reduced
+    axes = normalize_axes("", dim, layout.shape)
+    return reduced.reshape(reduced_shape(layout.shape, axes, True))
+
+
+def count(layout: Layout, dim: Any) -> int:
+    """Return how many elements go into one result."""
+    n = 1
+    for axis in normalize_axes("", dim, layout.shape):
+        n *= layout.shape[axis]
+    return n
+
+
+# Ops that give the rows of a loss.
+_LOSSES = frozenset(
+    {
+        *("binary_entropy", "huber_difference", "logit_entropy", "smooth_difference"),
+        "squared_difference",
+    }
+)
+
+
+def _names_by_axes(op: StructuredOp) -> None:
+    """Let Nodes of a reduction along axes be known by PyTorch's second formula, and those of a loss
+    as that, whose rows PyTorch adds up in the same Node.
+    """
+
+    @op.names_node
+    def _(node: Any) -> str:
+        if node.told_by.attributes[0] is not None:
+            return f"{op.name}.1"
+        of = getattr(node.edges[0], "of", None)
+        return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name
+
+
+@structured(
+    "reduce.sum", kernel_gradients=True, linear=True, takes_complex=True, computes_in_out=True
+)
+def sum(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return the sum over dim, or over all axes.
+
+    Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
+    Dtype   integers and bool add in int64; floating -> the same
+    """
+
+
+_names_by_axes(sum)
+
+
+@sum.plan
+def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    given = input.facts.dtype
+    dtype = dtype or (given if given.may_have_gradient else int64)
+    return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
+
+
+@sum.vjp("input")
+def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
+
+
+@structured(
+    "reduce.mean", kernel_gradients=True, linear=True, fresh=True, takes_complex=True, out="cast"
+)
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Return the mean over dim, or over all axes; NaN of nothing.
+
+    Raises  RuntimeError for integers and bool, unless dtype is floating
+    """
+
+
+_names_by_axes(mean)
+
+
+@mean.plan
+def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    dtype = dtype or input.facts.dtype
+    if not dtype.may_have_gradient:
+        raise DTypeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {dtype.name}"
+        )
+    return reducing_plan("mean", input, dim, keepdim, dtype, compute=dtype)
+
+
+@mean.vjp("input")
+def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    shared = kept(g, input_layout, dim, keepdim) / max(count(input_layout, dim), 1)
+    return shared.expand(input_layout.shape)
+
+
+@structured("reduce.prod", has_out=True, takes_complex=True, computes_in_out=True)
+def prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Return the product over dim, or over all axes.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+    """
+
+
+_names_by_axes(prod)
+
+
+@prod.plan
+def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    given = input.facts.dtype
+    dtype = dtype or (given if given.may_have_gradient else int64)
+    return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
+
+
+def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    """Return for each element the product of the others along dim, in out's dtype."""
+    if not input.facts.shape:
+        return full((), 1.0, dtype=out.facts.dtype, device=out.facts.device)
+    if not has_zero(input):
+        return kept(out, input.facts, dim, keepdim) / input
+    input = input.to(out.facts.dtype)
+    if dim is None:
+        flat = input.reshape(-1)
+        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input.facts.shape)
+    axis = normalize_axis("prod", dim, len(input.facts.shape))
+    return product_before(input, axis) * product_after(input, axis)
+
+
+@prod.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return kept(g, input.facts, dim, keepdim) * conjugate(_others(input, out, dim, keepdim))
+
+
+@prod.jvp
+def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return (input_t * _others(input, out, dim, keepdim)).sum(dim, keepdim)
+
+
+def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    dtype = uint8 if input.facts.dtype is uint8 else bool_
+    return reducing_plan(name, input, dim, keepdim, dtype)
+
+
+@structured("reduce.all", takes_complex=True, out="truth")
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether all elements over dim are not 0; true of nothing."""
+
+
+@all.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _logical("all", input, dim, keepdim)
+
+
+@structured("reduce.any", takes_complex=True, out="truth")
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether any element over dim is not 0; false of nothing."""
+
+
+@any.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _logical("any", input, dim, keepdim)
+
+
+@structured("reduce.count_nonzero", has_out=False, takes_complex=True)
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """Return how many elements over dim are not 0."""
+
+
+@count_nonzero.plan
+def _(input: Tensor, dim: Any) -> Plan:
+    return reducing_plan("count_nonzero", input, dim, False, int64)
+
+
+def require_floating(name: str, input: Tensor) -> DType:
+    """Return the dtype of input.
+
+    Raises  RuntimeError if it is not floating
+    """
+    dtype = input.facts.dtype
+    if dtype.is_complex:
+        raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"{name} only support floating point and complex dtypes, got {dtype.name}; cast with "
+            ".to(fastdist.float32)"
+        )
+    return dtype
+
+
+@structured(
+    "reduce.var",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="var",
+    has_out=True,
+    out="cast",
+)
+def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
+    """Return squared deviations from the mean over dim, divided by their number - correction."""
+
+
+@variance.plan
+def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+    dtype = require_floating("std and var", input)
+    return reducing_plan("var", input, dim, keepdim, dtype, (float(correction),))
+
+
+def _deviations(input: Any, dim: Any, correction: float) -> Any:
+    n = count(input.facts, dim)
+    left = max(n - correction, 0.0)
+    scale = 2.0 / left if left else float("inf")
+    dims = normalize_axes("var", dim, input.facts.shape)
+    return (input - input.mean(dims, True)) * scale
+
+
+@variance.vjp("input")
+def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, keepdim: bool) -> Any:
+    return kept(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
+
+
+@variance.jvp
+def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    dims = normalize_axes("var", dim, input.facts.shape)
+    return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
+
+
+@structured("reduce.logsumexp", kernel_gradients=True, fresh=True, out="cast")
+def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """Return log(sum(exp(input))) over dim, without overflow."""
+
+
+@logsumexp.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    given = input.facts.dtype
+    dtype = given if given.is_floating_point else get_default_dtype()
+    return reducing_plan("logsumexp", input, dim, keepdim, dtype, compute=dtype)
+
+
+@logsumexp.vjp("input")
+def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    g = kept(g, input_layout, dim, keepdim)
+    if tls.grad or modes.special:
+        # A recorded gradient is differentiated: by softmax, see the note in softmax.py.
+        return g * _shares(input, dim)
+    return g * (input - kept(out, input_layout, dim, keepdim)).exp()
+
+
+def _shares(input: Any, dim: Any) -> Any:
+    """Return exp(input) divided by its sum over dim, one axis or several."""
+    shape = input.facts.shape
+    dims = normalize_axes("logsumexp", dim, shape)
+    softmax: Any = OPS["softmax"].public
+    if len(dims) == 1 or not shape:
+        return softmax(input, dims[0] if dims else 0)
+    order = [axis for axis in range(len(shape)) if axis not in dims] + list(dims)
+    moved = input.permute(order)
+    found = softmax(moved.reshape(*moved.facts.shape[: len(shape) - len(dims)], -1), -1)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return found.reshape(moved.facts.shape).permute(back)
+
+
+@logsumexp.jvp
+def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    dims = normalize_axes("logsumexp", dim, input_layout.shape)
+    return (input_t * _shares(input, dim)).sum(dims, keepdim)

@@ -1,0 +1,177 @@
+"""Sorting, the k largest, and what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import bool_, int64
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, StructuredOp, structured
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor, from_array
+from .. import return_types
+
+
+@structured("ordering.sort", homes="nowhere", known_as="sort")
+def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
+    """Return input in order along dim, and from where each came."""
+
+
+@sort_along.plan
+def _(input: Tensor, dim: int, descending: bool) -> Plan:
+    layout = input.facts
+    axis = normalize_axis("sort", dim, len(layout.shape))
+    extra = ((layout.shape, int64),)
+    return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
+
+
+@structured("ordering.topk", homes="nowhere", known_as="topk")
+def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
+    """Return the k largest (or smallest) along dim in order, and where they stand."""
+
+
+@topk_along.plan
+def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
+    shape = input.facts.shape
+    axis = normalize_axis("topk", dim, len(shape))
+    if input.facts.dtype is bool_:
+        raise DTypeError("topk does not support bool dtypes on CPU; cast with .to(fastdist.uint8)")
+    if not 0 <= k <= (shape[axis] if shape else 1):
+        raise DimError(f"selected index k out of range: {k} of {shape}")
+    short = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
+    numbers = (axis, int(k), bool(largest))
+    return Plan(short, input.facts.dtype, numbers, extra_outputs=((short, int64),))
+
+
+@structured("ordering.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes")
+def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
+    """Return what of input is at places, from 0 on, when it is in order along dim, and where it
+    stands. NaN is the largest; equals keep their order.
+    """
+
+
+@nth_along.plan
+def _(input: Tensor, places: Tensor, dim: int) -> Plan:
+    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
+    shape = places.facts.shape
+    return Plan(shape, input.facts.dtype, (axis,), extra_outputs=((shape, int64),))
+
+
+def _picking(op: StructuredOp) -> None:
+    """Give what orders along dim its derivatives: values come from where indices say."""
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
+
+    @op.jvp
+    def _(input_t: Any, dim: int, others: Any) -> Any:
+        return input_t.gather(dim, others[0])
+
+
+_picking(sort_along)
+_picking(topk_along)
+_picking(nth_along)
+
+
+@composite(out="same", known_as="", memory="apart")
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
+    return return_types.sort(*sort_along.public(input, dim, descending))
+
+
+@composite(out="same")
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Return the places that put input in order along dim."""
+    return sort_along.public(input, dim, descending)[1]  # type: ignore[no-any-return]
+
+
+@composite(out="same", memory="apart")
+def msort(input: Tensor) -> Tensor:
+    """Return input in order along its first axis."""
+    return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
+
+
+@composite(out="same", known_as="", memory="apart")
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """Return (values, indices) of the k largest (or smallest) along dim, in order."""
+    return return_types.topk(*topk_along.public(input, k, dim, largest))
+
+
+@composite(known_as="_unique2")
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Return the different elements (or slices along dim) in order; waits for a device, once for
+    elements.
+
+    Raises  RuntimeError for slices without elements
+    """
+    if dim is None and input.facts.device is not CPU:
+        return _unique_of_device(input, return_inverse, return_counts)
+    dtype = input.facts.dtype
+    # Among bfloat16 NumPy finds no place for NaN.
+    array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
+    if dim is not None:
+        dim = _axis_of_slices(array.shape, dim)
+    values, inverse, counts = np.unique(
+        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
+    values = values.astype(dtype.numpy, copy=False)
+    wanted = [values, inverse.reshape(array.shape if dim is None else (-1,)), counts]
+    chosen = [True, return_inverse, return_counts]
+    made = [
+        from_array(np.array(one, order="C")).to(input.facts.device)
+        for one, wish in zip(wanted, chosen, strict=True)
+        if wish
+    ]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _unique_of_device(input: Any, return_inverse: bool, return_counts: bool) -> Any:
+    """Return unique's elements, found where input lies: only their number is waited for."""
+    from ..create.creation import full, ones
+    from ..index.searchsorted import places_that_hold
+    from ..shape.joining import cat
+
+    layout = input.facts
+    n, where = layout.numel, layout.device
+    ordered, order = sort_along.public(input.detach().reshape(-1), 0, False)
+    changed: Any = ordered[1:] != ordered[:-1]
+    begins: Any = cat([ones(min(n, 1), dtype=bool_, device=where), changed], 0)
+    places = places_that_hold(begins)
+    made = [ordered.index_select(0, places)]
+    if return_inverse:
+        ranks = begins.cumsum(0) - 1
+        made.append(ranks.index_select(0, order.argsort()).reshape(layout.shape))
+    if return_counts:
+        ends = cat([places[1:], full((min(n, 1),), n, dtype=int64, device=where)], 0)
+        made.append(ends - places)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _axis_of_slices(shape: Shape, dim: int) -> int:
+    """Return the axis along which slices of shape are compared.
+
+    Raises  IndexError if there is no such axis, RuntimeError if the slices hold nothing
+    """
+    if not shape:
+        raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
+    axis = normalize_axis("unique", dim, len(shape))
+    if 0 in shape and (shape[axis] or shape.count(0) > 1):
+        raise ShapeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: "
+            f"shape {list(shape)} along {axis}"
+        )
+    return axis

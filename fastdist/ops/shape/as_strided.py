@@ -1,0 +1,281 @@
+"""Views by strides: windows along an axis, and memory seen under any shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import GraphError, ShapeError
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.differentiated import has_tangents
+from ...dispatch.op import OPS
+from ...dispatch.tangents import levels_of, tangent_of
+from ...dispatch.view import replay_array
+from ...dispatch.view import view as view_op
+from ...graph.modes import modes
+from ...graph.unresolved import Unresolved
+from ...listeners.batched_tensor import Batched, NeedsNumbers, of_all_calls
+from ...listeners.batching import along_axes
+from ...tensor.axes import normalize_axis
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor, from_array
+from ...tensor.view_steps import ViewSteps
+from ..create.creation import zeros
+
+
+@view_op("nowhere", known_as="unfold")
+def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return the view of all windows of size elements along an axis, step apart, as a last axis:
+    Tensor.unfold.
+    """
+
+
+@windows.prepare
+def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
+    shape = input.facts.shape
+    axis = normalize_axis("unfold", dimension, len(shape))
+    length = shape[axis] if shape else 1
+    if size < 0:
+        raise ShapeError(f"size is {short_repr(size)} but must be >= 0")
+    if size > length:
+        raise ShapeError(
+            f"maximum size for tensor at dimension {axis} is {length} but size is "
+            f"{short_repr(size)}"
+        )
+    if step <= 0:
+        raise ShapeError(f"step is {step} but must be > 0")
+    return axis, size, step
+
+
+@windows.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if operands[0].facts.shape:
+        return along_axes(op, operands, attributes, level)
+    dimension, size, step = attributes
+    normalize_axis("unfold", dimension, 0)
+    return op.general((operands[0].value.reshape(-1, 1),), (1, size, step)).squeeze(1)
+
+
+@windows.array
+def _(backend: Any, array: Any, dimension: int, size: int, step: int) -> Any:
+    shape, strides = list(array.shape), list(array.strides)
+    if not shape:
+        return backend.as_strided(array, (size,), (array.dtype.itemsize,))
+    strides.append(strides[dimension])
+    shape.append(size)
+    strides[dimension] *= step
+    shape[dimension] = (shape[dimension] - size) // step + 1
+    return backend.as_strided(array, shape, strides)
+
+
+@windows.vjp("input")
+def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any:
+    shape = input_layout.shape
+    if not shape:
+        return g.sum()
+    count = g.facts.shape[dimension]
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    flat = g.movedim(-1, dimension + 1).flatten(dimension, dimension + 1)
+    whole: Any = zeros(shape, dtype=g.facts.dtype, device=g.facts.device)
+    return whole.index_add(dimension, _on_device(places.reshape(-1), g), flat)
+
+
+def _on_device(places: Any, like: Tensor) -> Tensor:
+    return from_array(places).to(like.facts.device)
+
+
+@view_op("nowhere", known_as="as_strided")
+def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
+    """Return the view of input's memory by size and stride, from `start` elements behind its first
+    one on.
+    """
+
+
+@strided.array
+def _(backend: Any, array: Any, size: Shape, stride: Shape, start: int) -> Any:
+    item = array.dtype.itemsize
+    return backend.as_strided(array, size, [n * item for n in stride], start * item)
+
+
+def _places(shape: Shape, strides: Shape, start: int) -> Any:
+    """Return where each element lies, counted in elements."""
+    places = np.full(shape, start, np.int64)
+    for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
+        places += (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return places.reshape(-1)
+
+
+@strided.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    value = operands[0].value
+    if has_tangents((value,)):
+        raise NeedsNumbers("vmap: as_strided: tangents lie in memory as they please")
+    size, stride, start = attributes
+    ndim = len(value.facts.shape)
+    n, step = (part[-ndim] for part in _layout_in_memory(value))
+    return op.general((value,), ((n, *size), (step, *stride), start))
+
+
+def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
+    """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
+    tensor.
+    """
+    layout = of_all_calls(input).facts
+    return layout.shape, layout.strides
+
+
+@strided.vjp("input")
+def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> Any:
+    own = _places(input_layout.shape, input_layout.strides, 0)
+    seen = _places(size, stride, start)
+    low = min(own.min(initial=0), seen.min(initial=0))
+    length = int(max(own.max(initial=0), seen.max(initial=0)) - low + 1)
+    memory: Any = zeros(length, dtype=g.facts.dtype, device=g.facts.device)
+    memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
+    found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
+    # Where several elements of input are one place in memory, they share what it gets.
+    several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
+    if several.max(initial=1) > 1:
+        found = found / _on_device(several, g).to(g.facts.dtype)
+    return found
+
+
+_FAR = 1 << 58  # elements, of at most 16 bytes
+
+
+@composite()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Return the view of input's memory by size and stride; storage_offset counts elements from
+    where the memory begins, and is input's own unless given.
+    """
+    shape, steps = tuple(all_of(size)), tuple(all_of(stride))
+    _require_steps(shape, steps, storage_offset or 0)
+    if any(n < 2 for n in shape):
+        # Along such axes nothing is walked, and NumPy counts bytes, which int64 may not hold.
+        pairs = zip(shape, steps, strict=True)
+        steps = tuple([min(step, _FAR) if n < 2 or 0 in shape else step for n, step in pairs])
+    if isinstance(input, Batched):
+        own = of_all_calls(input).storage_offset()
+        offset = own if storage_offset is None else storage_offset
+        _require_own_room(input, shape, steps, offset)
+    else:
+        own, room = _place_in_memory(input)
+        offset = own if storage_offset is None else storage_offset
+        _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
+        if modes.special:
+            _require_tangents(input, shape, steps, offset - own)
+    seen: Tensor = strided.general((input,), (shape, steps, offset - own))
+    _see_base_itself(seen)
+    return seen
+
+
+def _see_base_itself(seen: Tensor) -> None:
+    """Let a view by strides be made out of its base in one step: what it was taken of may not see
+    all the places that it sees.
+    """
+    of: Any = seen.value if isinstance(seen, Unresolved) else seen
+    extra = of.extra
+    if extra is None or extra.base is None or extra.tangent_root is not None:
+        return
+    base, before = extra.base, None
+    if base.facts.dtype is not of.facts.dtype:
+        if not base.facts.dtype.is_complex or of.facts.dtype.is_complex:
+            return
+        before = ViewSteps(None, (OPS["view_as_real"], ()))
+    start = base.storage_offset() * base.itemsize // of.itemsize
+    step = (strided, (of.facts.shape, of.facts.strides, of.storage_offset() - start))
+    extra.replay = ViewSteps(before, step)
+    # What was expanded may not be written into; that forbids nothing to its base's memory.
+    of.array = replay_array(base.array, of.facts.device, extra.replay)
+
+
+def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
+    """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
+    memory: that of other calls.
+    """
+    base, ndim = of_all_calls(input), len(input.facts.shape)
+    lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))
+    first = base.storage_offset()
+    last = _end(lengths, strides, first) - 1
+    end = _end(shape, steps, offset) - 1
+    if 0 not in shape and (offset < first or end > last):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(shape)}, {list(steps)}, {offset}) can access memory "
+            f"outside of `tensor`. `result` can access some memory in range [{offset}, {end}], but "
+            f"`tensor` can only access some memory in range [{first}, {last}]. This is not "
+            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence "
+            "of PyTorch view operations"
+        )
+
+
+def _end(shape: Shape, strides: Shape, start: int) -> int:
+    """Return behind which place a view that begins at start ends."""
+    return start + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
+def _require_steps(shape: Shape, steps: Shape, offset: int) -> None:
+    if len(shape) != len(steps):
+        raise ShapeError(
+            f"mismatch in length of strides and shape: {len(steps)} strides for {len(shape)} axes"
+        )
+    if any(step < 0 for step in steps):
+        raise ShapeError(
+            "as_strided: Negative strides are not supported at the moment, got strides: "
+            f"{short_repr(list(steps))}"
+        )
+    if any(step >> 63 for step in (*steps, offset) if step >= 0):
+        raise ShapeError(
+            f"as_strided: strides {short_repr(list(steps))} or offset {short_repr(offset)} out of "
+            "range: int64 does not hold them"
+        )
+    if offset < 0 or any(n < 0 for n in shape):
+        raise ShapeError(
+            f"as_strided: sizes {short_repr(list(shape))} and offset {short_repr(offset)} must "
+            "not be below 0"
+        )
+
+
+def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int) -> None:
+    needed = _end(shape, steps, offset)
+    if 0 not in shape and needed > room:
+        raise ShapeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {offset}, and "
+            f"itemsize {item} requiring a storage size of {needed * item} are out of bounds for "
+            f"storage of size {room * item}"
+        )
+
+
+def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> None:
+    """Raise RuntimeError where a tangent, which lies in memory of its own without gaps, has no
+    number at a place that is seen.
+    """
+    lengths, strides = input.facts.shape, input.facts.strides
+    for level in levels_of((input,)):
+        tangent: Any = tangent_of(input, level)
+        own, room = _place_in_memory(tangent)
+        apart = zip(lengths, strides, tangent.facts.strides, strict=True)
+        lies_so = all(n < 2 or one == other for n, one, other in apart)
+        first = own + start
+        if 0 not in shape and not (lies_so and first >= 0 and _end(shape, steps, first) <= room):
+            raise GraphError(
+                f"as_strided: tensor of shape {lengths} and strides {strides} has a tangent of "
+                f"strides {tangent.facts.strides}, which has no number for each place in between: "
+                "make_dual of a tensor without gaps, or index instead"
+            )
+
+
+def _place_in_memory(input: Any) -> tuple[int, int]:
+    """Return input's offset in its memory, and how far what it is a view of reaches there, in
+    elements.
+    """
+    base = input
+    while base.extra is not None and base.extra.base is not None:
+        base = base.extra.base
+    layout = base.facts
+    if not layout.numel:
+        return 0, 0
+    end = _end(layout.shape, layout.strides, base.storage_offset()) * layout.dtype.itemsize
+    return input.storage_offset(), end // input.facts.dtype.itemsize

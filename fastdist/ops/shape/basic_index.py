@@ -1,0 +1,67 @@
+"""The part of `x[...]` that shares memory: integers, slices, None and `...`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.view import view as view_op
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor
+
+
+@view_op("nowhere")
+def basic_index(input: Tensor, index: Any) -> Tensor:
+    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
+    shares memory.
+    """
+
+
+@basic_index.names_event
+def _(operands: Any, attributes: Any) -> str:
+    """Return the most that PyTorch makes of an index in its steps."""
+    index = attributes[0]
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, int) for part in parts):
+        return "select"
+    return "slice" if any(isinstance(part, slice) for part in parts) else "unsqueeze"
+
+
+@basic_index.names_node
+def _(node: Any) -> str:
+    """Return the last of the steps that PyTorch makes of an index."""
+    for one in reversed(node.told_by.attributes[0]):
+        if isinstance(one, int):
+            return "select"
+        if one is None:
+            return "unsqueeze"
+        if isinstance(one, slice) and one != slice(None):
+            return "slice"
+    return "alias"
+
+
+@basic_index.array
+def _(backend: Any, array: Any, index: Any) -> Any:
+    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    return array[index if Ellipsis in index else (*index, Ellipsis)]
+
+
+@basic_index.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (index,) = operands, attributes
+    return op.general((input.value,), ((slice(None), *index),))
+
+
+@basic_index.raw_gradient
+def _(g: Any, layout: Layout, index: Any) -> Any:
+    whole = np.zeros(layout.shape, g.dtype)
+    whole[index] = g
+    return whole
+
+
+@basic_index.vjp("input")
+def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
+    from .copying import place
+
+    return place(g, input_layout.shape, index)  # type: ignore[no-any-return]

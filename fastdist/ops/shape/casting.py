@@ -1,0 +1,215 @@
+"""Casts under PyTorch's names, and comparisons of whole tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.device import CPU
+from ...core.dtypes import WORDS, DType
+from ...core.errors import DTypeError
+from ...core.memory_format import MemoryFormat, preserve_format
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...tensor.promotion import can_cast, result_dtype
+from ...tensor.tensor import Tensor
+from .copying import to
+
+
+def _cast_to(name: str, dtype: DType) -> None:
+    """Declare the method that casts to one dtype."""
+
+    def cast(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
+        if memory_format is None or memory_format is preserve_format:
+            return to(input, dtype)  # to look at each keyword would be felt
+        return to(input, dtype, memory_format=memory_format)
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is and lies as asked."
+    composite(homes="method", known_as="")(cast)
+
+
+for _dtype, _word in WORDS.items():
+    if not _dtype.is_bare:
+        _cast_to(_word.lower().replace("complex", "c"), _dtype)
+
+
+@composite(homes="method")
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """Return input in other's dtype."""
+    return to(input, other.facts.dtype)
+
+
+@composite(name="type", homes="method", known_as="")
+def type_(
+    input: Tensor,
+    dtype: DType | str | None = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat | None = preserve_format,
+) -> Any:
+    """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
+    fastdist.FloatTensor.
+    """
+    device = input.facts.device
+    if dtype is None:
+        place = "" if device is CPU else f"{device.type}."
+        place += "sparse." if input.facts.is_sparse else ""
+        return f"fastdist.{place}{WORDS[input.facts.dtype]}Tensor"
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        known = {f"{word}Tensor": one for one, word in WORDS.items()}
+        if name not in known:
+            raise ValueError(f"invalid type: {short_repr(dtype)}; known are {', '.join(known)}")
+        dtype = known[name]
+    made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
+    # LongTensor and its kin stand for what they make.
+    return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
+
+
+@composite(homes="method", known_as="")
+def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
+    """Return the tensor in main memory; itself if it is there and lies as asked."""
+    if memory_format is None or memory_format is preserve_format:
+        return to(input, CPU)
+    return to(input, CPU, memory_format=memory_format)
+
+
+@composite(homes="method", known_as="")
+def cuda(
+    input: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat | None = preserve_format,
+) -> Tensor:
+    """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
+    asked.
+    """
+    if device is None:
+        device = "cuda"
+    place = f"cuda:{device}" if isinstance(device, int) else device
+    return to(input, device=place, non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _values(input: Tensor) -> np.ndarray[Any, Any]:
+    return input.to_numpy()
+
+
+@composite()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
+    if input.facts.shape != other.facts.shape:
+        return False
+    return bool(np.array_equal(_values(input), _values(other)))
+
+
+def _require_same_dtype(name: str, input: Tensor, other: Tensor) -> None:
+    if input.facts.dtype is not other.facts.dtype:
+        raise DTypeError(f"{name}: {input.facts.dtype.name} did not match {other.facts.dtype.name}")
+
+
+@composite()
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Return whether |input - other| <= atol + rtol * |other|, element by element."""
+    _require_same_dtype("isclose", input, other)
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        if bound < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
+    rtol, atol = float(rtol), float(atol)  # an integer of any size is one
+    near: Any = input == other
+    if equal_nan and input.facts.dtype.may_have_gradient:
+        near = near.logical_or(input.isnan().logical_and(other.isnan()))
+    if rtol == 0 and atol == 0:
+        return near  # type: ignore[no-any-return]
+    wide = [
+        one if one.facts.dtype.may_have_gradient else to(one, dtypes.float64)
+        for one in (input, other)
+    ]
+    a: Any = wide[0].detach()
+    b: Any = wide[1].detach()
+    close = (a - b).abs() <= atol + rtol * b.abs()
+    return near.logical_or((a - b).isfinite().logical_and(close))  # type: ignore[no-any-return]
+
+
+@composite()
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> bool:
+    """Return whether all elements are close, as a Python bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@composite(name="result_type", homes="function", known_as="")
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """Return the dtype in which two tensors or numbers meet."""
+    return result_dtype([tensor1, tensor2])
+
+
+@composite(name="promote_types", homes="function", known_as="")
+def promote_types(type1: DType, type2: DType) -> DType:
+    """Return the dtype in which tensors of two dtypes meet."""
+    return dtypes.promote(type1, type2)
+
+
+@composite(name="can_cast", homes="function", known_as="")
+def can_cast_types(from_: DType, to: DType) -> bool:
+    """Return whether results of one dtype may be stored in the other."""
+    return can_cast(from_, to)
+
+
+@composite(homes="function")
+def is_tensor(obj: Any) -> bool:
+    """Return whether obj is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@composite(homes="function")
+def is_floating_point(input: Tensor) -> bool:
+    """Return whether input's dtype is floating."""
+    return input.facts.dtype.is_floating_point
+
+
+@composite(homes="function")
+def is_complex(input: Tensor) -> bool:
+    """Return whether input's dtype is complex."""
+    return input.facts.dtype.is_complex
+
+
+@composite(homes="function")
+def is_signed(input: Tensor) -> bool:
+    """Return whether input's dtype has negative numbers."""
+    return input.facts.dtype.is_signed
+
+
+@composite()
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the only element is not 0.
+
+    Raises  RuntimeError if there is not exactly one
+    """
+    return bool(input)
+
+
+@composite()
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return whether the shapes agree."""
+    return input.facts.shape == other.facts.shape
+
+
+@composite(homes="function", known_as="")
+def numel(input: Tensor) -> int:
+    """Return the number of elements."""
+    return input.facts.numel

@@ -1,0 +1,266 @@
+"""Copies: clone, contiguous, to another dtype or device, and the adjoints of views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import dtypes
+from ...core.caller_warning import warn_caller
+from ...core.dense_order import undone, walk_order
+from ...core.device import Device
+from ...core.dtypes import DType
+from ...core.errors import ShapeError
+from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
+from ...core.short_repr import short_repr
+from ...devices.backend import backend_of
+from ...dispatch.composite import composite
+from ...dispatch.kinds import ArgumentError
+from ...dispatch.structured import Plan, StructuredOp, structured
+from ...dispatch.way import Way
+from ...graph.modes import modes
+from ...listeners.batched_tensor import levels
+from ...listeners.sparse_rules import meet_sparse
+from ...tensor.broadcast import axes_to_sum
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor, layout_of, wrap
+
+
+@structured("copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
+def clone(input: Tensor) -> Tensor:
+    """Return a copy that gradients flow through; it walks memory as input does."""
+
+
+@structured(
+    "copying.cast",
+    linear=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="clone",
+    takes_complex=True,
+)
+def packed(input: Tensor) -> Tensor:
+    """Return a copy in C order."""
+
+
+@clone.plan
+@packed.plan
+def _(input: Tensor) -> Plan:
+    return Plan(input.facts.shape, input.facts.dtype)
+
+
+@clone.vjp("input")
+@packed.vjp("input")
+def _(g: Tensor) -> Tensor:
+    return g
+
+
+clone.keeps_order = True
+
+
+@structured(
+    "copying.cast",
+    linear=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="_to_copy",
+    takes_complex=True,
+)
+def cast(input: Tensor, dtype: DType) -> Tensor:
+    """Return a copy in another dtype, converted as C does."""
+
+
+cast.keeps_order = True
+
+
+@cast.plan
+def _(input: Tensor, dtype: DType) -> Plan:
+    return Plan(input.facts.shape, dtype)
+
+
+@cast.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Any:
+    # Of a complex gradient the real part alone is meant, so nobody is warned of the other.
+    return cast.public(g, input_layout.dtype)
+
+
+@structured(
+    "copying.place", linear=True, homes="nowhere", known_as="constant_pad_nd", takes_complex=True
+)
+def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
+    """Return zeros of shape with input at index: the adjoint of basic indexing."""
+
+
+@place.plan
+def _(input: Tensor, shape: Shape, index: Any) -> Plan:
+    return Plan(shape, input.facts.dtype, (index,))
+
+
+@place.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, index = attributes
+    value, size = operands[0].value, levels.sizes[level - 1]
+    entries = index if isinstance(index, tuple) else (index,)
+    return op.general((value,), ((size, *shape), (slice(None), *entries)))
+
+
+@place.vjp("input")
+def _(g: Tensor, index: Any) -> Tensor:
+    return g[index]
+
+
+class MoveOp(StructuredOp):
+    """Copies to another device; its gradient comes back."""
+
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
+        (input,) = operands
+        device, non_blocking = attributes
+        if input.facts.is_sparse:
+            return meet_sparse(self.name, operands, attributes, out)
+        source, target = backend_of(input.facts.device.type), backend_of(device.type)
+        layout, given = input.facts, input.array
+        order = walk_order(layout.shape, layout.strides)
+        if order is not None:
+            given = given.transpose(order)
+        if source is target and source.type != "cpu":
+            array = target.empty(given.shape, layout.dtype.numpy, device.index)
+            target.copy_into(array, given)
+        else:
+            # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
+            # already.
+            late = non_blocking and target.type == "cpu"
+            held = source.to_numpy(given, non_blocking=late)
+            array = target.from_numpy(held, device.index, non_blocking=non_blocking)
+        if order is not None:
+            array = array.transpose(undone(order))
+        return self.of_copy(input, array, device, non_blocking=non_blocking)
+
+    def of_copy(
+        self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
+    ) -> Tensor:
+        """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
+        result = wrap(array, layout_of(array, device))
+        way = Way(self, (device, non_blocking), (input.facts,))
+        self.record((result,), (input,), way)
+        if modes.special:
+            self.carry_tangents((result,), (input,), way)
+        return result
+
+
+def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
+    """Return a copy on another device; with non_blocking it need not have arrived."""
+
+
+move = MoveOp(_move, "", linear=True, has_out=False)
+move.name = "move"
+
+
+@move.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return move.general((g,), (input_layout.device, False))  # type: ignore[no-any-return]
+
+
+def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
+    """Return a copy whose elements lie as memory_format says."""
+    if memory_format is preserve_format:
+        return clone.public(input)  # type: ignore[no-any-return]
+    axes = axes_of(memory_format)
+    memory_format.require_rank(len(input.facts.shape))
+    if axes is None:
+        return packed.public(input)  # type: ignore[no-any-return]
+    back = tuple([axes.index(axis) for axis in range(len(axes))])
+    return packed.public(input.permute(axes)).permute(back)  # type: ignore[no-any-return]
+
+
+clone.formatted = in_format
+
+
+@composite(homes="method")
+def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
+    """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
+    copy that does.
+    """
+    if memory_format is contiguous_format:
+        return input if input.facts.contiguous else packed.public(input)
+    if input.is_contiguous(memory_format):
+        return input
+    if memory_format is preserve_format:
+        raise RuntimeError(
+            "preserve memory format is unsupported by the contiguous operator: clone() keeps the "
+            "order of the axes and leaves no gaps"
+        )
+    return in_format(input, memory_format)
+
+
+@composite(homes="method")
+def to(
+    input: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: MemoryFormat | None = preserve_format,
+) -> Tensor:
+    """Return the tensor in another dtype or on another device; itself if nothing changes.
+
+    Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
+
+    Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
+            does for channels that lie last alone. non_blocking: what comes from pinned memory, or
+            goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+    """
+    flags: list[bool] = []
+    for value in args:
+        if isinstance(value, Tensor):
+            if value is not args[0]:
+                raise ArgumentError("to(): a Tensor to be like comes first, flags come after it")
+            dtype, device = value.facts.dtype, value.facts.device
+        elif isinstance(value, DType | type):
+            dtype = value
+        elif isinstance(value, bool):
+            flags.append(value)
+        elif value is not None:
+            device = value
+    copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
+    dtype = None if dtype is None else dtypes.dtype_of(dtype)
+    wanted = input.facts.device if device is None else Device.parse(device)
+    result = input
+    if dtype is not None and dtype is not input.facts.dtype:
+        if input.facts.dtype.is_complex and dtype is not dtypes.bool_ and not dtype.is_complex:
+            warn_caller("Casting complex values to real discards the imaginary part")
+        result = cast.public(result, dtype)
+    if wanted is not result.facts.device:
+        non_blocking = bool(non_blocking or (flags and flags[0]))
+        result = move.general((result,), (wanted, non_blocking))
+    if (
+        memory_format is not None
+        and memory_format is not preserve_format
+        and (copy or not result.is_contiguous(memory_format))
+    ):
+        return in_format(result, memory_format)
+    return clone.public(result) if copy and result is input else result
+
+
+@composite(homes="method")
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Return the sum over the axes along which size would have to be broadcast to give input's
+    shape.
+
+    Raises  RuntimeError if size does not broadcast to input's shape
+    """
+    target = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    target = tuple(target)
+    shape = input.facts.shape
+    if shape == target:
+        # PyTorch sums here as well, so that whole numbers become int64.
+        return input if shape or input.facts.dtype.may_have_gradient else input.sum()
+    lead = len(shape) - len(target)
+    if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
+        raise ShapeError(
+            f"size {{{short_repr(list(target))}}} is not expandable to size {{{list(shape)}}}."
+        )
+    axes = axes_to_sum(shape, target)
+    result: Tensor = input.sum(axes, keepdim=not lead) if axes else input
+    return result.reshape(target) if lead else result

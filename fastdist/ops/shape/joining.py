@@ -1,0 +1,436 @@
+"""Several tensors as one, and one as several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import DType
+from ...core.errors import ShapeError
+from ...core.overriding import NOT_TAKEN, offer
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...devices.backend import Result, backend_of
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS, PLAIN, common_device
+from ...dispatch.output import given_out
+from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
+from ...graph.call_node import CallNode
+from ...graph.fit_gradients import cast_array, reduce_recorded
+from ...graph.modes import modes, tls
+from ...graph.node import Edge
+from ...graph.recording import begin_node
+from ...listeners.batched_tensor import levels
+from ...listeners.batching import joined_batch
+from ...listeners.sparse_rules import RULES, is_sparse, refusal
+from ...tensor.axes import normalize_axis
+from ...tensor.constants import as_operand
+from ...tensor.layout import Layout
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor, layout_of, wrap
+from ..channels_last import common_order
+from .basic_index import basic_index
+
+
+class CatBackward0(CallNode):
+    """Tensors laid side by side: each gets its part of the gradient."""
+
+    __slots__ = ()
+    kept = ("axis", "layouts")
+    axis: int
+    layouts: tuple[Layout, ...]
+
+    def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
+        begin_node(self, tuple([tensor.edge for tensor in tensors]), result.facts)
+        self.layouts = tuple([tensor.facts for tensor in tensors])
+        self.axis = axis
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the parts of g, as views."""
+        found: list[Any] = []
+        start = 0
+        for edge, layout in zip(self.edges, self.layouts, strict=True):
+            length = layout.shape[self.axis] if layout.shape != (0,) else 0
+            if edge is None:
+                found.append(None)
+            elif layout.shape == (0,):
+                found.append(_nothing(layout))
+            else:
+                part = g[(slice(None),) * self.axis + (slice(start, start + length), ...)]
+                found.append(cast_array(part, self.facts, layout))
+            start += length
+        return tuple(found)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the parts of g as Tensors."""
+        found: list[Any] = []
+        start = 0
+        for edge, layout in zip(self.edges, self.layouts, strict=True):
+            length = layout.shape[self.axis] if layout.shape != (0,) else 0
+            if edge is None:
+                found.append(None)
+            elif layout.shape == (0,):
+                found.append(wrap(_nothing(layout), layout))
+            else:
+                found.append(reduce_recorded(narrow(g, self.axis, start, length), layout))
+            start += length
+        return tuple(found)
+
+
+def _nothing(layout: Any) -> Any:
+    return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
+
+
+@composite(homes="function")
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+    """Return tensors laid side by side along dim; their other axes agree.
+
+    Dtype   the one in which they meet
+    """
+    given = tuple(tensors)
+    if not given:
+        raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
+    if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
+        key = ("cat", dim, dim.__class__, *[tensor.facts for tensor in given])
+        known = given[0].facts.plans.get(key)
+        if known is not None:
+            return _joined_at_once(given, *known)
+    else:
+        found = offer(cat, (tensors,), {"dim": dim} if dim else {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if modes.tracers and levels.depth:
+            found = joined_batch(given, dim, cat, out)
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+        key = None
+    if any(is_sparse(tensor) for tensor in given):
+        if out is not None:
+            raise refusal("cat.out", next(filter(is_sparse, given)))
+        return RULES["cat"](given, dim)  # type: ignore[no-any-return]
+    axis, shape = _joined_shape(given, dim)
+    device = common_device(_NAMED, given)
+    dtype: DType = result_dtype(given)
+    backend = backend_of(device.type)
+    order = None if given[0].facts.contiguous else common_order([one.facts for one in given])
+    array = Result(shape, dtype.numpy, shape, order).made_by(
+        lambda sizes, kind: backend.empty(sizes, kind, device.index)
+    )
+    kernel = backend.kernel("copying.cat")  # casts: half types need no other
+    start = 0
+    for tensor in given:
+        if tensor.facts.shape != (0,):
+            kernel(tensor.array, array, axis, start)
+            start += tensor.facts.shape[axis]
+    result = wrap(array, layout_of(array, device))
+    if dtype.may_have_gradient and tls.grad and any(tensor.edge is not None for tensor in given):
+        result.edge = CatBackward0(given, result, axis)
+    if modes.special:
+        _carry(result, given, axis)
+    if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
+        given[0].facts.plans.remember(key, (result.facts, axis))
+    return given_out("cat", out, result, given, "cast", "outside")
+
+
+def _is_usual(layout: Layout, dtype: DType) -> bool:
+    # Of other orders than C's NumPy would make one of its own.
+    return layout.contiguous and layout.dtype is dtype and layout.shape != (0,)
+
+
+def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int) -> Tensor:
+    """Do what cat does for CPU tensors of one dtype that were joined before."""
+    result = wrap(np.concatenate([tensor.array for tensor in given], axis), layout)
+    if not modes.grad_off or tls.grad:
+        for tensor in given:
+            if tensor.edge is not None:
+                result.edge = CatBackward0(given, result, axis)
+                break
+    return result
+
+
+class _Named:
+    """Stands for the op where common_device asks for its name."""
+
+    name = "cat"
+    tensors = tuple(f"tensors[{i}]" for i in range(64))
+
+
+_NAMED: Any = _Named()
+
+
+def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
+    shapes = [tensor.facts.shape for tensor in tensors]
+    if () in shapes:
+        raise ShapeError(
+            f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
+        )
+    # An empty vector joins anything: PyTorch allows it to begin a loop with.
+    counted = [shape for shape in shapes if shape != (0,)]
+    if not counted:
+        return 0, (0,)  # along whichever axis, as in PyTorch
+    first = counted[0]
+    axis = normalize_axis("cat", dim, len(first))
+    total = 0
+    for i, shape in enumerate(counted):
+        if len(shape) != len(first):
+            raise ShapeError(
+                f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
+            )
+        for other, (n, m) in enumerate(zip(first, shape, strict=True)):
+            if other != axis and n != m:
+                raise ShapeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} "
+                    f"but got size {m} for tensor number {i} in the list."
+                )
+        total += shape[axis]
+    return axis, (*first[:axis], total, *first[axis + 1 :])
+
+
+def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
+    for level in levels_of(tensors):
+        parts = []
+        for tensor in tensors:
+            tangent = tangent_of(tensor, level)
+            parts.append(zeros_like(tensor) if tangent is None else tangent)
+        set_tangent(result, cat(parts, axis), level)
+
+
+@composite(homes="function", node="stack")
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+    """Return tensors of one shape along a new axis at dim."""
+    given = tuple(tensors)
+    if not given:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    if out is None and dim == 0 and _may_be_copied(given):
+        return _stacked_at_once(given)
+    found = offer(stack, (tensors,), {"dim": dim} if dim else {})
+    if found is not NOT_TAKEN:
+        return found  # type: ignore[no-any-return]
+    for i, tensor in enumerate(given):
+        if tensor.facts.shape != given[0].facts.shape:
+            raise ShapeError(
+                "stack expects each tensor to be equal size, but got "
+                f"{list(given[0].facts.shape)} at entry 0 and {list(tensor.facts.shape)} at "
+                f"entry {i}"
+            )
+    axis = _new_axis(given[0], dim)
+    if (
+        not given[0].facts.contiguous
+        and axis < len(given[0].facts.shape)
+        and common_order([tensor.facts for tensor in given]) is not None
+        and out is None
+    ):
+        # Joined along the old axis, all lie in channels_last; the view takes the new axis apart.
+        return cat(given, axis).unflatten(axis, (len(given), given[0].facts.shape[axis]))
+    return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
+
+
+def _may_be_copied(given: tuple[Any, ...]) -> bool:
+    """Say whether nothing is to be done but to copy: what batches of samples are made of."""
+    if modes.special or not PLAIN.issuperset(map(type, given)):
+        return False
+    layout = given[0].facts
+    if layout.device is not CPU or not layout.contiguous or not layout.shape:
+        return False
+    return all(one.facts is layout and one.edge is None for one in given)
+
+
+def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
+    shape = given[0].facts.shape
+    array = np.empty((len(given), *shape), given[0].facts.dtype.numpy)
+    rows = array.reshape(len(given) * shape[0], *shape[1:])
+    np.concatenate([one.array for one in given], 0, out=rows)
+    return wrap(array, layout_of(array))
+
+
+def _new_axis(tensor: Tensor, dim: int) -> int:
+    return normalize_axis("stack", dim, len(tensor.facts.shape) + 1)
+
+
+@composite()
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return the view of length elements along dim from start on."""
+    if not input.facts.shape:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
+    axis = normalize_axis("narrow", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
+    if not -n <= start <= n:
+        raise DimRange(
+            f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
+        )
+    start = start + n if start < 0 else start
+    if length < 0 or start + length > n:
+        raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    index = (slice(None),) * axis + (slice(start, start + length), ...)
+    return basic_index.at(input, index)
+
+
+class DimRange(ShapeError, IndexError):
+    """A place outside of an axis."""
+
+
+@composite()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """Return the view at index along dim, without that axis."""
+    axis = normalize_axis("select", dim, len(input.facts.shape))
+    if not input.facts.shape:
+        raise DimRange("select() cannot be applied to a 0-dim tensor.")
+    n = input.facts.shape[axis]
+    if not -n <= index < n:
+        raise DimRange(
+            f"select(): index {index} out of range for tensor of size "
+            f"{list(input.facts.shape)} at dimension {axis}"
+        )
+    where = (slice(None),) * axis + (index, ...)
+    return basic_index.at(input, where)
+
+
+class SplitBackward0(CallNode):
+    """Several views of one tensor that do not overlap: one gradient is put together of theirs.
+
+    Without it each view would bring a gradient of the whole tensor's size, to be added up.
+    """
+
+    __slots__ = ()
+    kept = ("input_layout", "num_outputs", "places")
+    fresh = True
+    input_layout: Layout
+    places: Sequence[Any]
+
+    def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
+        begin_node(self, (input.edge,), tuple([view.facts for view in views]))
+        self.input_layout = input.facts
+        self.num_outputs = len(views)
+        self.places = places
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return zeros with each view's gradient, where it has one, in its place."""
+        layout = self.input_layout
+        backend = backend_of(layout.device.type)
+        whole = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+        backend.copy_into(whole, as_operand(0, layout.dtype))
+        for part, place in zip(g, self.places, strict=True):
+            if part is not None:
+                backend.copy_into(whole[place], part)
+        return (whole,)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as a Tensor."""
+        total: Any = None
+        for part, place in zip(g, self.places, strict=True):
+            if part is not None:
+                whole = OPS["place"].public(part, self.input_layout.shape, place)
+                total = whole if total is None else total + whole
+        return (total,)
+
+
+class UnbindBackward0(SplitBackward0):
+    """The same of views without the axis along which they were taken."""
+
+    __slots__ = ()
+
+
+def _views_at(
+    input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
+) -> tuple[Tensor, ...]:
+    views = tuple([basic_index.at(input, place) for place in places])
+    if len(views) > 1 and views[0].edge is not None and not input.facts.is_sparse:
+        node = recorded(input, views, places)
+        for i, view in enumerate(views):
+            view.edge = Edge(node, i)
+    return views
+
+
+@composite()
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+    Note    split_size is the method's word for split_size_or_sections
+    """
+    if (split_size_or_sections is None) == (split_size is None):
+        raise TypeError(
+            "split() takes a size or a list of sizes, once: got split_size_or_sections="
+            f"{short_repr(split_size_or_sections)} and split_size={short_repr(split_size)}"
+        )
+    if split_size is not None:
+        split_size_or_sections = split_size
+    if not tensor.facts.shape:
+        raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
+    axis = normalize_axis("split", dim, len(tensor.facts.shape))
+    n = tensor.facts.shape[axis]
+    if hasattr(split_size_or_sections, "__index__"):
+        size = split_size_or_sections.__index__()
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
+            )
+        sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
+    else:
+        sizes = [size.__index__() for size in all_of(split_size_or_sections)]
+        if min(sizes, default=0) < 0:
+            raise RuntimeError(
+                "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                f"split_sizes={short_repr(sizes)}"
+            )
+        if sum(sizes) != n:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
+                f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
+            )
+    places: list[Any] = []
+    start = 0
+    for size in sizes:
+        places.append((slice(None),) * axis + (slice(start, start + size), ...))
+        start += size
+    views = _views_at(tensor, places)
+    if isinstance(split_size_or_sections, list | tuple):
+        recorded_as("SplitWithSizesBackward0", views[:1], ())
+    elif len(views) == 1 and (edge := views[0].edge) is not None:  # _views_at makes no Node of one
+        edge._called = "SplitBackward0"
+    return views
+
+
+@composite()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views along dim, chunks of them or fewer, all but the last of one size."""
+    if not input.facts.shape:
+        raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = normalize_axis("chunk", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
+    if n == 0:
+        return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
+    return split(input, -(-n // chunks), axis)
+
+
+@composite()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return the views at each place along dim, without that axis."""
+    axis = normalize_axis("unbind", dim, len(input.facts.shape))
+    if not input.facts.shape:
+        raise DimRange("Dimension specified as 0 but tensor has no dimensions")
+    lead = (slice(None),) * axis
+    places = [(*lead, i, ...) for i in range(input.facts.shape[axis])]
+    return _views_at(input, places, UnbindBackward0)
+
+
+@composite(homes="function", out="cast", memory="outside")
+def hstack(tensors: Any) -> Tensor:
+    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+    given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
+    if not given:
+        raise ShapeError("hstack expects a non-empty TensorList")
+    return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
+
+
+@composite(homes="function", out="cast", memory="outside")
+def vstack(tensors: Any) -> Tensor:
+    """Return tensors below each other; a vector is a row."""
+    return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)

@@ -1,0 +1,481 @@
+"""Views: the same bytes under another shape or order of axes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import ShapeError
+from ...core.overriding import NOT_TAKEN, mode_is_open, offer
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.arguments import checked
+from ...dispatch.op import PLAIN
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.view import view as view_op
+from ...graph.modes import modes
+from ...listeners.batching import one_by_one
+from ...tensor.axes import normalize_axis
+from ...tensor.broadcast import sum_array_to
+from ...tensor.layout import Layout, Shape, count_elements
+from ...tensor.tensor import Tensor
+from .view_dtype import view_or_dtype
+
+_COPIED = node_named("_unsafe_view")
+
+
+def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
+    """Return sizes as a tuple, with the one -1 worked out.
+
+    Raises  RuntimeError if the sizes do not hold numel elements
+    """
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    shape = integers(name, sizes)
+    known = count_elements(tuple(n for n in shape if n != -1))
+    free = shape.count(-1)
+    if free > 1:
+        raise ShapeError(
+            f"only one dimension can be inferred: {name} got sizes {short_repr(tuple(shape))}"
+        )
+    if any(n < -1 for n in shape):
+        raise ShapeError(
+            f"invalid shape dimension {short_repr(min(shape))}: {name} got sizes "
+            f"{short_repr(tuple(shape))}"
+        )
+    if free:
+        if known == 0:
+            raise ShapeError(
+                f"cannot reshape tensor of {numel} elements into shape {short_repr(shape)} "
+                "because the "
+                "unspecified dimension "
+                "size -1 can be any value and is ambiguous"
+            )
+        if numel % known == 0:
+            shape[shape.index(-1)] = numel // known
+    if count_elements(tuple(shape)) != numel:
+        raise ShapeError(
+            f"shape '{short_repr(shape)}' is invalid for input of size {numel}: {name}"
+        )
+    return tuple(shape)
+
+
+def integers(name: str, sizes: Any) -> list[int]:
+    """Return sizes as Python integers.
+
+    Raises  TypeError if they are none
+    """
+    try:
+        return [size.__index__() for size in all_of(sizes)]
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error
+
+
+def view_strides(layout: Layout, shape: Shape) -> Shape | None:
+    """Return the strides of layout's elements seen as shape, or None if no view can do that.
+
+    Walks both shapes from the last axis: a run of axes that lie without gaps may be split anew, no
+    other.
+    """
+    if layout.contiguous:
+        return Layout.of(layout.dtype, layout.device, shape).strides
+    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    strides = [0] * len(shape)
+    i = len(shape) - 1
+    while old:
+        length, step = old.pop()
+        base = step
+        while old and old[-1][1] == length * base:
+            length *= old.pop()[0]
+        room = 1
+        while i >= 0 and (room < length or shape[i] == 1):
+            strides[i] = step
+            step *= shape[i]
+            room *= shape[i]
+            i -= 1
+        if room != length:
+            return None
+    return tuple(strides) if i < 0 else None
+
+
+@view_or_dtype("method")
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """Return the same elements under another shape, sharing memory; or, given a dtype, the same
+    bytes as elements of that dtype.
+
+    Raises  RuntimeError if no strides express that; use reshape, which copies then
+    """
+
+
+@view.prepare
+def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
+    sizes = canonical_sizes("view", shape, input.facts.numel)
+    if view_strides(input.facts, sizes) is None:
+        raise ShapeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two "
+            f"contiguous subspaces): {input.facts.shape} with strides {input.facts.strides} as "
+            f"{short_repr(sizes)}. "
+            "Use .reshape(...) instead."
+        )
+    return (sizes,)
+
+
+@view.array
+def _(backend: Any, array: Any, shape: Shape) -> Any:
+    return array.reshape(shape)  # within prepare's check a view
+
+
+@view.looking
+def _(layout: Layout, shape: Shape) -> Any:
+    return lambda array: array.reshape(shape)
+
+
+@view.raw_gradient
+def _(g: Any, layout: Layout, shape: Shape) -> Any:
+    return g.reshape(layout.shape)
+
+
+@view.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)
+
+
+@view.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (sizes,) = operands, attributes
+    if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
+        (sizes,) = sizes
+    if not all(hasattr(n, "__index__") for n in sizes):
+        return one_by_one(op, operands, attributes, level)  # as another dtype
+    if -1 in sizes and 0 not in input.facts.shape:
+        rest = 1
+        for n in sizes:
+            rest *= n if n != -1 else 1
+        sizes = [input.facts.numel // max(rest, 1) if n == -1 else n for n in sizes]
+    value = input.value
+    return value.reshape(value.facts.shape[0], *sizes)
+
+
+@view_op("function method inplace")
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return a view with two axes swapped."""
+
+
+@transpose.prepare
+def _(input: Tensor, dim0: int, dim1: int) -> tuple[Any, ...]:
+    ndim = len(input.facts.shape)
+    return normalize_axis("transpose", dim0, ndim), normalize_axis("transpose", dim1, ndim)
+
+
+@transpose.array
+def _(backend: Any, array: Any, dim0: int, dim1: int) -> Any:
+    axes = list(range(len(array.shape)))
+    if axes:
+        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+    return array.transpose(tuple(axes))
+
+
+@transpose.looking
+def _(layout: Layout, dim0: int, dim1: int) -> Any:
+    axes = list(range(len(layout.shape)))
+    if axes:
+        axes[dim0], axes[dim1] = dim1, dim0
+    order = tuple(axes)
+    return lambda array: array.transpose(order)
+
+
+@transpose.raw_gradient
+def _(g: Any, layout: Layout, dim0: int, dim1: int) -> Any:
+    return g.swapaxes(dim0, dim1) if layout.shape else g
+
+
+@transpose.vjp("input")
+def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
+    return g.transpose(dim0, dim1)
+
+
+@view_op()
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """Return a view with the axes in the order dims."""
+
+
+@permute.prepare
+def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
+    if len(dims) == 1 and not hasattr(dims[0], "__index__"):
+        dims = integers("permute", dims[0])
+    ndim = len(input.facts.shape)
+    if len(dims) != ndim:
+        raise ShapeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            "length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = "
+            f"{len(dims)}"
+        )
+    axes = tuple(normalize_axis("permute", dim, ndim) for dim in dims)
+    if len(set(axes)) != ndim:
+        raise ShapeError(f"permute(): duplicate dims are not allowed, got {tuple(dims)}")
+    return (axes,)
+
+
+@permute.array
+def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
+    return array.transpose(dims)
+
+
+@permute.looking
+def _(layout: Layout, dims: tuple[int, ...]) -> Any:
+    return lambda array: array.transpose(dims)
+
+
+@permute.raw_gradient
+def _(g: Any, layout: Layout, dims: tuple[int, ...]) -> Any:
+    return g.transpose(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+@permute.vjp("input")
+def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
+    inverse = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    return g.permute(inverse)
+
+
+@permute.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dims,) = operands, attributes
+    if dims and isinstance(dims[0], list | tuple):
+        (dims,) = dims
+    ndim = len(input.facts.shape)
+    return input.value.permute(0, *[normalize_axis(op.name, d, ndim) + 1 for d in dims])
+
+
+@view_op("method")
+def expand(input: Tensor, *sizes: Any) -> Tensor:
+    """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis."""
+
+
+@expand.prepare
+def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    shape = input.facts.shape
+    wanted = integers("expand", sizes)
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise ShapeError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the "
+            "number of "
+            f"dimensions in the tensor ({len(shape)})"
+        )
+    for i, length in enumerate(shape, lead):
+        if wanted[i] == -1:
+            wanted[i] = length
+        elif wanted[i] != length and length != 1:
+            raise ShapeError(
+                f"The expanded size of the tensor ({wanted[i]}) must match the existing size "
+                f"({length}) at "
+                f"non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: "
+                f"{list(shape)}"
+            )
+    if any(n < 0 for n in wanted):
+        raise ShapeError(f"expand: -1 is allowed for existing axes only, got {tuple(wanted)}")
+    return (tuple(wanted),)
+
+
+@expand.array
+def _(backend: Any, array: Any, sizes: Shape) -> Any:
+    return backend.expand(array, sizes)
+
+
+@expand.looking
+def _(layout: Layout, sizes: Shape) -> Any:
+    if not layout.contiguous or not layout.numel or 0 in sizes:
+        return None
+    lead, item = len(sizes) - len(layout.shape), layout.dtype.itemsize
+    kept = [
+        step * item if n == wanted else 0
+        for n, step, wanted in zip(layout.shape, layout.strides, sizes[lead:], strict=True)
+    ]
+    steps, dtype, ndarray = [0] * lead + kept, layout.dtype.numpy, np.ndarray
+    repeats = any(step == 0 and n > 1 for step, n in zip(steps, sizes, strict=True))
+
+    def look(array: Any) -> Any:
+        # Memory without gaps lends its buffer, in a tenth of as_strided's time.
+        seen: Any = ndarray(sizes, dtype, array, 0, steps)
+        if repeats:
+            seen.flags.writeable = False  # one place in memory stands for many elements
+        return seen
+
+    return look
+
+
+@expand.raw_gradient
+def _(g: Any, layout: Layout, sizes: Shape) -> Any:
+    return sum_array_to(g, layout)
+
+
+@expand.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.sum_to_size(input_layout.shape)
+
+
+@expand.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (sizes,) = operands, attributes
+    if sizes and isinstance(sizes[0], list | tuple):
+        (sizes,) = sizes
+    value, shape = input.value, input.facts.shape
+    size, more = value.facts.shape[0], len(sizes) - len(shape)
+    if more > 0:
+        value = value.reshape(size, *(1,) * more, *shape)
+    return value.expand(size, *sizes)
+
+
+@view_op("function method inplace")
+def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """Return a view without the axes of length 1, or without those of dim that have length 1."""
+
+
+@squeeze.prepare
+def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
+    shape = input.facts.shape
+    if dim is None:
+        return (frozenset(i for i, n in enumerate(shape) if n == 1),)
+    is_one = hasattr(dim, "__index__")
+    axes = {normalize_axis("squeeze", one, len(shape)) for one in ((dim,) if is_one else dim)}
+    gone = tuple(sorted(i for i in axes if shape and shape[i] == 1))
+    # What the axes are held in tells how they were asked for: see names_node.
+    return (gone if not is_one else range(gone[0], gone[0] + 1) if gone else range(0),)
+
+
+@squeeze.names_node
+def _(node: Any) -> str:
+    axes = node.told_by.attributes[0]
+    is_all = isinstance(axes, frozenset)
+    return "squeeze" if is_all else "squeeze.1" if isinstance(axes, range) else "squeeze.2"
+
+
+@squeeze.array
+def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
+    return array[_without(dim, len(array.shape))]
+
+
+def _without(dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
+    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    return (*(0 if i in dims else slice(None) for i in range(ndim)), Ellipsis)
+
+
+@squeeze.looking
+def _(layout: Layout, dim: tuple[int, ...]) -> Any:
+    index = _without(dim, len(layout.shape))
+    return lambda array: array[index]
+
+
+@squeeze.raw_gradient
+def _(g: Any, layout: Layout, dim: tuple[int, ...]) -> Any:
+    return g.reshape(layout.shape)
+
+
+@squeeze.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)
+
+
+@squeeze.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dim,) = operands, attributes
+    shape = input.facts.shape
+    if dim is None or not isinstance(dim, int | list | tuple):
+        gone = [i for i, n in enumerate(shape) if n == 1]
+    else:
+        dims = dim if isinstance(dim, list | tuple) else (dim,)
+        gone = [normalize_axis(op.name, d, len(shape)) for d in dims]
+    return input.value.squeeze(tuple(i + 1 for i in gone if shape))
+
+
+@view_op("function method inplace")
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """Return a view with an axis of length 1 put in at dim."""
+
+
+@unsqueeze.prepare
+def _(input: Tensor, dim: int) -> tuple[Any, ...]:
+    return (normalize_axis("unsqueeze", dim, len(input.facts.shape) + 1),)
+
+
+@unsqueeze.array
+def _(backend: Any, array: Any, dim: int) -> Any:
+    return array[(slice(None),) * dim + (None,)]
+
+
+@unsqueeze.looking
+def _(layout: Layout, dim: int) -> Any:
+    index = (slice(None),) * dim + (None,)
+    return lambda array: array[index]
+
+
+@unsqueeze.raw_gradient
+def _(g: Any, layout: Layout, dim: int) -> Any:
+    return g.reshape(layout.shape)
+
+
+@unsqueeze.vjp("input")
+def _(g: Tensor, dim: int) -> Tensor:
+    return g.squeeze(dim)
+
+
+@unsqueeze.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dim,) = operands, attributes
+    return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
+
+
+@partial(checked, node=node_named("t"))
+def t(input: Tensor) -> Tensor:
+    """Return the transpose of a tensor with at most two axes, as a view.
+
+    Raises  RuntimeError for more axes
+    """
+    ndim = len(input.facts.shape)
+    if ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.facts.shape)
+
+
+@partial(checked, known_as="")
+def detach(input: Tensor) -> Tensor:
+    """Return the same memory outside of any graph, and without tangents."""
+    return input.detach()  # as its class does: a batch, or a view that is not resolved
+
+
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+    """Return the elements under another shape: a view where strides allow, else a copy."""
+    if (modes.tracers and mode_is_open()) or input.__class__ not in PLAIN:
+        found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}"
+            )
+    if shape is None:
+        shape = sizes
+    elif sizes:
+        raise TypeError(
+            f"reshape() got the shape twice: {short_repr(sizes)} and shape={short_repr(shape)}"
+        )
+    layout = input.facts
+    if len(shape) == 1 and shape[0].__class__ is list:
+        shape = tuple(shape[0])
+    try:
+        # Of strides that are none of C order's, only what is a view may be known.
+        is_known = (view, shape, tuple) in layout.plans
+    except TypeError:
+        is_known = False  # a list in a list, and soon an error that says so
+    if not is_known:
+        sizes = canonical_sizes("reshape", shape, layout.numel)
+        if view_strides(layout, sizes) is None:
+            copied = view.public(input.contiguous(), *shape)
+            return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
+    return view.public(input, *shape)  # type: ignore[no-any-return]

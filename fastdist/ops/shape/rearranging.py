@@ -1,0 +1,384 @@
+"""Copies in another order: flip, roll, repeat, triangles, and what views make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...dispatch.view import view as view_op
+from ...listeners.batched_tensor import levels
+from ...tensor.axes import DimError, normalize_axes, normalize_axis
+from ...tensor.broadcast import broadcast_shapes as shape_of_all
+from ...tensor.layout import Layout
+from ...tensor.tensor import Size, Tensor
+from ..refusals import require_given
+from .movement import integers, reshape
+
+
+def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) == 1 and not hasattr(values[0], "__index__"):
+        return tuple(all_of(values[0]))
+    return values
+
+
+@structured("copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
+def flip(input: Tensor, *dims: Any) -> Tensor:
+    """Return a copy with the order along dims turned round."""
+
+
+flip.keeps_order = True
+
+
+@flip.plan
+def _(input: Tensor, dims: Any) -> Plan:
+    require_given("flip", "dims", dims)
+    dims = _listed(dims)
+    axes = normalize_axes("flip", dims, input.facts.shape) if dims else ()
+    return Plan(input.facts.shape, input.facts.dtype, (axes,))
+
+
+@flip.vjp("input")
+def _(g: Any, dims: Any) -> Any:
+    return flip.public(g, *dims)
+
+
+@structured("copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Return a copy moved along dims by shifts; what leaves at the end enters at the front."""
+
+
+@roll.plan
+def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
+    moves = _whole("shifts", shifts)
+    axes = None if dims is None or dims == () else _whole("dims", dims)
+    if (axes is None and len(moves) != 1) or (axes is not None and len(axes) != len(moves)):
+        raise ShapeError(
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims: {len(axes or ())}: "
+            "give roll a shift for each dim, or one shift and no dims"
+        )
+    if axes and not input.facts.shape:
+        raise DimError(f"Dimension specified as {axes[0]} but tensor has no dimensions: roll of it")
+    if axes is not None:
+        axes = tuple(normalize_axis("roll", axis, len(input.facts.shape)) for axis in axes)
+    return Plan(input.facts.shape, input.facts.dtype, (moves, axes))
+
+
+def _whole(name: str, values: Any) -> tuple[int, ...]:
+    """Return the integers of roll's shifts or dims.
+
+    Raises  TypeError
+    """
+    try:
+        return tuple([value.__index__() for value in _listed((values,))])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(
+            f"roll(): argument {short_repr(name)} must be an integer or a tuple of integers, "
+            f"not {short_repr(values)}"
+        ) from error
+
+
+@roll.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (shifts, dims), shape = attributes, operands[0].facts.shape
+    value = operands[0].value
+    if dims is not None and dims != ():
+        axes = [normalize_axis("roll", axis, len(shape)) + 1 for axis in _whole("dims", dims)]
+        return op.general((value,), (shifts, tuple(axes)))
+    flat = value.reshape(value.facts.shape[0], operands[0].facts.numel)
+    return op.general((flat,), (shifts, 1)).reshape(value.facts.shape)
+
+
+@roll.vjp("input")
+def _(g: Any, shifts: Any, dims: Any) -> Any:
+    return roll.public(g, tuple(-shift for shift in _listed((shifts,))), dims)
+
+
+def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
+    layout = input.facts
+    if len(layout.shape) < 2:
+        raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
+    return Plan(layout.shape, layout.dtype, (diagonal, upper))
+
+
+@structured(
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
+)
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a copy with zeros above the diagonal of each matrix."""
+
+
+@tril.plan
+def _(input: Tensor, diagonal: int) -> Plan:
+    return _triangle_plan("tril", input, diagonal, upper=False)
+
+
+@tril.vjp("input")
+def _(g: Any, diagonal: int) -> Any:
+    return tril.public(g, diagonal)
+
+
+@structured(
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
+)
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a copy with zeros below the diagonal of each matrix."""
+
+
+@triu.plan
+def _(input: Tensor, diagonal: int) -> Plan:
+    return _triangle_plan("triu", input, diagonal, upper=True)
+
+
+@triu.vjp("input")
+def _(g: Any, diagonal: int) -> Any:
+    return triu.public(g, diagonal)
+
+
+@view_op()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+
+
+def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[int, int, int]:
+    """Return the diagonal's length, and the row and column where it starts."""
+    row, column = max(-offset, 0), max(offset, 0)
+    return max(min(shape[dim1] - row, shape[dim2] - column), 0), row, column
+
+
+@diagonal.prepare
+def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    ndim = len(input.facts.shape)
+    first, second = normalize_axis("diagonal", dim1, ndim), normalize_axis("diagonal", dim2, ndim)
+    if first == second:
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}: give two axes of the tensor"
+        )
+    return offset, first, second
+
+
+@diagonal.array
+def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
+    length, row, column = _diagonal_geometry(array.shape, offset, dim1, dim2)
+    others = [i for i in range(len(array.shape)) if i not in (dim1, dim2)]
+    shape = [*(array.shape[i] for i in others), length]
+    strides = [*(array.strides[i] for i in others), array.strides[dim1] + array.strides[dim2]]
+    start = row * array.strides[dim1] + column * array.strides[dim2] if length else 0
+    return backend.as_strided(array, shape, strides, start)
+
+
+@diagonal.vjp("input")
+def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
+    return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
+
+
+@structured(
+    "copying.place_diagonal",
+    linear=True,
+    homes="nowhere",
+    known_as="diagonal_backward",
+    node="diag_embed",
+    takes_complex=True,
+)
+def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
+    """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
+
+
+@place_diagonal.plan
+def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
+    return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
+
+
+@place_diagonal.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, offset, *dims = attributes
+    axes = [normalize_axis("diagonal", dim, len(shape)) + 1 for dim in dims]
+    return op.general((operands[0].value,), ((levels.sizes[level - 1], *shape), offset, *axes))
+
+
+@place_diagonal.vjp("input")
+def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
+    return diagonal.general((g,), (offset, dim1, dim2))
+
+
+@composite(out="same")
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
+    shape = input.facts.shape
+    if len(shape) == 2:
+        return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
+    if len(shape) != 1:
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(shape)}D")
+    n = shape[0] + abs(diagonal)
+    return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
+
+
+@composite(node="trace")
+def trace(input: Tensor) -> Tensor:
+    """Return the sum of a matrix's diagonal."""
+    if len(input.facts.shape) != 2:
+        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
+    return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
+
+
+@composite(homes="method", node="repeat")
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """Return input copied so many times along each axis; more numbers than axes add axes."""
+    times = integers("repeat", _listed(repeats))
+    shape = input.facts.shape
+    lead = len(times) - len(shape)
+    if lead < 0:
+        raise ShapeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            f"tensor: {len(times)} < {len(shape)}"
+        )
+    lengths = (1,) * lead + tuple(shape)
+    # Each axis of length n seen as (times, n): expanding the first one repeats the second.
+    pairs: Any = input.reshape([x for n in lengths for x in (1, n)])
+    pairs = pairs.expand([x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
+    merged = [k * n for k, n in zip(times, lengths, strict=True)]
+    return pairs.clone().view(merged)  # type: ignore[no-any-return]
+
+
+@composite(node="repeat")
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """Return input repeated; fewer numbers than axes leave the first axes alone."""
+    require_given("tile", "dims", dims)
+    times = _listed(dims)
+    missing = len(input.facts.shape) - len(times)
+    return repeat(input, *(1,) * missing, *times)
+
+
+@composite()
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Return input with the axes from start_dim to end_dim as one; a view where possible."""
+    shape = input.facts.shape
+    first = normalize_axis("flatten", start_dim, max(len(shape), 1))
+    last = normalize_axis("flatten", end_dim, max(len(shape), 1))
+    if not shape:
+        return reshape(input, 1)
+    if first > last:
+        raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    length = 1
+    for n in shape[first : last + 1]:
+        length *= n
+    if first == last:
+        return input
+    return reshape(input, (*shape[:first], length, *shape[last + 1 :]))
+
+
+@composite(node="view")
+def ravel(input: Tensor) -> Tensor:
+    """Return input as a vector; a view where possible."""
+    return reshape(input, -1)
+
+
+@composite()
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Return input with the axis dim seen as several."""
+    axis = normalize_axis("unflatten", dim, len(input.facts.shape))
+    shape = input.facts.shape
+    if not shape:
+        raise ShapeError("unflatten: the tensor has no axis to be seen as several; reshape() it")
+    sizes = all_of(sizes)
+    if -1 in sizes:
+        known = 1
+        for n in sizes:
+            known *= 1 if n == -1 else n
+        sizes[sizes.index(-1)] = shape[axis] // max(known, 1)
+    return input.view((*shape[:axis], *sizes, *shape[axis + 1 :]))
+
+
+@composite()
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Return the view with the axes source at the places destination."""
+    ndim = len(input.facts.shape)
+    from_ = [normalize_axis("movedim", axis, ndim) for axis in _listed((source,))]
+    to = [normalize_axis("movedim", axis, ndim) for axis in _listed((destination,))]
+    if len(from_) != len(to) or len(set(from_)) != len(from_) or len(set(to)) != len(to):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({short_repr(source)} dims) "
+            "should contain "
+            f"the same number of dims as destination ({short_repr(destination)} dims), each of "
+            "them once"
+        )
+    rest = iter([axis for axis in range(ndim) if axis not in from_])
+    order = [from_[to.index(i)] if i in to else next(rest) for i in range(ndim)]
+    return OPS["permute"].public(input, *order)  # type: ignore[no-any-return]
+
+
+@composite()
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Return the view with two axes swapped."""
+    return OPS["transpose"].public(input, axis0, axis1)  # type: ignore[no-any-return]
+
+
+@composite(homes="method")
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Return the view of input in other's shape."""
+    return OPS["expand"].public(input, other.facts.shape)  # type: ignore[no-any-return]
+
+
+@composite()
+def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Return the view of input in the shape size."""
+    return OPS["expand"].public(input, size)  # type: ignore[no-any-return]
+
+
+@composite(homes="function")
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Return views of all tensors in the shape in which they meet."""
+    given = (
+        _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    )
+    shape = shape_of_all("broadcast_tensors", [tensor.facts.shape for tensor in given])
+    return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
+
+
+@composite(homes="function", known_as="")
+def broadcast_shapes(*shapes: Any) -> Size:
+    """Return the shape in which tensors of these shapes meet."""
+    given = [(n,) if hasattr(n, "__index__") else tuple(all_of(n)) for n in shapes]
+    return Size(shape_of_all("broadcast_shapes", given))
+
+
+@composite(homes="method")
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """Return the view of input in other's shape."""
+    return input.view(other.facts.shape)
+
+
+@composite(homes="method")
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """Return input in other's shape; a view where possible."""
+    return reshape(input, other.facts.shape)
+
+
+@composite()
+def fliplr(input: Tensor) -> Tensor:
+    """Return a copy with the order of the columns turned round."""
+    if len(input.facts.shape) < 2:
+        raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input.facts.shape}")
+    return flip.public(input, 1)  # type: ignore[no-any-return]
+
+
+@composite()
+def flipud(input: Tensor) -> Tensor:
+    """Return a copy with the order of the rows turned round."""
+    if not input.facts.shape:
+        raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
+    return flip.public(input, 0)  # type: ignore[no-any-return]

@@ -1,0 +1,233 @@
+"""In-place changes of what memory a tensor is, not of its numbers: `set_`, `resize_`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.caller_warning import warn_caller
+from ...core.errors import DTypeError, GraphError, ShapeError
+from ...core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_format
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...devices.backend import backend_of
+from ...dispatch.inplace import require_may_change
+from ...graph.modes import tls
+from ...graph.unresolved import Unresolved
+from ...listeners.sparse_rules import is_sparse, refusal
+from ...tensor.layout import Shape, contiguous_strides, count_elements
+from ...tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
+from ...tensor.storage import BoundedStorage
+from ...tensor.tensor import Tensor, layout_of
+from ...tensor.typed_storage import TypedStorage, UntypedStorage
+
+
+def set_(
+    self: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
+    memory at all. Return the tensor.
+
+    Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
+            or a result that requires grad outside of no_grad
+    Note    a storage does not grow, as PyTorch's may
+    """
+    require_may_change(self, writing=False)
+    if tls.grad and self.edge is not None:
+        raise RuntimeError(
+            "derivative for set_ is not implemented: the graph knows this tensor by the shape that "
+            "it was made with; call it in no_grad(), or on a detach()"
+        )
+    for one in (self, source):
+        if is_sparse(one):
+            raise refusal("set_", one)
+    dtype, device = self.facts.dtype, self.facts.device
+    if isinstance(source, Unresolved):
+        source = source.value  # the memory itself, as it is in PyTorch, too
+    if isinstance(source, Tensor) and size is None:
+        _require_kind(source.facts.dtype, dtype, source.facts.device, device)
+        return _take(self, source.array, root_of(source))
+    if isinstance(source, Tensor):
+        source = TypedStorage(
+            wrap_storage=UntypedStorage.around(flat_of(source), source.facts.device),
+            dtype=source.facts.dtype,
+        )
+    if source is None:
+        source = UntypedStorage(0, device=device)
+    if not isinstance(source, TypedStorage | UntypedStorage):
+        raise TypeError(
+            f"set_(): argument 'source' must be a Tensor or a storage, not {type(source).__name__}"
+        )
+    _require_kind(getattr(source, "dtype", dtype), dtype, source.device, device)
+    flat = source.untyped().raw
+    shape = (flat.nbytes // dtype.itemsize - storage_offset,) if size is None else _sizes(size)
+    strides = contiguous_strides(shape) if stride is None else _sizes(stride)
+    require_inside(shape, strides, storage_offset, dtype.itemsize, flat.nbytes)
+    array = seen_at(flat, dtype.numpy, device, storage_offset, shape, strides)
+    source.untyped()._is_own = False
+    return _take(self, array, flat)
+
+
+def _require_kind(given: Any, wanted: Any, device: Any, here: Any) -> None:
+    if given is not wanted:
+        raise DTypeError(
+            f"Could not set tensor of type {given.name} to a tensor of type {wanted.name}"
+        )
+    if device is not here:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
+            f'different device "{device}".  This is no longer allowed; the devices must match.'
+        )
+
+
+def _sizes(given: Any) -> Shape:
+    if isinstance(given, int):
+        return (given,)
+    numbers = all_of(given)
+    for n in numbers:
+        if not hasattr(n, "__index__"):
+            raise TypeError(f"sizes and strides must be integers, got {short_repr(given)}")
+    return tuple([n.__index__() for n in numbers])
+
+
+def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nbytes: int) -> None:
+    """Raise unless the elements that shape, strides and offset name lie in nbytes of memory.
+
+    Raises  RuntimeError
+    """
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if len(shape) != len(strides):
+        raise ShapeError(
+            f"mismatch in length of strides and shape: {len(strides)} strides, {len(shape)} sizes"
+        )
+    if min(shape, default=0) < 0 or min(strides, default=0) < 0:
+        raise RuntimeError(f"sizes and strides must not be negative, got {shape} and {strides}")
+    needed = (offset + reach(shape, strides)) * itemsize if count_elements(shape) else 0
+    if needed > nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
+            f"and itemsize {itemsize} requiring a storage size of {needed} are out of bounds for "
+            f"storage of size {nbytes}"
+        )
+
+
+def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
+    """Let target be array, which lies in memory, and count that as a change."""
+    version = target._version
+    target.array = array
+    if target.extra is not None:
+        # Of what it was a view it is none any more.
+        target.extra.base = target.extra.replay = None
+    target.facts = layout_of(array, target.facts.device)
+    target._storage = BoundedStorage(memory)
+    target._storage.version = version + 1
+    if target.edge is not None and target.edge.is_accumulate:
+        target.edge.attach(target)
+    return target
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
+    stays, what is new is not written. Return the tensor.
+
+    Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
+    Note    where the memory is too short, this tensor gets other memory, and views keep the old
+    """
+    if self.edge is not None:
+        raise GraphError("cannot resize variables that require grad")
+    given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
+    shape = _sizes(given)
+    if min(shape, default=0) < 0:
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
+            f"{short_repr(shape)}"
+        )
+    strides = _strides(shape, memory_format)
+    if shape == self.facts.shape and (memory_format is None or strides == self.facts.strides):
+        return self
+    dtype, device = self.facts.dtype, self.facts.device
+    flat, offset = flat_of(self), storage_offset(self)
+    backend = backend_of(device.type)
+    needed = (offset + count_elements(shape)) * dtype.itemsize
+    if needed > flat.nbytes:
+        fresh = backend.empty((needed // dtype.itemsize,), dtype.numpy, device.index)
+        old = flat[: flat.nbytes // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
+        backend.copy_into(fresh[: old.shape[0]], old)
+        flat = fresh.view(flat.dtype)
+    array = seen_at(flat, dtype.numpy, device, offset, shape, strides)
+    return _take(self, array, flat)
+
+
+def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
+    """Return the strides of a tensor of shape that lies without gaps."""
+    if memory_format is not None:
+        axes_of(memory_format)
+    order = None if memory_format is None else memory_format.order(len(shape))
+    if order is None:
+        return contiguous_strides(shape)
+    packed = contiguous_strides(tuple([shape[axis] for axis in order]))
+    return tuple([packed[order.index(axis)] for axis in range(len(order))])
+
+
+def resize_as_(
+    self: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
+) -> Tensor:
+    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
+    last there. Raises as resize_.
+    """
+    if memory_format is preserve_format:
+        fitting = (one for one in FORMATS.values() if one.axes is not None)
+        memory_format = next((f for f in fitting if the_template.is_contiguous(f)), None)
+        memory_format = None if the_template.facts.contiguous else memory_format
+    return resize_(self, the_template.facts.shape, memory_format=memory_format)
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Return whether both are the same elements of the same memory."""
+    if self.facts is not tensor.facts:
+        return False
+    if is_sparse(self):
+        return self.array is tensor.array
+    data_ptr = backend_of(self.facts.device.type).data_ptr
+    same = data_ptr(self.array) == data_ptr(tensor.array)
+    return same and storage_offset(self) == storage_offset(tensor)
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """Return the elements under other sizes: reshape is the newer name.
+
+    Raises  RuntimeError for another number of elements
+    """
+    warn_caller("non-inplace resize is deprecated", once=True)
+    given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
+    shape, numel = _sizes(given), self.facts.numel
+    if count_elements(shape) != numel:
+        raise ShapeError(
+            f"requested resize to {list(shape)} ({count_elements(shape)} elements in total), but "
+            f"the given tensor has a size of {list(self.facts.shape)} ({numel} elements). "
+            "autograd's resize can only change the shape of a given tensor, while preserving the "
+            "number of elements."
+        )
+    return self.reshape(shape)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """Return the elements under another tensor's sizes: reshape_as is the newer name.
+
+    Raises  RuntimeError for another number of elements
+    """
+    return resize(self, tensor.facts.shape)
+
+
+METHODS: dict[str, Any] = {
+    "resize": resize,
+    "resize_as": resize_as,
+    "set_": set_,
+    "resize_": resize_,
+    "resize_as_": resize_as_,
+    "is_set_to": is_set_to,
+}

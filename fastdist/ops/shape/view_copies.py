@@ -1,0 +1,76 @@
+"""Functions that return a copy where another one returns a view, or writes: `t_copy`, `fill` ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.memory_format import contiguous_format
+from ...dispatch.arguments import checked
+from ...dispatch.composite import COMPOSITES
+from ...dispatch.declaration import OutRule
+from ...dispatch.op import OPS
+from ...dispatch.output import written_parts
+from ...tensor.axes import normalize_axis
+from ...tensor.tensor import Tensor
+from . import movement
+
+
+def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a view's function as one whose result, or each of them, lies in memory of its own."""
+
+    def copied(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        found = view(input, *args, **kwargs)
+        if isinstance(found, tuple | list):
+            made: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
+        else:
+            made = found.clone(memory_format=contiguous_format)
+        return made if out is None else written_parts(OutRule(name), out, made, (input,))
+
+    copied.__name__ = copied.__qualname__ = name
+    copied.__doc__ = f"Return what {name.removesuffix('_copy')} returns, in memory of its own."
+    return checked(copied)
+
+
+def _slice(
+    input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    axis = normalize_axis("slice_copy", dim, len(input.facts.shape))
+    return input[(slice(None),) * axis + (slice(start, end, step),)]
+
+
+alias_copy = _copied("alias_copy", lambda input: input)
+as_strided_copy = _copied("as_strided_copy", COMPOSITES["as_strided"].call)
+detach_copy = _copied("detach_copy", lambda input: input)
+diagonal_copy = _copied("diagonal_copy", OPS["diagonal"].public)
+expand_copy = _copied("expand_copy", lambda input, size, *, implicit=False: input.expand(size))
+indices_copy = _copied("indices_copy", lambda input: input.indices())
+permute_copy = _copied("permute_copy", lambda input, dims: input.permute(dims))
+select_copy = _copied("select_copy", lambda input, dim, index: input.select(dim, index))
+slice_copy = _copied("slice_copy", _slice)
+split_copy = _copied("split_copy", lambda input, split_size, dim=0: input.split(split_size, dim))
+split_with_sizes_copy = _copied(
+    "split_with_sizes_copy",
+    lambda input, split_sizes, dim=0: input.split_with_sizes(split_sizes, dim),
+)
+squeeze_copy = _copied("squeeze_copy", OPS["squeeze"].public)
+t_copy = _copied("t_copy", movement.t)
+transpose_copy = _copied("transpose_copy", lambda input, dim0, dim1: input.transpose(dim0, dim1))
+unbind_copy = _copied("unbind_copy", lambda input, dim=0: input.unbind(dim))
+unfold_copy = _copied(
+    "unfold_copy", lambda input, dimension, size, step: input.unfold(dimension, size, step)
+)
+unsqueeze_copy = _copied("unsqueeze_copy", lambda input, dim: input.unsqueeze(dim))
+values_copy = _copied("values_copy", lambda input: input.values())
+view_as_complex_copy = _copied("view_as_complex_copy", OPS["view_as_complex"].public)
+view_as_real_copy = _copied(
+    "view_as_real_copy",
+    lambda input: OPS["view_as_real"].public(COMPOSITES["resolve_conj"].call(input)),
+)
+view_copy = _copied("view_copy", lambda input, size: input.view(size))
+
+
+@checked
+def fill(input: Tensor, value: Any) -> Tensor:
+    """Return value, a number or a tensor without axes, in input's shape, dtype and device."""
+    return input.clone().fill_(value)

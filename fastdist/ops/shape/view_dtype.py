@@ -1,0 +1,90 @@
+"""The view op that also sees bytes as another dtype: `x.view(fastdist.int32)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import WORDS, DType
+from ...core.errors import ShapeError
+from ...dispatch.op import declaring
+from ...dispatch.view import ViewOp
+from ...graph.unresolved import Unresolved
+from ...tensor.layout import Layout
+from ...tensor.memory import flat_of, seen_at, storage_offset
+from ...tensor.storage import storage_of
+from ...tensor.tensor import Tensor, layout_of, wrap
+
+
+class ShapeOrDType(ViewOp):
+    """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
+
+    def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return attributes, tensors that stand for sizes as numbers; a dtype fits alone."""
+        (given,) = attributes
+        if len(given) == 1 and isinstance(given[0], DType):
+            return attributes
+        return super().fitting(attributes)
+
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
+        """Do what a ViewOp does, unless a dtype is given."""
+        (given,) = attributes
+        wanted = given[0] if len(given) == 1 else None
+        if isinstance(wanted, DType) and isinstance(operands[0], Tensor):
+            if wanted is operands[0].facts.dtype:
+                given = (operands[0].facts.shape,)
+            else:
+                return reinterpreted(operands[0], wanted)
+        return super().general(operands, (given,), out)
+
+
+view_or_dtype = declaring(ShapeOrDType)
+
+
+def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
+    """Return a tensor over the same bytes in another dtype; the last axis is cut anew.
+
+    Raises  RuntimeError where elements of that dtype do not lie so
+    """
+    if isinstance(input, Unresolved):
+        raise input.no_other_dtype("view(dtype)")
+    layout = input.facts
+    shape, strides, offset = _cut(layout, dtype, storage_offset(input))
+    array = seen_at(flat_of(input), dtype.numpy, layout.device, offset, shape, strides)
+    out = wrap(array, layout_of(array, layout.device))
+    out._storage = storage_of(input)
+    return out
+
+
+def _cut(layout: Layout, dtype: DType, offset: int) -> tuple[Any, Any, int]:
+    old, new = layout.dtype.itemsize, dtype.itemsize
+    shape, strides = layout.shape, layout.strides
+    if old == new:
+        return shape, strides, offset
+    words = f"to view {WORDS[layout.dtype]} as {WORDS[dtype]}"
+    unlike = f"{words} (different element sizes)"
+    if not shape:
+        raise ShapeError(f"self.dim() cannot be 0 {unlike}")
+    if strides[-1] != 1:
+        raise ShapeError(f"self.stride(-1) must be 1 {unlike}, but got {strides[-1]}")
+    if old > new:
+        times = old // new
+        longer = tuple([stride * times for stride in strides[:-1]])
+        return (*shape[:-1], shape[-1] * times), (*longer, 1), offset * times
+    times = new // old
+    if shape[-1] % times:
+        raise ShapeError(
+            f"self.size(-1) must be divisible by {times} {unlike}, but got {shape[-1]}"
+        )
+    if offset % times:
+        raise ShapeError(
+            f"self.storage_offset() must be divisible by {times} {unlike}, but got {offset}"
+        )
+    for axis, stride in enumerate(strides[:-1]):
+        if stride % times:
+            raise ShapeError(
+                f"self.stride({axis}) must be divisible by {times} {unlike}, but got {stride}"
+            )
+    shorter = tuple([stride // times for stride in strides[:-1]])
+    return (*shape[:-1], shape[-1] // times), (*shorter, 1), offset // times

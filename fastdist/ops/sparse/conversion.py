@@ -1,0 +1,330 @@
+"""To sparse tensors and back: sparse_coo_tensor, to_sparse, to_dense, coalesce, and their parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.device import Device
+from ...core.dtypes import DType, dtype_of, int64
+from ...core.errors import ShapeError
+from ...core.sequences import all_of
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.tangents import levels_of
+from ...graph.modes import modes, no_grad
+from ...tensor.promotion import get_default_dtype
+from ...tensor.tensor import Tensor
+from ..create.creation import empty, tensor, zeros
+from ..index.searchsorted import searchsorted
+from .coordinates import (
+    coalesced,
+    dense_of,
+    flat_places,
+    indices_of,
+    is_sparse,
+    recorded,
+    sparse_tensor,
+    values_of,
+)
+
+
+def made_of(indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bool = False) -> Any:
+    """Return a sparse tensor of coordinates and values that fit, recorded by the values."""
+    made = sparse_tensor(indices, values, shape, is_coalesced)
+    return recorded(
+        made,
+        "SparseCooTensorWithDimsAndTensorsBackward0",
+        (values,),
+        lambda g: (part_at(g, indices),),
+        lambda t, _: made_of(indices, t[0], shape, is_coalesced=is_coalesced),
+    )
+
+
+def part_at(gradient: Any, indices: Any) -> Any:
+    """Return the part of a gradient that belongs to entries of these places."""
+    axes, shape = indices.facts.shape[0], gradient.facts.shape
+    if gradient.facts.is_sparse:
+        if gradient.array.indices.shape[0] == axes:
+            return _entries_at(gradient, indices)
+        gradient = to_dense(gradient)
+    flat = gradient.reshape(-1, *shape[axes:])
+    return flat.index_select(0, flat_places(indices, shape[:axes]))
+
+
+def _entries_at(gradient: Any, indices: Any) -> Any:
+    """Return what a sparse gradient has at places, zeros where nothing; costs what its entries
+    do.
+    """
+    whole = coalesce(gradient)
+    if whole.array.indices is indices.array:
+        return values(whole)
+    shape, axes = gradient.facts.shape, indices.facts.shape[0]
+    own = values(whole)
+    n, rest = own.facts.shape[0], own.facts.shape[1:]
+    wanted = flat_places(indices, shape[:axes]).contiguous()
+    if not n:
+        return own.sum(0).expand((wanted.facts.shape[0], *rest))
+    known = flat_places(indices_of(whole), shape[:axes]).contiguous()
+    at = searchsorted(known, wanted).clamp(max=n - 1)
+    is_there: Any = (known.index_select(0, at) == wanted).reshape(-1, *[1] * len(rest))
+    nothing = zeros((), dtype=own.facts.dtype, device=own.facts.device)
+    return OPS["where"].public(is_there, own.index_select(0, at), nothing)
+
+
+def sparse_coo_tensor(
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:
+    """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
+    mean their sum. Of a size alone it is all zeros.
+
+    Raises  RuntimeError for indices, values and a size that do not fit together
+    Note    places are checked whatever check_invariants says: outside of size there is nothing
+    """
+    if values is None:
+        size, indices = indices if size is None else size, None
+    if size is not None:
+        size = tuple([int(length) for length in all_of(size)])
+    if indices is None:
+        made: Any = _empty(size, dtype, device)
+        return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+    where = None if device is None else Device.parse(device)
+    if not isinstance(values, Tensor):
+        values = tensor(values, dtype=dtype, device=where)
+    if dtype is not None or where is not None:
+        values = values.to(device=where or values.facts.device, dtype=dtype or values.facts.dtype)
+    if not isinstance(indices, Tensor):
+        indices = tensor(indices)
+    if not indices.facts.numel and len(indices.facts.shape) < 2:
+        indices = indices.reshape(indices.facts.shape[0] and 1, 0)
+    places: Any = indices.detach().to(device=values.facts.device, dtype=int64).contiguous()
+    size = _fitting(places, values, size)
+    if requires_grad:
+        values = values.detach()
+    made = made_of(places, values.contiguous(), size, is_coalesced=bool(is_coalesced))
+    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+
+
+def _empty(size: Any, dtype: DType | None, device: Any) -> Any:
+    if size is None:
+        raise TypeError("sparse_coo_tensor(): give indices and values, or a size")
+    _require_numel(size)
+    values = empty(0, dtype=dtype or get_default_dtype(), device=device)
+    places = zeros((len(size), 0), dtype=int64, device=values.facts.device)
+    return sparse_tensor(places, values, size, True)
+
+
+def _require_numel(size: tuple[int, ...]) -> None:
+    """Raise if a place's number in C order does not fit into int64, as kernels count places."""
+    if math.prod(size) >= 1 << 63 or max(size, default=0) >= 1 << 63:
+        raise ShapeError(f"numel: integer multiplication overflow with sizes={list(size)}")
+
+
+def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the size; what is not given follows from the largest places."""
+    if len(places.facts.shape) != 2:
+        raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places.facts.shape)}")
+    axes, n = places.facts.shape
+    if not values.facts.shape or values.facts.shape[0] != n:
+        nnz = values.facts.shape[0] if values.facts.shape else 1
+        raise ShapeError(
+            "indices and values must have same nnz, but got nnz from indices: "
+            f"{n}, nnz from values: {nnz}"
+        )
+    rest = values.facts.shape[1:]
+    if size is None:
+        if not n:
+            return (*([0] * axes), *rest)
+        largest = [int(length) + 1 for length in places.max(1)[0].tolist()] if axes else []
+        size = (*largest, *rest)
+    _require_numel(size)
+    if len(size) != axes + len(rest):
+        raise ShapeError(
+            "'len(size) == sparse_dim + dense_dim' is not satisfied: "
+            f"len(size) = {len(size)}, sparse_dim = {axes}, dense_dim = {len(rest)}"
+        )
+    if tuple(size[axes:]) != rest:
+        raise ShapeError(
+            f"values has incorrect size, expected {[n, *size[axes:]]}, got {[n, *rest]}"
+        )
+    if n and axes:
+        _require_inside(places, size)
+    return size
+
+
+def _require_inside(places: Any, size: Sequence[int]) -> None:
+    least, most = places.min(1)[0].tolist(), places.max(1)[0].tolist()
+    for axis, (low, high) in enumerate(zip(least, most, strict=True)):
+        if low < 0:
+            raise ShapeError(f"found negative index {low} for dim {axis}")
+        if high >= size[axis]:
+            raise ShapeError(
+                f"size is inconsistent with indices: for dim {axis}, size is "
+                f"{short_repr(size[axis])} but "
+                f"found index {high}"
+            )
+
+
+@composite(homes="method")
+def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
+    """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
+    rows of what is left.
+    """
+    if layout is not None and getattr(layout, "name", None) != "sparse_coo":
+        raise NotImplementedError(f"to_sparse: {short_repr(layout)} is not there; sparse_coo is")
+    if input.facts.is_sparse:
+        return input
+    shape = input.facts.shape
+    axes = len(shape) if sparse_dim is None else int(sparse_dim)
+    if not 0 <= axes <= len(shape) or (axes == 0 and shape):
+        raise ShapeError(
+            f"sparse_dim must be in (0, {len(shape)}] range, but got {axes}: the tensor has "
+            f"{len(shape)} axes"
+        )
+    with no_grad():
+        x: Any = input.detach()
+        if not shape:
+            rows: Any = zeros((0, int(bool(x != 0))), dtype=int64, device=input.facts.device)
+            values = x.reshape(1)[: rows.facts.shape[1]]
+        else:
+            is_there: Any = x != 0
+            if axes < len(shape):
+                is_there = is_there.reshape(*shape[:axes], -1).any(-1)
+            rows = is_there.nonzero().t().contiguous()
+            flat = x.reshape(-1, *shape[axes:])
+            values = flat.index_select(0, flat_places(rows, shape[:axes]))
+        made = sparse_tensor(rows, values, shape, True)
+    return recorded(  # type: ignore[no-any-return]
+        made, "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1", (input,),
+        lambda g: (to_dense(g) if is_sparse(g) else g,),
+        lambda t, _: made_of(rows, part_at(t[0], rows), shape, is_coalesced=True),
+    )  # fmt: skip
+
+
+@composite(homes="method", known_as="to_sparse")
+def to_sparse_coo(input: Tensor) -> Tensor:
+    """Return input as a sparse tensor."""
+    return to_sparse(input)
+
+
+@composite(homes="method")
+def to_dense(
+    input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """Return the dense tensor; the gradient of a sparse one is sparse, of its places."""
+    if not input.facts.is_sparse:
+        return input if dtype is None else input.to(dtype)
+    with no_grad():
+        made = dense_of(input)
+    made = recorded(
+        made,
+        "ToDenseBackward0",
+        (input,),
+        lambda g: (masked(g, input, masked_grad is not False),),
+        lambda t, _: to_dense(t[0]),
+    )
+    return made if dtype is None else made.to(dtype_of(dtype))  # type: ignore[no-any-return]
+
+
+def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
+    """Return a gradient at the places of a sparse tensor, each once; whole if not by_place."""
+    if gradient.facts.is_sparse or not by_place:
+        return gradient
+    places = coalesced(entries.detach())
+    return made_of(
+        indices_of(places),
+        part_at(gradient, indices_of(places)),
+        gradient.facts.shape,
+        is_coalesced=True,
+    )
+
+
+@composite(homes="method")
+def coalesce(input: Tensor) -> Tensor:
+    """Return the same sparse tensor with the entries of each place added up and places rising."""
+    _require_sparse("coalesce", input)
+    if input.array.is_coalesced:
+        return input
+    return recorded(  # type: ignore[no-any-return]
+        coalesced(input.detach()),
+        "CoalesceBackward0",
+        (input,),
+        lambda g: (g,),
+        lambda t, _: coalesce(t[0]),
+    )
+
+
+@composite(homes="method")
+def is_coalesced(input: Tensor) -> bool:
+    """Return whether no two entries are of one place, and places rise."""
+    _require_sparse("is_coalesced", input)
+    return bool(input.array.is_coalesced)
+
+
+@composite(homes="method")
+def indices(input: Tensor) -> Tensor:
+    """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
+    _require_coalesced("indices", input)
+    return indices_of(input)  # type: ignore[no-any-return]
+
+
+@composite(homes="method")
+def values(input: Tensor) -> Tensor:
+    """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
+    _require_coalesced("values", input, "sparse")
+    places, shape = indices_of(input), input.facts.shape
+    return recorded(  # type: ignore[no-any-return]
+        values_of(input),
+        "ValuesBackward0",
+        (input,),
+        lambda g: (made_of(places, g, shape, is_coalesced=True),),
+        lambda t, _: part_at(t[0], places),
+    )
+
+
+@composite(homes="method")
+def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
+    """Return input's elements at the places of a sparse tensor, as often as they stand there."""
+    _require_sparse("sparse_mask", mask)
+    if mask.facts.shape != input.facts.shape:
+        raise ShapeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size "
+            f"{list(input.facts.shape)} but mask has size {list(mask.facts.shape)}"
+        )
+    places = indices_of(mask)
+    made = part_at(to_dense(input), places)
+    return made_of(  # type: ignore[no-any-return]
+        places, made, mask.facts.shape, is_coalesced=mask.array.is_coalesced
+    )
+
+
+def entries_of(input: Any) -> tuple[Any, Any, bool]:
+    """Return places, recorded values, and whether they are coalesced, which a history asks for."""
+    if input.edge is not None or (modes.special and levels_of((input,))):
+        input = coalesce(input)
+        return indices_of(input), values(input), True
+    return indices_of(input), values_of(input), input.array.is_coalesced
+
+
+def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> None:
+    if not input.facts.is_sparse:
+        raise RuntimeError(f"{name} expected {kind} tensor layout but got Strided")
+
+
+def _require_coalesced(name: str, input: Any, kind: str = "sparse coordinate") -> None:
+    _require_sparse(name, input, kind)
+    if not input.array.is_coalesced:
+        raise RuntimeError(
+            f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first"
+        )

@@ -1,0 +1,290 @@
+"""Sparse tensors: how they are made of coordinates and values, and taken apart again.
+
+The representation is told in tensor/sparse.py, what ops do with one in listeners/sparse_rules.py.
+Rules compute with the dense Tensors of coordinates and values, so they know no device, and are
+recorded by `recorded`: one Node that holds a function from the gradient of the result to those of
+the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
+tensor are sparse where they are known at its entries alone (to_dense, coalesce, sum, sparse.mm).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.dtypes import int16, int64
+from ...devices.backend import backend_of
+from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import below, levels_of, set_tangent, tangent_of
+from ...graph.call_node import CallNode
+from ...graph.modes import modes, no_grad, tls
+from ...graph.node import node_of, raise_changed, raise_released
+from ...graph.recording import begin_node
+from ...listeners.batched_tensor import level_of, levels
+from ...listeners.batching import whole
+from ...listeners.sparse_rules import is_sparse
+from ...tensor.sparse import Coo, SparseLayout, joined
+from ...tensor.tensor import Tensor, layout_of, wrap
+from ..create.creation import full, zeros
+from ..create.ranges import arange
+from ..shape.joining import cat
+
+Gradients = Callable[[Any], Sequence[Any]]
+Tangent = Callable[[list[Any], list[Any]], Any]
+
+
+class SparseNode(CallNode):
+    """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
+
+    __slots__ = ()
+    kept = ("_held",)
+    takes_sparse = True
+    _held: list[Any]  # how gradients are made, and of what; nothing once released
+
+    def __init__(self, name: str, gradients: Gradients, saved: Sequence[Any]) -> None:
+        self._called = name
+        self._held = [gradients, [(one, one._version) for one in saved]]
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs as raw arrays."""
+        with no_grad():
+            found = self.apply_recorded(wrap(g, layout_of(g, self.facts.device)), keep)
+        return tuple([None if one is None else one.array for one in found])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs as Tensors."""
+        held = tuple(self._held)
+        if not held:
+            raise_released(self)
+        make, saved = held
+        for one, version in saved:
+            if one._version != version:
+                raise_changed(self, one, one.facts, version, one._version)
+        if not keep:
+            self.release()
+        return tuple(
+            [
+                None if edge is None else as_taken(one, edge)
+                for one, edge in zip(make(g), self.edges, strict=True)
+            ]
+        )
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self._held.clear()
+
+
+def as_taken(gradient: Any, edge: Any) -> Any:
+    """Return a gradient for an edge, made dense if the Node there takes no sparse one."""
+    if gradient is None or not gradient.facts.is_sparse or node_of(edge).takes_sparse:
+        return gradient
+    return dense_of(gradient)
+
+
+def recorded(
+    result: Any,
+    name: str,
+    inputs: Sequence[Any],
+    gradients: Gradients,
+    tangent: Tangent,
+    saved: Sequence[Any] = (),
+) -> Any:
+    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow, and
+    its tangents: what `tangent` makes of those of the inputs, None where one has none, and of the
+    inputs.
+
+    Note    a pass that finds `saved` tensors, which `gradients` reads, changed in place is refused
+    """
+    if modes.special:
+        for level in levels_of(inputs):
+            given = [tangent_of(one, level) for one in inputs]
+            set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
+    edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
+    may_pass = tls.grad and result.facts.dtype.may_have_gradient
+    if may_pass and any(edge is not None for edge in edges):
+        node = SparseNode(name, gradients, saved)
+        begin_node(node, edges, result.facts)
+        result.edge = node
+    return result
+
+
+def sparse_tensor(indices: Any, values: Any, shape: Any, is_coalesced: bool = False) -> Any:
+    """Return a sparse tensor of coordinates and values that fit together, outside of any graph."""
+    layout = SparseLayout.sparse(values.facts.dtype, values.facts.device, tuple(shape))
+    return wrap(Coo(indices.array, values.array, layout, is_coalesced), layout)
+
+
+def indices_of(input: Any) -> Any:
+    """Return the coordinates, (sparse axes, n), outside of any graph."""
+    array = input.array.indices
+    return wrap(array, layout_of(array, input.facts.device))
+
+
+def values_of(input: Any) -> Any:
+    """Return the values, (n, dense axes...), outside of any graph."""
+    array = input.array.values
+    return wrap(array, layout_of(array, input.facts.device))
+
+
+def with_values(input: Any, values: Any) -> Any:
+    """Return a sparse tensor of input's places with other values, outside of any graph."""
+    return sparse_tensor(indices_of(input), values, input.facts.shape, input.array.is_coalesced)
+
+
+def flat_places(indices: Any, shape: Sequence[int]) -> Any:
+    """Return the number of each place in C order over the sparse axes, of lengths shape, in memory
+    of its own.
+
+    Raises  IndexError for an index that an axis does not have; on a GPU the number is -1
+    """
+    device = indices.facts.device
+    if level_of((indices,)):  # calls of a batch, each with places of its own
+        flat: Any = zeros(indices.facts.shape[1], dtype=int64, device=device)
+        for axis, length in enumerate(shape):
+            flat = flat * length + indices[axis]
+        return flat
+    backend = backend_of(device.type)
+    made = backend.empty(indices.facts.shape[1:], int64.numpy, device.index)
+    array = indices.array if indices.facts.contiguous else indices.contiguous().array
+    backend.kernel("sparse.flat_places")(array, made, tuple(shape))
+    return wrap(made, layout_of(made, device))
+
+
+@structured("sparse.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
+def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
+    """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
+
+
+@gather_add.plan
+def _(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Plan:
+    return Plan((starts.facts.shape[0] - 1, input.facts.shape[1]), input.facts.dtype)
+
+
+@gather_add.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Lay the calls' rows, and their sums, one behind another."""
+    size = levels.sizes[level - 1]
+    if level_of(operands[1:]) < level:  # the same sums of other columns
+        value = operands[0].value.movedim(0, 1)
+        n, _, width = value.facts.shape
+        found = op.general((value.reshape(n, size * width), *operands[1:]), attributes)
+        return found.reshape(found.facts.shape[0], size, width).movedim(1, 0)
+    input, starts, places, weights = whole(operands, level)
+    (_, n, width), count = input.facts.shape, places.facts.shape[1]
+    how: Any = {"dtype": int64, "device": input.facts.device}
+    number = arange(size, **how).unsqueeze(1)
+    rows = input.reshape(size * n, width)
+    # Each call's sums, and one of what is between its last and the next one's first.
+    bounds = cat([(starts + number * count).reshape(-1), full((1,), size * count, **how)], 0)
+    given = None if weights is None else weights.reshape(-1)
+    found = op.general((rows, bounds, (places + number * n).reshape(-1), given), attributes)
+    return found.reshape(size, starts.facts.shape[1], width)[:, :-1]
+
+
+def own_indices(input: Any) -> Any:
+    """Return the coordinates in memory of their own, for arithmetic in which a wrong one would pass
+    for another; outside of any graph.
+
+    Raises  IndexError for an index that an axis does not have; on a GPU nothing
+    """
+    own = indices_of(input).clone()
+    flat_places(own, input.facts.shape[: own.facts.shape[0]])
+    return own
+
+
+_DIGIT = 15  # bits of an int16 that is not negative: NumPy sorts these in linear time
+_MANY = 4096
+
+
+def in_order(places: Any, most: int) -> tuple[Any, Any]:
+    """Return places, below most, in rising order, and where each came from; equals keep theirs.
+
+    Many are sorted digit by digit: 10,000 below 200,000 in 0.12 ms instead of 0.5, 40,000 in 0.4
+    instead of 2.5 (AMD EPYC, one thread).
+    """
+    if places.facts.shape[0] < _MANY:
+        return places.sort(stable=True)  # type: ignore[no-any-return]
+    order: Any = None
+    bits = max(most.bit_length(), 1)
+    for shift in range(0, bits, _DIGIT):
+        digit = places >> shift if shift else places
+        if bits > shift + _DIGIT:
+            digit = digit & ((1 << _DIGIT) - 1)
+        digit = digit.to(int16)
+        if order is None:
+            order = digit.sort(stable=True)[1]
+        else:
+            again = digit.index_select(0, order).sort(stable=True)[1]
+            order = order.index_select(0, again)
+    return places.index_select(0, order), order
+
+
+class Grouped:
+    """Entries by their places, below most: `order` sorts them, group i is starts[i]:starts[i + 1]
+    of order.
+    """
+
+    __slots__ = ("order", "starts")
+
+    def __init__(self, places: Any, most: int) -> None:
+        n, device = places.facts.shape[0], places.facts.device
+        if not n:
+            self.order, self.starts = places, zeros(1, dtype=int64, device=device)
+            return
+        places, self.order = in_order(places, most)
+        end = places[:1] == places[:1]  # one True
+        is_start = joined_tensors([end, places[1:] != places[:-1], end])
+        self.starts = is_start.nonzero().reshape(-1)
+
+
+def joined_tensors(parts: Sequence[Any]) -> Any:
+    """Return parts of one device one after the other along the first axis, outside of a graph."""
+    device = parts[0].facts.device
+    array = joined([part.array for part in parts], 0, device)
+    return wrap(array, layout_of(array, device))
+
+
+def coalesced(input: Any) -> Any:
+    """Return input with the entries of each place added up, places rising; outside of any graph."""
+    coo = input.array
+    if coo.is_coalesced:
+        return wrap(coo, input.facts)
+    with no_grad():
+        indices, values, shape = indices_of(input), values_of(input), input.facts.shape
+        axes = indices.facts.shape[0]
+        grouped = Grouped(flat_places(indices, shape[:axes]), math.prod(shape[:axes]))
+        n, width = values.facts.shape[0], values.facts.shape[1:]
+        is_flat = len(width) == 1
+        rows = values if is_flat else values.reshape(n, math.prod(width))
+        summed = gather_add.public(rows, grouped.starts, grouped.order, None)
+        if not is_flat:
+            summed = summed.reshape(summed.facts.shape[0], *width)
+        found = indices.index_select(1, grouped.order[grouped.starts[:-1]])
+        return sparse_tensor(found, summed, shape, True)
+
+
+def dense_of(input: Any) -> Any:
+    """Return the dense tensor of a sparse one, outside of any graph."""
+    layout = input.facts
+    made: Any = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+    add_entries(made, input)
+    return made
+
+
+def add_entries(target: Any, entries: Any) -> None:
+    """Add the entries of a sparse tensor into a dense one of its shape and dtype, in place and
+    outside of any graph; what they do not touch is not read.
+    """
+    if target.facts.device.index is not None:
+        entries = coalesced(entries)  # several threads must not meet in one place
+    coo = entries.array
+    backend = backend_of(target.facts.device.type)
+    backend.kernel("sparse.add_entries")(coo.values, coo.indices, target.array)
+
+
+__all__ = [
+    "SparseNode", "add_entries", "as_taken", "coalesced", "dense_of", "flat_places", "gather_add",
+    "in_order", "indices_of", "is_sparse", "own_indices", "recorded", "sparse_tensor", "values_of",
+    "with_values",
+]  # fmt: skip

@@ -1,0 +1,522 @@
+"""What arithmetic, sums and movement do with sparse tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.dtypes import int64
+from ...core.errors import ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.op import OPS
+from ...graph.modes import no_grad, tls
+from ...listeners.sparse_rules import RULES, on_sparse, refusal
+from ...tensor.promotion import result_dtype
+from ...tensor.storage import storage_of
+from ...tensor.tensor import Tensor, wrap
+from ..create.creation import zeros
+from .conversion import coalesce, entries_of, made_of, masked, part_at, to_dense, values
+from .coordinates import (
+    add_entries,
+    coalesced,
+    flat_places,
+    indices_of,
+    is_sparse,
+    joined_tensors,
+    own_indices,
+    recorded,
+    sparse_tensor,
+    values_of,
+    with_values,
+)
+
+
+def _by_values(input: Any, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
+    """Return input with other values, forward(its own), linear; the gradient is back(gradient)."""
+    with no_grad():
+        made = with_values(input, forward(values_of(input)))
+    return recorded(
+        made,
+        name,
+        (input,),
+        lambda g: (back(g),),
+        lambda t, _: _by_values(t[0], name, forward, back),
+    )
+
+
+@on_sparse("neg")
+def _neg(input: Any) -> Any:
+    return _by_values(input, "NegBackward0", lambda v: -v, lambda g: -g)
+
+
+@on_sparse("conj")
+def _conj(input: Any) -> Any:
+    conjugate = OPS["conj"].public
+    return _by_values(input, "ConjPhysicalBackward0", conjugate, conjugate)
+
+
+@on_sparse("clone", "packed")
+def _clone(input: Any) -> Any:
+    return _by_values(input, "CloneBackward0", lambda v: v.clone(), lambda g: g)
+
+
+@on_sparse("cast")
+def _cast(input: Any, dtype: Any) -> Any:
+    before = input.facts.dtype
+    return _by_values(input, "ToCopyBackward0", lambda v: v.to(dtype), lambda g: g.to(before))
+
+
+@on_sparse("move")
+def _move(input: Any, device: Any, *more: Any) -> Any:
+    before = input.facts.device
+    with no_grad():
+        made = sparse_tensor(
+            indices_of(input).to(device),
+            values_of(input).to(device),
+            input.facts.shape,
+            input.array.is_coalesced,
+        )
+    return recorded(
+        made,
+        "ToCopyBackward0",
+        (input,),
+        lambda g: (g.to(before),),
+        lambda t, _: t[0].to(device),
+    )
+
+
+@on_sparse("add")
+def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        sparse = input if is_sparse(input) else other
+        raise refusal("add.Scalar", sparse)
+    if not input.facts.is_sparse:
+        return _dense_and_sparse(input, other, alpha)
+    if not other.facts.is_sparse:
+        if alpha == 1 and input.facts.shape != other.facts.shape:
+            raise refusal("add", input)
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if input.facts.shape != other.facts.shape:
+        raise ShapeError(
+            "add: expected sizes of 'self' and 'other' to match, but "
+            f"{list(input.facts.shape)} != {list(other.facts.shape)}"
+        )
+    dtype = result_dtype((input, other))
+    with no_grad():
+        made = _joined(input.detach().to(dtype), other.detach().to(dtype), alpha)
+    return recorded(
+        made,
+        "AddBackward0",
+        (input, other),
+        lambda g: (g, g if alpha == 1 else g * alpha),
+        lambda t, _: _added(t[0], t[1], alpha),
+    )
+
+
+def _added(input: Any, other: Any, alpha: Any) -> Any:
+    """Return the tangent of a sum, of which one part may have none."""
+    if other is None:
+        return input
+    scaled = other if alpha == 1 else other * alpha
+    return scaled if input is None else input + scaled
+
+
+def _joined(input: Any, other: Any, alpha: Any) -> Any:
+    if alpha != 1:
+        other = other * alpha
+    if _same_places(input, other):
+        return with_values(input, values_of(input) + values_of(other))
+    if values_of(input).dim() != values_of(other).dim():
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
+            f"{indices_of(input).facts.shape[0]} != {indices_of(other).facts.shape[0]}"
+        )
+    found = wrap(input.array.plus(other.array), input.facts)
+    # As PyTorch, which merges what rises, and joins what does not.
+    both = input.array.is_coalesced and other.array.is_coalesced
+    return coalesced(found) if both else found
+
+
+def _same_places(input: Any, other: Any) -> bool:
+    return input.array.indices is other.array.indices
+
+
+def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
+    if dense.facts.shape != entries.facts.shape:
+        raise ShapeError(
+            "add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(dense.facts.shape)} while other has size {list(entries.facts.shape)} (FYI: "
+            "dense-sparse addition does not currently support broadcasting)"
+        )
+    dtype = result_dtype((dense, entries))
+    with no_grad():
+        made = dense.detach().to(dtype, copy=True).contiguous()
+        added = entries.detach().to(dtype)
+        add_entries(made, added if alpha == 1 else added * alpha)
+    return recorded(
+        made,
+        "AddBackward0",
+        (dense, entries),
+        lambda g: (g, g if alpha == 1 else g * alpha),
+        lambda t, _: to_dense(_added(t[0], t[1], alpha)),
+    )
+
+
+@on_sparse("sub")
+def _sub(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return _add(input, other, -alpha)
+
+
+@on_sparse("rsub")
+def _rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return _add(other, input, -alpha)
+
+
+@on_sparse("add_")
+def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
+    if input.facts.is_sparse:
+        return _written(input, _add(input, other, alpha))
+    from ...dispatch.inplace import require_may_change
+
+    require_may_change(input)
+    # Of a large table only the rows that are touched are read.
+    is_bare = not tls.grad or (input.edge is None and other.edge is None)
+    if is_bare and input.facts.shape == other.facts.shape:
+        with no_grad():
+            dtype, entries = input.facts.dtype, other
+            if entries.facts.dtype is not dtype:
+                entries = entries.detach().to(dtype)
+            if alpha != 1:
+                entries = with_values(entries, values_of(entries) * alpha)
+            add_entries(input, entries)
+        storage_of(input).bump()
+        return input
+    return input.copy_(_add(input, other, alpha))
+
+
+@on_sparse("sub_")
+def _sub_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return _add_in_place(input, other, -alpha)
+
+
+@on_sparse("mul_")
+def _mul_in_place(input: Any, other: Any) -> Any:
+    return _written(input, _mul(input, other))
+
+
+@on_sparse("div_")
+def _div_in_place(input: Any, other: Any) -> Any:
+    return _written(input, _div(input, other))
+
+
+@on_sparse("neg_")
+def _neg_in_place(input: Any) -> Any:
+    return _written(input, _neg(input))
+
+
+@on_sparse("zero_")
+def _zero(input: Any) -> Any:
+    indices, own = indices_of(input), values_of(input)
+    return _written(input, sparse_tensor(indices[:, :0], own[:0], input.facts.shape, True))
+
+
+@on_sparse("copy_")
+def _copy(input: Any, source: Any) -> Any:
+    if not is_sparse(source) or not input.facts.is_sparse:
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{_kind(input)} and src type = {_kind(source)}"
+        )
+    return _written(input, source.to(input.facts.dtype).clone())
+
+
+def _kind(tensor: Any) -> str:
+    return f"{tensor.layout.name} {tensor.facts.dtype.name}"
+
+
+def _written(target: Any, result: Any) -> Any:
+    """Let a sparse tensor hold what result does.
+
+    Raises  RuntimeError for a dense target, and where a gradient would have to follow
+    """
+    if not target.facts.is_sparse:
+        raise refusal("copy_", result)
+    if target.edge is not None and not (target.edge.is_accumulate and result.edge is None):
+        raise NotImplementedError(
+            "sparse tensors with a history are not changed in place; use the op without _"
+        )
+    target.array = result.to(target.facts.dtype).array
+    storage_of(target).bump()
+    return target
+
+
+@on_sparse("mul")
+def _mul(input: Any, other: Any) -> Any:
+    if not is_sparse(input):
+        input, other = other, input
+    if not isinstance(other, Tensor) or not other.facts.shape:
+        if isinstance(other, Tensor) and other.facts.is_sparse:
+            other = to_dense(other)
+        return _scaled(input, other)
+    if other.facts.is_sparse:
+        return _both_sparse(input, other)
+    if other.facts.shape != input.facts.shape:
+        other = other.expand(input.facts.shape)
+    places, own, is_whole = entries_of(input)
+    made = own * part_at(other, places)
+    return made_of(places, made, input.facts.shape, is_coalesced=is_whole)
+
+
+def _scaled(input: Any, by: Any) -> Any:
+    if not isinstance(by, Tensor):
+        return _by_values(input, "MulBackward0", lambda v: v * by, lambda g: g * by)
+    places, own, is_whole = entries_of(input)
+    return made_of(places, own * by, input.facts.shape, is_coalesced=is_whole)
+
+
+def _both_sparse(input: Any, other: Any) -> Any:
+    if input.facts.shape != other.facts.shape:
+        raise ShapeError(
+            "mul operands have incompatible sizes: "
+            f"{list(input.facts.shape)} and {list(other.facts.shape)}"
+        )
+    # What is at a place of one and not of the other is 0.
+    places, own, is_whole = entries_of(input)
+    made = own * part_at(other, places)
+    return made_of(places, made, input.facts.shape, is_coalesced=is_whole)
+
+
+@on_sparse("vector_norm")
+def _norm(input: Any, *attributes: Any) -> Any:
+    whole = coalesce(input)
+    if len(attributes) > 1 and attributes[1] not in (None, tuple(range(len(input.facts.shape)))):
+        raise refusal("norm along axes", input)
+    return values(whole).norm(*attributes[:1])
+
+
+@on_sparse("view")
+def _view(input: Any, *shape: Any) -> Any:
+    if tuple(shape[0]) == input.facts.shape:
+        return _by_values(input, "AliasBackward0", lambda v: v, lambda g: g)
+    raise RuntimeError(
+        "reshape is not implemented for sparse tensors; call to_dense() first, or make a tensor of "
+        "_indices() and _values() that are reshaped"
+    )
+
+
+@on_sparse("div")
+def _div(input: Any, other: Any, *rounding: Any) -> Any:
+    if not is_sparse(input) or (isinstance(other, Tensor) and other.facts.shape):
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(getattr(other, 'shape', []))} for divisor)"
+        )
+    if rounding and rounding[0] is not None:
+        raise refusal("div.rounding_mode", input)
+    if isinstance(other, Tensor) and (other.edge is not None or other.extra is not None):
+        return _scaled(input, 1 / other)
+    return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
+
+
+# Functions of 0 that are 0. Of a sum they are not the sum, so entries are added up first.
+ZERO_AT_ZERO = (
+    "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor",
+    "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "rad2deg", "relu",
+    "replace_nonfinite", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "tanhshrink", "trunc",
+)  # fmt: skip
+
+
+def _of_values(name: str) -> Callable[[Any], Any]:
+    def rule(input: Any, *attributes: Any) -> Any:
+        whole = coalesce(input)
+        made = OPS[name].public(values(whole), *attributes)
+        return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+
+    return rule
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def rule(input: Any, *attributes: Any) -> Any:
+        if not input.array.is_coalesced:
+            raise RuntimeError(
+                f"{name}_ requires coalesced input: call coalesce() first, or {name}() without _"
+            )
+        return _written(input, RULES[name](input, *attributes))
+
+    return rule
+
+
+for _name in ZERO_AT_ZERO:
+    on_sparse(_name)(_of_values(_name))
+    on_sparse(f"{_name}_")(_in_place(_name))
+
+
+@on_sparse("floored_divide")
+@on_sparse("floor_divide")
+def _floor_divide(input: Any, other: Any) -> Any:
+    if not is_sparse(input) or (isinstance(other, Tensor) and other.facts.shape):
+        raise refusal("floor_divide", input if is_sparse(input) else other)
+    whole = coalesce(input)
+    made = values(whole) // other
+    return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+
+
+@on_sparse("pow")
+def _pow(input: Any, exponent: Any) -> Any:
+    if isinstance(exponent, Tensor) and not exponent.facts.shape and exponent.edge is None:
+        exponent = exponent.item()
+    if isinstance(exponent, Tensor) or not exponent > 0:
+        raise refusal("pow", input)
+    whole = coalesce(input)
+    made = values(whole) ** exponent
+    return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+
+
+@on_sparse("sum")
+def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if dtype is not None:
+        input = input.to(dtype)
+    rank = len(input.facts.shape)
+    dims = () if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(sorted({d % rank if -rank <= d < rank else _outside(d, rank) for d in dims}))
+    if not dims:
+        with no_grad():
+            whole = values_of(input).sum()
+        return recorded(
+            whole,
+            "SumBackward0",
+            (input,),
+            lambda g: (_spread(g, input),),
+            lambda t, _: t[0].sum(),
+        )
+    return _sum_along(input, dims, keepdim)
+
+
+def _outside(dim: int, rank: int) -> int:
+    raise IndexError(
+        f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
+        f"{short_repr(dim)})"
+    )
+
+
+def _spread(g: Any, input: Any) -> Any:
+    """Return the gradient of a sum: g at each place of input."""
+    return masked(g.expand(input.facts.shape), input)
+
+
+def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    shape = input.facts.shape
+    axes = input.array.indices.shape[0]
+    kept = tuple([i for i in range(len(shape)) if i not in dims])
+    with no_grad():
+        own = values_of(input)
+        inner = tuple([i - axes + 1 for i in dims if i >= axes])
+        own = own.sum(inner) if inner else own.clone()
+        if not own.facts.dtype.is_floating_point:
+            own = own.to(int64)
+        left = [i for i in range(axes) if i not in dims]
+        out_shape = tuple([shape[i] for i in kept])
+        if not left:
+            made = own.sum(0)
+        else:
+            # A copy of the rows that stay, which coalesced checks; the others are only checked.
+            rows = indices_of(input).index_select(0, _places(left, input))
+            _require_inside(input, [i for i in dims if i < axes])
+            made = coalesced(sparse_tensor(rows, own, out_shape))
+    if keepdim:
+        made = _with_axes(made, dims)
+    expanded = tuple([1 if i in dims else n for i, n in enumerate(shape)])
+
+    def gradients(g: Any) -> tuple[Any]:
+        return (_spread(to_dense(g).reshape(expanded), input),)
+
+    return recorded(
+        made, "SparseSumBackward0", (input,), gradients, lambda t, _: total(t[0], dims, keepdim)
+    )
+
+
+def _require_inside(input: Any, axes: list[int]) -> None:
+    """Raise IndexError for an index that one of the axes does not have; on a GPU do nothing."""
+    indices, shape = indices_of(input), input.facts.shape
+    try:
+        for axis in axes:
+            flat_places(indices[axis : axis + 1], shape[axis : axis + 1])
+    except IndexError:
+        own_indices(input)  # names the axis
+        raise
+
+
+def _places(axes: Any, like: Any) -> Any:
+    from ..create.creation import tensor
+
+    return tensor(list(axes), dtype=int64, device=like.facts.device)
+
+
+def _with_axes(made: Any, dims: tuple[int, ...]) -> Any:
+    if not made.facts.is_sparse:
+        for d in dims:
+            made = made.unsqueeze(d)
+        return made
+    for d in dims:
+        made = _unsqueeze(made, d)
+    return made
+
+
+@on_sparse("unsqueeze")
+def _unsqueeze(input: Any, dim: int) -> Any:
+    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    at = dim % (len(shape) + 1)
+    whole = (*shape[:at], 1, *shape[at:])
+    with no_grad():
+        indices, own = indices_of(input), values_of(input)
+        if at <= axes:
+            row = zeros((1, indices.facts.shape[1]), dtype=int64, device=input.facts.device)
+            indices = joined_tensors([indices[:at], row, indices[at:]])
+        else:
+            own = own.unsqueeze(at - axes + 1)
+        made = sparse_tensor(indices, own, whole, input.array.is_coalesced)
+    return recorded(
+        made,
+        "UnsqueezeBackward0",
+        (input,),
+        lambda g: (to_dense(g).squeeze(at),),
+        lambda t, _: t[0].unsqueeze(at),
+    )
+
+
+@on_sparse("permute")
+def _permute(input: Any, dims: Any) -> Any:
+    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    if len(dims) == 1 and not isinstance(dims[0], int):
+        (dims,) = dims
+    order = tuple([d % len(shape) for d in dims])
+    if len(order) != len(shape):
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            f"length of the desired ordering of dimensions i.e. input.dim() = {len(shape)} is not "
+            f"equal to len(dims) = {len(order)}"
+        )
+    if any(d >= axes for d in order[:axes]):
+        raise refusal("permute of sparse with dense axes", input)
+    with no_grad():
+        indices = indices_of(input).index_select(0, _places(order[:axes], input))
+        inner = (0, *[d - axes + 1 for d in order[axes:]])
+        own = values_of(input).permute(inner).contiguous()
+        stays = order[:axes] == tuple(range(axes)) and input.array.is_coalesced
+        made = sparse_tensor(indices, own, [shape[d] for d in order], stays)
+    back = tuple([order.index(i) for i in range(len(order))])
+    return recorded(
+        made,
+        "PermuteBackward0",
+        (input,),
+        lambda g: (g.permute(back),),
+        lambda t, _: t[0].permute(order),
+    )
+
+
+@on_sparse("transpose", "swapaxes")
+def _transpose(input: Any, dim0: int, dim1: int) -> Any:
+    order = list(range(len(input.facts.shape)))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return _permute(input, order)

@@ -1,0 +1,68 @@
+"""Softmax of sparse tensors, over the entries that stand on one line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.dtypes import int64
+from ...core.errors import DTypeError
+from ...tensor.axes import normalize_axis
+from ..create.creation import full, zeros
+from ..create.ranges import arange
+from .conversion import coalesce, made_of, values
+from .coordinates import Grouped, flat_places, indices_of
+
+
+def normalized(input: Any, dim: int, is_log: bool) -> Any:
+    """Return softmax, or its logarithm, of the entries along an axis: where there is none, it
+    counts as -inf.
+
+    Raises  TypeError for what is not floating
+    """
+    shape = input.facts.shape
+    axis = normalize_axis("softmax", dim, len(shape))
+    if not input.facts.dtype.is_floating_point:
+        raise DTypeError(f"softmax: expected a floating dtype, got {input.facts.dtype.name}")
+    whole = coalesce(input)
+    places, own = indices_of(whole), values(whole)
+    axes = places.facts.shape[0]
+    if axis >= axes:
+        inner = axis - axes + 1
+        made = own.log_softmax(inner) if is_log else own.softmax(inner)
+    elif not own.facts.numel:
+        made = own
+    else:
+        made = _by_line(own, *_lines(places, shape[:axes], axis), is_log)
+    return made_of(places, made, shape, is_coalesced=True)
+
+
+def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
+    """Return for each entry the number of its line along axis, and how many lines there are."""
+    others = [one for one in range(len(lengths)) if one != axis]
+    n, device = places.facts.shape[1], places.facts.device
+    if not others:
+        return zeros(n, dtype=int64, device=device), 1
+    across = tuple([lengths[one] for one in others])
+    grouped = Grouped(flat_places(places[others], across), math.prod(across))
+    count = grouped.starts.facts.shape[0] - 1
+    counts = grouped.starts[1:] - grouped.starts[:-1]
+    number: Any = arange(count, dtype=int64, device=device)
+    line: Any = zeros(n, dtype=int64, device=device)
+    line[grouped.order] = number.repeat_interleave(counts)
+    return line, count
+
+
+def _by_line(own: Any, line: Any, count: int, is_log: bool) -> Any:
+    layout = own.facts
+    rest = layout.shape[1:]
+    least: Any = full((count, *rest), -math.inf, dtype=layout.dtype, device=layout.device)
+    index = line.reshape(-1, *[1] * len(rest)).expand(layout.shape)
+    top = least.scatter_reduce(0, index, own.detach(), "amax")
+    moved = own - top.index_select(0, line)
+    raised = moved.exp()
+    nothing: Any = zeros((count, *rest), dtype=layout.dtype, device=layout.device)
+    sums = nothing.index_add(0, line, raised)
+    if is_log:
+        return moved - sums.log().index_select(0, line)
+    return raised / sums.index_select(0, line)
