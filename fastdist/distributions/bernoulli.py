@@ -13,7 +13,7 @@ from ..ops.create.random import bernoulli, rand
 from ..ops.create.ranges import arange
 from ..ops.nn.activation import logsigmoid
 from ..ops.nn.losses import binary_cross_entropy_with_logits
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .distribution import Distribution

@@ -10,9 +10,9 @@ from ..core.dtypes import int64
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.create.creation import full, ones_like, zeros
-from ..ops.create.draws import multinomial
 from ..ops.create.ranges import arange, eye
-from ..ops.nn.embedding import one_hot
+from ..ops.index.multinomial import multinomial
+from ..ops.nn.one_hot import one_hot
 from ..ops.nn.softmax import log_softmax
 from ..tensor.tensor import Size, Tensor
 from . import constraints

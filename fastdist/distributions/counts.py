@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.create.creation import zeros_like
-from ..ops.create.draws import binomial, poisson
+from ..ops.create.random_distributions import binomial, poisson
 from ..ops.nn.activation import logsigmoid
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import Odds, require_one

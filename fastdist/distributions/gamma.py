@@ -8,12 +8,17 @@ from typing import Any, ClassVar
 
 from ..namespace.limits import finfo
 from ..ops.create.creation import as_tensor, empty, full_like, tensor, zeros_like
-from ..ops.create.draws import _sample_dirichlet, _standard_gamma, exponential_, log_standard_gamma
 from ..ops.create.random import randn
-from ..ops.nn.embedding import one_hot
+from ..ops.create.random_distributions import (
+    _sample_dirichlet,
+    _standard_gamma,
+    exponential_,
+    log_standard_gamma,
+)
+from ..ops.nn.one_hot import one_hot
+from ..ops.pointwise.masked import where
 from ..ops.pointwise.special import igamma
 from ..ops.pointwise.transcendental import logaddexp
-from ..ops.pointwise.where import where
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 from . import constraints

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from ..namespace.limits import finfo
 from ..ops.create.creation import ones_like, zeros_like
 from ..ops.create.random import rand
+from ..ops.pointwise.masked import where
 from ..ops.pointwise.min_max import nextafter
-from ..ops.pointwise.where import where
 from ..ops.shape.casting import isclose
 from ..tensor.tensor import Tensor
 from . import constraints

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..autograd.differentiate import grad
 from ..ops.nn.activation import logsigmoid
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, ContinuousBernoulli, Geometric
 from .categorical import Categorical, OneHotCategorical

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..ops.create.creation import full_like
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, ContinuousBernoulli
 from .counts import Binomial, Poisson

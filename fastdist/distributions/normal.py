@@ -10,11 +10,11 @@ from ..core.dtypes import float64
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.create.creation import as_tensor, empty, full, full_like
-from ..ops.create.draws import cauchy_
 from ..ops.create.random import rand, randn, require_std
+from ..ops.create.random_distributions import cauchy_
+from ..ops.pointwise.masked import where
 from ..ops.pointwise.min_max import nextafter
 from ..ops.pointwise.special import i0e, i1e, ndtr, ndtri
-from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .distribution import Distribution

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.create.creation import as_tensor, empty, full_like, ones_like, zeros_like
-from ..ops.create.draws import exponential_, log_standard_gamma
-from ..ops.pointwise.where import where
+from ..ops.create.random_distributions import exponential_, log_standard_gamma
+from ..ops.pointwise.masked import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .gamma import Exponential, Gamma

@@ -13,7 +13,7 @@ from ..namespace.limits import finfo
 from ..ops.create.creation import tensor
 from ..ops.create.ranges import arange
 from ..ops.nn.softmax import softmax
-from ..ops.pointwise.where import where
+from ..ops.pointwise.masked import where
 from ..ops.shape.rearranging import broadcast_tensors
 from ..tensor.tensor import Tensor
 

@@ -12,8 +12,8 @@ from ..namespace.limits import finfo
 from ..ops.create.creation import tensor
 from ..ops.create.random import randn
 from ..ops.create.ranges import arange
+from ..ops.pointwise.masked import where
 from ..ops.pointwise.special import mvlgamma
-from ..ops.pointwise.where import where
 from ..ops.shape.joining import cat
 from ..ops.shape.rearranging import broadcast_shapes
 from ..tensor.tensor import Tensor

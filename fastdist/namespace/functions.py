@@ -29,7 +29,8 @@ from ..listeners.sparse_rules import refusal
 from ..ops.create import creation
 from ..ops.index import subscript
 from ..ops.refusals import require_given
-from ..ops.shape import as_strided, joining, movement, set_memory
+from ..ops.shape import as_strided, movement, set_memory
+from ..ops.shape.splitting import unbind
 from ..ops.sparse import conversion
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
@@ -309,7 +310,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
     """Walk the rows: views that share one Node, so that their gradients are put together once."""
     if not self.facts.shape:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(joining.unbind(self))
+    return iter(unbind(self))
 
 
 def _real(self: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
 from ..ops.create.creation import zeros_like
-from ..ops.pointwise.variants import where
+from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .device_numbers import is_column

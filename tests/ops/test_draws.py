@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.ops.create import draws
+from fastdist.ops.index import multinomial
 
 COUNT = 40_000
 
@@ -210,7 +210,7 @@ def test_numbers_at_both_ends_find_places_that_have_a_chance(
     chances[:, [0, -1]] = 0.0
     drawn = random.random((rows, draws_of_a_row))
     drawn[:, 0], drawn[:, 1] = 1e-300, np.nextafter(1.0, 0.0)
-    found = draws._places(chances, drawn)
+    found = multinomial._places(chances, drawn)
     assert (np.take_along_axis(chances, found, 1) > 0).all()
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from ...core.device import CPU, Device
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
-from ...ops.shape.joining import cat, chunk, split
+from ...ops.shape.joining import cat
+from ...ops.shape.splitting import chunk, split
 from ...tensor.tensor import Tensor
 
 

@@ -485,19 +485,3 @@ def random_(
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
     return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
-
-
-@composite(homes="functional")
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0.0:
-        return input
-    if p < 1.0:
-        require_floating_inputs("dropout", input)
-    keep: Any = bernoulli(input, 1.0 - p)
-    scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
-    if inplace:
-        return input.mul_(scaled)
-    return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]

@@ -9,16 +9,17 @@ import numpy as np
 
 from ...core.caller_warning import warn_caller
 from ...core.counted import count_up
-from ...core.dtypes import DType, bool_, complex_of, dtype_of, int64, uint64
-from ...core.errors import DTypeError
+from ...core.dtypes import DType, bool_, complex_of, dtype_of, float32, float64, int64, uint64
+from ...core.errors import DTypeError, ShapeError
 from ...core.evenly_apart import evenly_apart
 from ...core.memory_format import MemoryLayout
 from ...dispatch.arguments import checked
 from ...dispatch.composite import composite
+from ...dispatch.op import OPS
 from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
-from .creation import as_number, fills_out, finish, made, rounded, write_number
+from .creation import as_number, elsewhere, fills_out, finish, made, rounded, write_number
 
 
 @checked
@@ -211,3 +212,30 @@ def eye(
 
 # What `fastdist` offers of it.
 __all__ = ["arange", "eye", "linspace"]
+
+
+@composite(homes="function")
+@fills_out
+def logspace(
+    start: complex,
+    end: complex,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return base to the powers linspace(start, end, steps), both included."""
+    wanted = dtype_of_ends("logspace", start, end, dtype)
+    if steps < 0:
+        raise ShapeError(f"number of steps must be non-negative, got {steps}")
+    where = elsewhere(device)
+    if where is not None and wanted in (float32, float64):
+        found: Any = linspace(start, end, steps, dtype=wanted, device=where)
+        found = OPS["pow"].public(float(base), found)
+        return found.requires_grad_() if requires_grad else found  # type: ignore[no-any-return]
+    powers = evenly_apart(held(start, wanted), held(end, wanted), steps)
+    with np.errstate(all="ignore"):
+        values = np.power(powers.dtype.type(base), powers).astype(wanted.numpy)
+    return finish(values, device, requires_grad, is_constant=True)

@@ -30,8 +30,8 @@ from ...tensor.tensor import Tensor
 from ..create.creation import fills_out, finish, rounded
 from ..nn.padding import constant_pad
 from ..pointwise.complex_numbers import conjugate
-from ..shape.joining import narrow
 from ..shape.rearranging import roll
+from ..shape.splitting import narrow
 from .transforms import divided_by, fft_c2c, fft_c2r, fft_r2c
 
 

@@ -20,7 +20,7 @@ from ..nn.padding import constant_pad, pad
 from ..nn.unfold import add_patches
 from ..pointwise.complex_numbers import view_as_real
 from ..shape.as_strided import windows
-from ..shape.joining import narrow
+from ..shape.splitting import narrow
 from .fft import computable
 from .transforms import BY_N, BY_ROOT_N, NOTHING, fft_c2c, fft_c2r, fft_r2c
 

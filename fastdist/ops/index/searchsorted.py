@@ -1,4 +1,4 @@
-"""Where numbers belong among others, and how often each occurs."""
+"""Positions in sorted values (searchsorted, bucketize), and how often values occur (bincount)."""
 
 from __future__ import annotations
 

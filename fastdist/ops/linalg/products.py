@@ -19,6 +19,7 @@ from ...tensor.constants import require_held
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..create.creation import full
+from ..pointwise.complex_numbers import conjugate
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -318,3 +319,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
 
 
 linear_kernel.offered_as = linear
+
+
+@composite(out="same", node="vdot")
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    return conjugate(input).dot(other)
+
+
+@composite(homes="function method inplace", out="same", node="addbmm", memory="apart from first")
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    require_one_dtype(input, batch2)
+    product: Any = batch1.bmm(batch2)
+    return summed("addbmm", beta, input, alpha, product.sum(0, dtype=product.dtype))  # type: ignore[no-any-return]

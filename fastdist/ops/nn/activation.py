@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.dtypes import WORDS, DType, float_limits
+from ...core.dtypes import WORDS, DType, float64, float_limits
+from ...core.errors import DTypeError, ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
 from ...tensor.tensor import Tensor
-from ..refusals import floating_only, no_bool, no_bool_operand
+from ..pointwise.clamp import clamp
+from ..refusals import floating_only, no_bool, no_bool_operand, require_floating_inputs
 
 # exp(-|input|) is 1 at 0 from both sides: derivatives of all orders are right there.
 _DECAY = "e = exp(where(input < T(0), input, -input)); "
@@ -411,3 +415,61 @@ gelu_exact.refusal(floating_only("GeluKernelImpl"))
 gelu_tanh.refusal(floating_only("GeluKernelImpl"))
 gelu_exact_tails.refusal(floating_only("GeluKernelImpl"))
 gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))
+
+
+@composite(homes="function method inplace", known_as="")
+def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
+    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """
+    if eps is not None and eps > 0.5:
+        choose, low = OPS["where"].public, OPS["lt"].public(input, eps)
+        high = OPS["ge"].public(input, eps)
+        input = choose(low, eps, choose(high, 1 - eps, input))  # NaN stays
+    elif eps is not None:
+        input = clamp(input, eps, 1 - eps)
+    return OPS["log_odds"].public(input, out=out)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional", known_as="")
+def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
+    """Return input times the probability that a normal number lies below it.
+
+    approximate="tanh" computes that probability with tanh
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    name = "gelu_exact" if approximate == "none" else "gelu_tanh"
+    if input.facts.dtype is float64:
+        name += "_tails"
+    return OPS[name].public(input, out=out)  # type: ignore[no-any-return]
+
+
+@composite(homes="function method functional")
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Return input where positive, weight * input elsewhere; weight is one number or one a
+    channel.
+    """
+    shape = input.facts.shape
+    if len(weight.facts.shape) > 1:
+        raise ShapeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
+            f"{len(weight.facts.shape)}"
+        )
+    if weight.facts.numel != 1:
+        channels = shape[1] if len(shape) > 1 else 1
+        if weight.facts.numel != channels:
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.facts.numel} and channel size = {channels}."
+            )
+        weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))
+    elif weight.facts.shape:
+        weight = weight.reshape(())
+    if input.facts.dtype is not weight.facts.dtype:
+        raise DTypeError(
+            f"prelu: Type promoting not supported. Got {WORDS[input.facts.dtype]} and "
+            f"{WORDS[weight.facts.dtype]}: cast one with .to()"
+        )
+    require_floating_inputs("prelu_cpu", input)
+    return OPS["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]

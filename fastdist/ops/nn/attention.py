@@ -11,9 +11,9 @@ from ...dispatch.composite import composite
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
-from ..create.random import dropout
-from ..pointwise.where import where
+from ..pointwise.masked import where
 from .attention_blocks import in_blocks, suits_blocks, weights_of
+from .dropout import dropout
 
 
 @composite(homes="functional")

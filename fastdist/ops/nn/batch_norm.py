@@ -1,4 +1,4 @@
-"""Normalisation by the numbers of channels: batch, instance and group normalisation."""
+"""Normalisation of channels: batch and instance normalisation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...graph.modes import modes, no_grad, tls
 from ...listeners.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
-from ..channels_last import copied_in_format, in_format_of
+from ..channels_last import in_format_of
 from ..refusals import require_dtype_of_norm
 
 
@@ -26,7 +26,7 @@ def normalize_channels(
     """
 
 
-def _require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
+def require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
     """Raise for what has no axis of channels, is not floating, or of another dtype."""
     if len(layout.shape) < 2:
         raise ShapeError(
@@ -174,7 +174,7 @@ def batch_norm(
     if shape == (0,):  # PyTorch takes it, and no other of one axis
         known = (running_mean, running_var, weight, bias, training, momentum, eps)
         return batch_norm(input.reshape(0, 0), *known).reshape(0)
-    _require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
+    require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
     if training:
         _require_several(shape)
     if (running_mean is None) is not (running_var is None) and training:
@@ -247,7 +247,7 @@ def instance_norm(
             stand in for the samples' own numbers where use_input_stats is False
     """
     shape = input.facts.shape
-    _require_channeled("instance_norm", input.facts, running_mean, running_var, weight, bias)
+    require_channeled("instance_norm", input.facts, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -267,10 +267,10 @@ def instance_norm(
     if running_mean is not None and input.facts.numel:
         means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
         _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
-    return _scaled(found.reshape(shape), weight, bias)
+    return scale_channels(found.reshape(shape), weight, bias)
 
 
-def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
+def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
     """Return normal * weight + bias, of channels."""
     dtype = normal.facts.dtype
     _, kept = _places(normal.facts.shape)
@@ -280,40 +280,3 @@ def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
     if bias is None:
         return normal * weight  # type: ignore[no-any-return]
     return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
-
-
-@composite(homes="functional", node="native_group_norm")
-def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Return input with each of num_groups groups of channels of each sample brought to mean 0 and
-    variance 1, times weight, plus bias.
-
-    Shape   (N, C, ...) -> the same
-    """
-    shape = input.facts.shape
-    _require_channeled("group_norm", input.facts, weight, bias)
-    n, channels = shape[:2]
-    if num_groups <= 0 or channels % num_groups:
-        raise ShapeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of "
-            f"shape {list(shape)} and num_groups={num_groups}"
-        )
-    for name, one in (("weight", weight), ("bias", bias)):
-        if one is not None and one.facts.shape != (channels,):
-            raise ShapeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, "
-                f"but got {name} of shape {list(one.facts.shape)} and input of shape {list(shape)}"
-            )
-    if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
-        )
-    length = input.facts.numel // max(n * num_groups, 1)
-    rows = input.reshape(1, n * num_groups, length)
-    found = normalize_channels.public(rows, None, None, eps)[0]
-    return copied_in_format(input, _scaled(found.reshape(shape), weight, bias))

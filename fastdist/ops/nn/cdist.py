@@ -19,7 +19,7 @@ from ...graph.unpacking import unpack_input, unpack_output
 from ...listeners.batched_tensor import Batched, base_of, level_of, levels, of_all_calls
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor, wrap
-from ..create.builders import triu_indices
+from ..index.triangle_indices import triu_indices
 from ..reduce.norms import product_at_zero
 
 _MODES = (

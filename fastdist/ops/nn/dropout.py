@@ -1,4 +1,4 @@
-"""Dropout of whole channels and that of self-normalising networks, and leaky_relu at random.
+"""Dropout of elements and of whole channels, alpha dropout, and leaky_relu with random slopes.
 
 Each multiplies by drawn numbers, which are constants of the graph.
 """
@@ -13,7 +13,8 @@ from ...core.errors import ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...tensor.tensor import Tensor
-from ..create.random import rand
+from ..create.random import bernoulli, rand
+from ..refusals import require_floating_inputs
 
 # What selu gives far below 0, negated.
 _ALPHA = 1.7580993408473766
@@ -187,3 +188,19 @@ def rrelu(
     else:
         found = OPS["leaky_relu"].public(x, negative_slope=(lower + upper) / 2)
     return input.copy_(found) if inplace else found
+
+
+@composite(homes="functional")
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    if p < 1.0:
+        require_floating_inputs("dropout", input)
+    keep: Any = bernoulli(input, 1.0 - p)
+    scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
+    if inplace:
+        return input.mul_(scaled)
+    return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]

@@ -19,7 +19,8 @@ from ..create.ranges import arange
 from ..index.indexing import require_index, select_slices
 from ..index.searchsorted import searchsorted
 from ..saved_indices import keep_version
-from ..shape.joining import cat, narrow
+from ..shape.joining import cat
+from ..shape.splitting import narrow
 from .embedding import bound_norms, divide_gradient, frequency, has_gradient, sparse_rows
 
 

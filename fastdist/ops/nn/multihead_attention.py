@@ -13,10 +13,10 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros, zeros_like
-from ..create.random import dropout
 from ..linalg.products import linear
 from ..shape.joining import cat
 from .attention import scaled_dot_product_attention
+from .dropout import dropout
 from .softmax import softmax
 
 

@@ -1,7 +1,8 @@
-"""Layer normalisation, and kin that divides by the size of neighbours."""
+"""Layer, group, RMS and local response normalisation."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...core.dtypes import float_limits, real_of
@@ -14,7 +15,9 @@ from ...graph.modes import modes, tls
 from ...listeners.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape, count_elements
 from ...tensor.tensor import Tensor
+from ..channels_last import copied_in_format
 from ..refusals import require_dtype_of_norm
+from .batch_norm import normalize_channels, require_channeled, scale_channels
 
 
 @structured(
@@ -312,3 +315,40 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
         first = squares.narrow(1, 0, 1).expand((-1, channels - reach, -1, -1))
         total = total + COMPOSITES["pad"].call(first, [0, 0, 0, 0, reach, 0])
     return input / (total * (alpha / size) + k).pow(beta)
+
+
+@composite(homes="functional", node="native_group_norm")
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return input with each of num_groups groups of channels of each sample brought to mean 0 and
+    variance 1, times weight, plus bias.
+
+    Shape   (N, C, ...) -> the same
+    """
+    shape = input.facts.shape
+    require_channeled("group_norm", input.facts, weight, bias)
+    n, channels = shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise ShapeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(shape)} and num_groups={num_groups}"
+        )
+    for name, one in (("weight", weight), ("bias", bias)):
+        if one is not None and one.facts.shape != (channels,):
+            raise ShapeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {list(one.facts.shape)} and input of shape {list(shape)}"
+            )
+    if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
+        )
+    length = input.facts.numel // max(n * num_groups, 1)
+    rows = input.reshape(1, n * num_groups, length)
+    found = normalize_channels.public(rows, None, None, eps)[0]
+    return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))

@@ -20,7 +20,7 @@ from ...tensor.tensor import Tensor, from_array
 from ..channels_last import in_format_of
 from ..create.creation import full
 from ..index.indexing import select_slices
-from ..shape.joining import narrow
+from ..shape.splitting import narrow
 
 _taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")

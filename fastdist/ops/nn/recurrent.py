@@ -21,7 +21,8 @@ from ...listeners.batched_tensor import level_of, levels, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros_like
 from ..refusals import require_floating_inputs
-from ..shape.joining import cat, narrow
+from ..shape.joining import cat
+from ..shape.splitting import narrow
 
 
 class Cell(NamedTuple):

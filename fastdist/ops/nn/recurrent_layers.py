@@ -9,9 +9,10 @@ from ...core.errors import ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import recorded_as
 from ...tensor.tensor import Tensor
-from ..create.random import dropout as thin_out
 from ..linalg.products import linear
-from ..shape.joining import cat, stack, unbind
+from ..shape.joining import cat, stack
+from ..shape.splitting import unbind
+from .dropout import dropout as thin_out
 from .recurrent import walk_sequence
 
 Pair = tuple[Tensor, Tensor]

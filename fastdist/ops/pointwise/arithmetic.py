@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.dtypes import WORDS, DType, bool_
+from ...core.errors import DTypeError
+from ...dispatch.composite import composite
 from ...dispatch.pointwise import REFUSED, ZERO, pointwise
 from ...tensor.constants import require_held
 from ...tensor.promotion import result_dtype
@@ -390,3 +392,14 @@ def deg2rad(input: Tensor) -> Tensor:
 @pointwise("input * T(180 / pi)", ["T(180 / pi)"], dtype="floating")
 def rad2deg(input: Tensor) -> Tensor:
     """Return an angle in radians as degrees."""
+
+
+@composite()
+def positive(input: Tensor) -> Tensor:
+    """Return input itself.
+
+    Raises  RuntimeError for bool
+    """
+    if input.facts.dtype is bool_:
+        raise DTypeError("The `+` operator, on a bool tensor is not supported.")
+    return input

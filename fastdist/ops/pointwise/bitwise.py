@@ -1,7 +1,12 @@
-"""Integers bit by bit."""
+"""Integers: bitwise operations, gcd and lcm."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
 from ...dispatch.pointwise import pointwise
 from ...tensor.tensor import Tensor
 
@@ -39,3 +44,12 @@ def bitwise_right_shift(input: Tensor, other: Tensor) -> Tensor:
 @pointwise("gcd(input, other)", dtype="whole", numbers="nowhere")
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Return the greatest common divisor, never negative."""
+
+
+@composite(homes="function method inplace")
+def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    divisor = OPS["gcd"].public(input, other)
+    safe = OPS["where"].public(divisor == 0, 1, divisor)
+    result = OPS["abs"].public(OPS["floor_divide"].public(input, safe) * other)
+    return given_out("lcm", out, result, (input, other), "cast", "apart")

@@ -1,4 +1,4 @@
-"""The larger, the smaller, and what lies between, element by element."""
+"""The larger or smaller of two tensors, element by element."""
 
 from __future__ import annotations
 
@@ -67,62 +67,6 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
-    "minimum(maximum(input, lower), upper)",
-    ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
-    dtype="number",
-    homes="nowhere",
-    known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
-)
-def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
-    """Return input, but no less than lower and no more than upper."""
-
-
-@pointwise(
-    "maximum(input, bound)",
-    ["where(input >= bound, g, T(0))"],
-    dtype="number",
-    homes="nowhere",
-    known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
-)
-def clamp_above(input: Tensor, bound: float) -> Tensor:
-    """Return input, but no less than bound."""
-
-
-@pointwise(
-    "minimum(input, bound)",
-    ["where(input <= bound, g, T(0))"],
-    dtype="number",
-    homes="nowhere",
-    known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
-)
-def clamp_below(input: Tensor, bound: float) -> Tensor:
-    """Return input, but no more than bound."""
-
-
-@pointwise(
-    "maximum(input, bound)",
-    ["where(input >= bound, g, T(0))", "where(input < bound, g, T(0))"],
-    homes="nowhere",
-    known_as="clamp",
-)
-def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return input, but no less than bound; ties give input the gradient."""
-
-
-@pointwise(
-    "minimum(input, bound)",
-    ["where(input <= bound, g, T(0))", "where(input > bound, g, T(0))"],
-    homes="nowhere",
-    known_as="clamp",
-)
-def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return input, but no more than bound; ties give input the gradient."""
-
-
-@pointwise(
     "where(input == T(0), values, maximum(sign(input), T(0)))",
     [REFUSED, REFUSED],
     numbers="nowhere",
@@ -137,17 +81,6 @@ def _(dtypes: Sequence[DType]) -> str | None:
     if len(set(dtypes)) == 1:
         return None
     return "heaviside is not yet implemented for tensors with different dtypes."
-
-
-@pointwise(
-    "infinity = where(input > T(0), posinf, neginf); "
-    "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
-    ["where(isfinite(input), g, T(0))"],
-    homes="nowhere",
-    known_as="nan_to_num",
-)
-def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
-    """Return input with other numbers in the place of NaN and the infinities."""
 
 
 @pointwise(

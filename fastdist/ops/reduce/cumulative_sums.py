@@ -11,7 +11,8 @@ from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..create.creation import full
 from ..pointwise.complex_numbers import conjugate
-from ..shape.joining import cat, narrow
+from ..shape.joining import cat
+from ..shape.splitting import narrow
 
 
 def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> Plan:

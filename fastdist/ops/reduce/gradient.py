@@ -10,7 +10,8 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.arguments import checked
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
-from ..shape.joining import cat, narrow
+from ..shape.joining import cat
+from ..shape.splitting import narrow
 
 
 @checked

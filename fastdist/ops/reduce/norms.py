@@ -1,8 +1,9 @@
-"""Standard deviations and norms."""
+"""Variances, standard deviations and norms."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ...core.dtypes import DType
@@ -22,13 +23,13 @@ from ...dispatch.quotients import (
 from ...dispatch.slopes_at_zero import has_zeros
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
-from ...tensor.axes import normalize_axes
+from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..pointwise.arithmetic import pow as power
 from ..pointwise.arithmetic import square
-from ..pointwise.min_max import clamp_above
+from ..pointwise.clamp import clamp_above
 from .reductions import kept, reducing_plan, require_floating
 
 UNSET: Any = object()
@@ -426,3 +427,55 @@ def norm(
         input, dtype = sized(input, dtype), None
     result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
     return given_out("norm", out, result, (input,))
+
+
+def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
+    """Declare the function that returns what spread does, and the mean."""
+
+    def both(
+        input: Tensor,
+        dim: int | tuple[int, ...] | bool | None = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: Any = UNSET,
+    ) -> tuple[Tensor, Tensor]:
+        found = spread(input, dim, unbiased, keepdim, correction=correction)
+        return found, input.mean(None if isinstance(dim, bool) else dim, keepdim)
+
+    both.__name__ = both.__qualname__ = name
+    both.__doc__ = f"Return {spread.__name__} and the mean over dim."
+    composite(homes="function", node=name)(both)
+
+
+_with_mean("std_mean", std)
+
+
+_with_mean("var_mean", var)
+
+
+@composite(node="dist")
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """Return the norm of input - other."""
+    return (input - other).norm(p)
+
+
+@composite(homes="function method inplace", out="same", node="renorm", memory="apart")
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
+    it.
+    """
+    shape = input.facts.shape
+    if len(shape) < 2:
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {len(shape)} dimensions")
+    if not p > 0:
+        raise ShapeError(f"renorm: non-positive norm not supported, got {p}")
+    if maxnorm < 0:
+        raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    axis = normalize_axis("renorm", dim, len(shape))
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    size: Any = OPS["vector_norm"].public(
+        input.abs() if input.facts.dtype.is_complex else input, p, others, True
+    )
+    factor = OPS["where"].public(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return input * factor  # type: ignore[no-any-return]

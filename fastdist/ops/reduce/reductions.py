@@ -6,6 +6,7 @@ from typing import Any
 
 from ...core.dtypes import DType, bool_, int64, uint8
 from ...core.errors import DTypeError, NoKernelError
+from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import modes, tls
@@ -311,3 +312,24 @@ def _shares(input: Any, dim: Any) -> Any:
 def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     dims = normalize_axes("logsumexp", dim, input_layout.shape)
     return (input_t * _shares(input, dim)).sum(dims, keepdim)
+
+
+@composite(out="cast", node="nansum")
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Return the sum over dim of what is not NaN."""
+    return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
+
+
+@composite(out="cast")
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Return the mean over dim of what is not NaN.
+
+    Raises  RuntimeError for integers and bool
+    """
+    if not input.facts.dtype.is_floating_point:
+        raise DTypeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.facts.dtype.name}; cast with .to(fastdist.float32)"
+        )
+    counted = input.isnan().logical_not().to(input.dtype).sum(dim, keepdim)
+    return nansum(input, dim, keepdim) / counted

@@ -1,4 +1,4 @@
-"""Several tensors as one, and one as several."""
+"""Tensors joined along an axis: cat, stack, hstack, vstack, dstack, and tensors with more axes."""
 
 from __future__ import annotations
 
@@ -11,29 +11,24 @@ from ...core.device import CPU
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.overriding import NOT_TAKEN, offer
-from ...core.sequences import all_of
-from ...core.short_repr import short_repr
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS, PLAIN, common_device
+from ...dispatch.op import PLAIN, common_device
 from ...dispatch.output import given_out
-from ...dispatch.pytorch_names import recorded_as
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.call_node import CallNode
 from ...graph.fit_gradients import cast_array, reduce_recorded
 from ...graph.modes import modes, tls
-from ...graph.node import Edge
 from ...graph.recording import begin_node
 from ...listeners.batched_tensor import levels
 from ...listeners.batching import joined_batch
 from ...listeners.sparse_rules import RULES, is_sparse, refusal
 from ...tensor.axes import normalize_axis
-from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..channels_last import common_order
-from .basic_index import basic_index
+from .splitting import narrow
 
 
 class CatBackward0(CallNode):
@@ -251,176 +246,6 @@ def _new_axis(tensor: Tensor, dim: int) -> int:
     return normalize_axis("stack", dim, len(tensor.facts.shape) + 1)
 
 
-@composite()
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return the view of length elements along dim from start on."""
-    if not input.facts.shape:
-        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
-    axis = normalize_axis("narrow", dim, len(input.facts.shape))
-    n = input.facts.shape[axis]
-    if not -n <= start <= n:
-        raise DimRange(
-            f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
-        )
-    start = start + n if start < 0 else start
-    if length < 0 or start + length > n:
-        raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    index = (slice(None),) * axis + (slice(start, start + length), ...)
-    return basic_index.at(input, index)
-
-
-class DimRange(ShapeError, IndexError):
-    """A place outside of an axis."""
-
-
-@composite()
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return the view at index along dim, without that axis."""
-    axis = normalize_axis("select", dim, len(input.facts.shape))
-    if not input.facts.shape:
-        raise DimRange("select() cannot be applied to a 0-dim tensor.")
-    n = input.facts.shape[axis]
-    if not -n <= index < n:
-        raise DimRange(
-            f"select(): index {index} out of range for tensor of size "
-            f"{list(input.facts.shape)} at dimension {axis}"
-        )
-    where = (slice(None),) * axis + (index, ...)
-    return basic_index.at(input, where)
-
-
-class SplitBackward0(CallNode):
-    """Several views of one tensor that do not overlap: one gradient is put together of theirs.
-
-    Without it each view would bring a gradient of the whole tensor's size, to be added up.
-    """
-
-    __slots__ = ()
-    kept = ("input_layout", "num_outputs", "places")
-    fresh = True
-    input_layout: Layout
-    places: Sequence[Any]
-
-    def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        begin_node(self, (input.edge,), tuple([view.facts for view in views]))
-        self.input_layout = input.facts
-        self.num_outputs = len(views)
-        self.places = places
-
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return zeros with each view's gradient, where it has one, in its place."""
-        layout = self.input_layout
-        backend = backend_of(layout.device.type)
-        whole = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-        backend.copy_into(whole, as_operand(0, layout.dtype))
-        for part, place in zip(g, self.places, strict=True):
-            if part is not None:
-                backend.copy_into(whole[place], part)
-        return (whole,)
-
-    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same as a Tensor."""
-        total: Any = None
-        for part, place in zip(g, self.places, strict=True):
-            if part is not None:
-                whole = OPS["place"].public(part, self.input_layout.shape, place)
-                total = whole if total is None else total + whole
-        return (total,)
-
-
-class UnbindBackward0(SplitBackward0):
-    """The same of views without the axis along which they were taken."""
-
-    __slots__ = ()
-
-
-def _views_at(
-    input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
-) -> tuple[Tensor, ...]:
-    views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0].edge is not None and not input.facts.is_sparse:
-        node = recorded(input, views, places)
-        for i, view in enumerate(views):
-            view.edge = Edge(node, i)
-    return views
-
-
-@composite()
-def split(
-    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
-) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
-
-    Note    split_size is the method's word for split_size_or_sections
-    """
-    if (split_size_or_sections is None) == (split_size is None):
-        raise TypeError(
-            "split() takes a size or a list of sizes, once: got split_size_or_sections="
-            f"{short_repr(split_size_or_sections)} and split_size={short_repr(split_size)}"
-        )
-    if split_size is not None:
-        split_size_or_sections = split_size
-    if not tensor.facts.shape:
-        raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
-    axis = normalize_axis("split", dim, len(tensor.facts.shape))
-    n = tensor.facts.shape[axis]
-    if hasattr(split_size_or_sections, "__index__"):
-        size = split_size_or_sections.__index__()
-        if size < 0 or (size == 0 and n):
-            raise RuntimeError(
-                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
-            )
-        sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
-    else:
-        sizes = [size.__index__() for size in all_of(split_size_or_sections)]
-        if min(sizes, default=0) < 0:
-            raise RuntimeError(
-                "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                f"split_sizes={short_repr(sizes)}"
-            )
-        if sum(sizes) != n:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
-            )
-    places: list[Any] = []
-    start = 0
-    for size in sizes:
-        places.append((slice(None),) * axis + (slice(start, start + size), ...))
-        start += size
-    views = _views_at(tensor, places)
-    if isinstance(split_size_or_sections, list | tuple):
-        recorded_as("SplitWithSizesBackward0", views[:1], ())
-    elif len(views) == 1 and (edge := views[0].edge) is not None:  # _views_at makes no Node of one
-        edge._called = "SplitBackward0"
-    return views
-
-
-@composite()
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size."""
-    if not input.facts.shape:
-        raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
-    if chunks < 1:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    axis = normalize_axis("chunk", dim, len(input.facts.shape))
-    n = input.facts.shape[axis]
-    if n == 0:
-        return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
-    return split(input, -(-n // chunks), axis)
-
-
-@composite()
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return the views at each place along dim, without that axis."""
-    axis = normalize_axis("unbind", dim, len(input.facts.shape))
-    if not input.facts.shape:
-        raise DimRange("Dimension specified as 0 but tensor has no dimensions")
-    lead = (slice(None),) * axis
-    places = [(*lead, i, ...) for i in range(input.facts.shape[axis])]
-    return _views_at(input, places, UnbindBackward0)
-
-
 @composite(homes="function", out="cast", memory="outside")
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
@@ -434,3 +259,45 @@ def hstack(tensors: Any) -> Tensor:
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
     return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)
+
+
+def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
+    if len(given) == 1 and isinstance(given[0], tuple | list):
+        return tuple([_at_least((one,), ndim) for one in given[0]])
+    made = []
+    for one in given:
+        while len(one.facts.shape) < ndim:
+            one = one.unsqueeze(-1 if len(one.facts.shape) == 2 else 0)
+        made.append(one)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+@composite(homes="function")
+def atleast_1d(*tensors: Any) -> Any:
+    """Return tensors with an axis, put in where there is none."""
+    return _at_least(tensors, 1)
+
+
+@composite(homes="function")
+def atleast_2d(*tensors: Any) -> Any:
+    """Return tensors with two axes at least; a vector is a row."""
+    return _at_least(tensors, 2)
+
+
+@composite(homes="function")
+def atleast_3d(*tensors: Any) -> Any:
+    """Return tensors with three axes at least; a matrix gets the third one last."""
+    return _at_least(tensors, 3)
+
+
+@composite(homes="function", out="cast", memory="outside")
+def dstack(tensors: Any) -> Tensor:
+    """Return tensors behind each other along the third axis."""
+    return cat([_at_least((one,), 3) for one in tensors], 2)
+
+
+@composite(homes="function", out="cast", memory="outside")
+def column_stack(tensors: Any) -> Tensor:
+    """Return tensors side by side; a vector is a column."""
+    given = [one.reshape(-1, 1) if len(one.facts.shape) < 2 else one for one in tensors]
+    return cat(given, 1)

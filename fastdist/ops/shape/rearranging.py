@@ -1,4 +1,4 @@
-"""Copies in another order: flip, roll, repeat, triangles, and what views make of them."""
+"""Copies in another order (flip, roll, repeat), and views named after what they do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...dispatch.view import view as view_op
-from ...listeners.batched_tensor import levels
 from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
-from ...tensor.layout import Layout
 from ...tensor.tensor import Size, Tensor
 from ..refusals import require_given
 from .movement import integers, reshape
@@ -96,143 +93,6 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 @roll.vjp("input")
 def _(g: Any, shifts: Any, dims: Any) -> Any:
     return roll.public(g, tuple(-shift for shift in _listed((shifts,))), dims)
-
-
-def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
-    layout = input.facts
-    if len(layout.shape) < 2:
-        raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
-    return Plan(layout.shape, layout.dtype, (diagonal, upper))
-
-
-@structured(
-    "copying.triangle",
-    linear=True,
-    fresh=True,
-    homes="function method inplace",
-    batch="last axes",
-    takes_complex=True,
-)
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a copy with zeros above the diagonal of each matrix."""
-
-
-@tril.plan
-def _(input: Tensor, diagonal: int) -> Plan:
-    return _triangle_plan("tril", input, diagonal, upper=False)
-
-
-@tril.vjp("input")
-def _(g: Any, diagonal: int) -> Any:
-    return tril.public(g, diagonal)
-
-
-@structured(
-    "copying.triangle",
-    linear=True,
-    fresh=True,
-    homes="function method inplace",
-    batch="last axes",
-    takes_complex=True,
-)
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a copy with zeros below the diagonal of each matrix."""
-
-
-@triu.plan
-def _(input: Tensor, diagonal: int) -> Plan:
-    return _triangle_plan("triu", input, diagonal, upper=True)
-
-
-@triu.vjp("input")
-def _(g: Any, diagonal: int) -> Any:
-    return triu.public(g, diagonal)
-
-
-@view_op()
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
-
-
-def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[int, int, int]:
-    """Return the diagonal's length, and the row and column where it starts."""
-    row, column = max(-offset, 0), max(offset, 0)
-    return max(min(shape[dim1] - row, shape[dim2] - column), 0), row, column
-
-
-@diagonal.prepare
-def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
-    ndim = len(input.facts.shape)
-    first, second = normalize_axis("diagonal", dim1, ndim), normalize_axis("diagonal", dim2, ndim)
-    if first == second:
-        raise ShapeError(
-            f"diagonal dimensions cannot be identical {dim1}, {dim2}: give two axes of the tensor"
-        )
-    return offset, first, second
-
-
-@diagonal.array
-def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
-    length, row, column = _diagonal_geometry(array.shape, offset, dim1, dim2)
-    others = [i for i in range(len(array.shape)) if i not in (dim1, dim2)]
-    shape = [*(array.shape[i] for i in others), length]
-    strides = [*(array.strides[i] for i in others), array.strides[dim1] + array.strides[dim2]]
-    start = row * array.strides[dim1] + column * array.strides[dim2] if length else 0
-    return backend.as_strided(array, shape, strides, start)
-
-
-@diagonal.vjp("input")
-def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
-    return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
-
-
-@structured(
-    "copying.place_diagonal",
-    linear=True,
-    homes="nowhere",
-    known_as="diagonal_backward",
-    node="diag_embed",
-    takes_complex=True,
-)
-def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
-    """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
-
-
-@place_diagonal.plan
-def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
-    return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
-
-
-@place_diagonal.batches
-def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    shape, offset, *dims = attributes
-    axes = [normalize_axis("diagonal", dim, len(shape)) + 1 for dim in dims]
-    return op.general((operands[0].value,), ((levels.sizes[level - 1], *shape), offset, *axes))
-
-
-@place_diagonal.vjp("input")
-def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
-    return diagonal.general((g,), (offset, dim1, dim2))
-
-
-@composite(out="same")
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
-    shape = input.facts.shape
-    if len(shape) == 2:
-        return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
-    if len(shape) != 1:
-        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(shape)}D")
-    n = shape[0] + abs(diagonal)
-    return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
-
-
-@composite(node="trace")
-def trace(input: Tensor) -> Tensor:
-    """Return the sum of a matrix's diagonal."""
-    if len(input.facts.shape) != 2:
-        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
-    return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
 
 
 @composite(homes="method", node="repeat")
@@ -382,3 +242,25 @@ def flipud(input: Tensor) -> Tensor:
     if not input.facts.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
     return flip.public(input, 0)  # type: ignore[no-any-return]
+
+
+@composite(node="rot90")
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Return a copy turned by k quarters from the first of dims towards the second."""
+    ndim = len(input.facts.shape)
+    if len(dims) != 2:
+        raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if ndim < 2:
+        raise ShapeError(f"expected total dims >= 2, but got total dims = {ndim}")
+    first, second = (normalize_axis("rot90", dim, ndim) for dim in dims)
+    if first == second:
+        raise ShapeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    turned: Any = input
+    if k % 4 == 2:
+        return turned.flip(first, second)  # type: ignore[no-any-return]
+    if k % 4 == 0:
+        return turned.clone()  # type: ignore[no-any-return]
+    flipped = turned.flip(second if k % 4 == 1 else first)
+    return flipped.transpose(first, second).clone()  # type: ignore[no-any-return]

@@ -1,0 +1,98 @@
+"""Elements or slices repeated, each by its own number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.counted import repeat_each, require_countable
+from ...core.device import CPU
+from ...core.dtypes import int32, int64
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...listeners.batched_tensor import Batched, most_of_all_calls, same_in_all_calls
+from ...tensor.axes import normalize_axis
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+from ..create.ranges import arange
+from .searchsorted import searchsorted
+
+# PyTorch expands and reshapes where all are repeated as often.
+_VIEWED = node_named("view")
+
+
+@composite()
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Return input with each element (or slice along dim) repeated, all as often or each by its
+    own number; of one tensor of numbers alone, each place as often as its number says.
+    """
+    if repeats is None:
+        input, repeats = arange(input.facts.numel, device=input.facts.device), input
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    axis = normalize_axis("repeat_interleave", dim, len(input.facts.shape))
+    length = input.facts.shape[axis]
+    if isinstance(repeats, Tensor) and (
+        repeats.__class__ is Batched or repeats.facts.device is not CPU
+    ):
+        places = _repeated_by_ops(repeats, length, output_size)
+        return input.index_select(axis, places)
+    times = np.broadcast_to(_repeats(repeats, length), (length,))
+    places = repeat_each(np.arange(length), times)
+    if output_size is not None and output_size != len(places):
+        raise ShapeError(
+            f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
+        )
+    found = input.index_select(axis, from_array(places).to(input.facts.device))
+    return found if isinstance(repeats, Tensor) else recorded_as(_VIEWED, found, ())
+
+
+def _repeats(repeats: Any, length: int) -> Any:
+    """Return how often each of so many slices is repeated: a number, or an array of them.
+
+    Raises  RuntimeError for numbers that are none, or not as many as slices
+    """
+    # A private copy: NumPy reads the numbers again after it has added them up.
+    times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
+    if times.dtype.kind not in "iu" and times.size:
+        raise DTypeError(f"repeat_interleave: repeats must be integers, got {short_repr(repeats)}")
+    _require_repeats(times.shape, length)
+    if times.size and times.min() < 0:
+        raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
+    if times.size:
+        require_countable(int(times.max()))  # of uint64 more than int64 holds
+    return times.astype(np.int64, copy=False)
+
+
+def _require_repeats(shape: Shape, length: int) -> None:
+    if len(shape) > 1:
+        raise ShapeError(f"repeats must be 0-dim or 1-dim tensor, got shape {shape}")
+    if shape and shape[0] not in (1, length):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{shape[0]} and input.size(0) = {length}"
+        )
+
+
+def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
+    """Return the place of each slice as often as it is repeated. Waits once for the device, for
+    their number, unless that is output_size, which is taken on trust.
+
+    Raises  RuntimeError for calls of a batch that repeat to several lengths
+    """
+    layout = repeats.facts
+    if layout.dtype not in (int32, int64) and layout.numel:
+        raise DTypeError(f"repeat_interleave: repeats must be integers, got {layout.dtype.name}")
+    _require_repeats(layout.shape, length)
+    if layout.device is CPU and (least := -most_of_all_calls(-repeats)) < 0:
+        raise ShapeError(f"Repeats must be non-negative, got {least}")
+    ends = repeats.reshape(-1).expand(length).cumsum(0)
+    if output_size is None:
+        output_size = same_in_all_calls("repeat_interleave", ends[-1]) if length else 0
+    numbers = arange(output_size, device=layout.device)
+    return searchsorted(ends, numbers, right=True).clamp(max=max(length - 1, 0))

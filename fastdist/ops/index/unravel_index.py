@@ -1,0 +1,27 @@
+"""Flat indices as indices along each axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import int64
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.tensor import Tensor
+
+
+@composite(homes="function", known_as="")
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Return the places along each axis of shape that indices into its flat order stand for."""
+    if indices.facts.dtype.is_floating_point:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.facts.dtype}")
+    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {short_repr(sizes)}")
+    found: list[Any] = []
+    rest: Any = indices.to(int64)
+    for n in reversed(sizes):
+        found.append(OPS["remainder"].public(rest, n))
+        rest = OPS["floor_divide"].public(rest, n)
+    return tuple(reversed(found))

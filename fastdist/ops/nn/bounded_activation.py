@@ -1,0 +1,43 @@
+"""Activations whose arguments are checked first: celu and hardtanh."""
+
+from __future__ import annotations
+
+from ...core.dtypes import bool_, int64
+from ...core.errors import DTypeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...tensor.constants import held
+from ...tensor.tensor import Tensor
+
+
+@composite(homes="function functional")
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+
+    Raises  RuntimeError if alpha is 0
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return OPS["celu"].public(input, alpha=alpha)  # type: ignore[no-any-return]
+
+
+@composite(homes="functional")
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
+    numbers first.
+
+    Dtype   any but bool -> the same
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
+            dtype does not hold
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    dtype = input.facts.dtype
+    if not dtype.is_floating_point and dtype is not bool_:
+        bounds = [held(bound, int64).item() for bound in (min_val, max_val)]
+        if dtype.numpy.kind == "u" and bounds[0] < 0:
+            raise DTypeError(
+                "cannot do hardtanh on an unsigned type with negative limits: cast with .int()"
+            )
+        min_val, max_val = [held(bound, dtype).item() for bound in bounds]
+    return OPS["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]

@@ -1,0 +1,42 @@
+"""Indices as rows of zeros with a single one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.device import CPU
+from ...core.dtypes import int64
+from ...core.errors import DTypeError
+from ...dispatch.composite import composite
+from ...listeners.batched_tensor import of_all_calls
+from ...tensor.tensor import Tensor
+from ..create.ranges import arange
+from ..index.searchsorted import ends_of
+
+
+@composite(homes="functional")
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
+
+    Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
+            waits for it once; what lies outside gets zeros alone
+    """
+    if tensor.facts.dtype is not int64:
+        raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
+    every = of_all_calls(tensor)
+    if every.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
+        low, high = ends_of(every)
+        if low < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        most = high + 1
+        if num_classes == -1:
+            num_classes = most
+        elif num_classes < most:
+            raise RuntimeError(
+                f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
+                f"num_classes is {num_classes}"
+            )
+    elif num_classes <= 0 and not every.facts.numel:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    classes: Any = arange(num_classes, device=tensor.facts.device)
+    return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

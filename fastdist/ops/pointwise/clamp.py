@@ -1,0 +1,135 @@
+"""Elements limited to a range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.composite import composite
+from ...dispatch.kinds import ArgumentError
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...dispatch.pointwise import pointwise
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
+
+# The usual types of clamp's bounds: no other check is needed, which matters for few elements.
+_PLAIN = frozenset({float, int, type(None)})
+
+
+@composite(homes="function method inplace", known_as="")
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Return input, but no less than min and no more than max: numbers or tensors, one may be
+    None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    is_plain = min.__class__ in _PLAIN and max.__class__ in _PLAIN
+    if not is_plain:
+        min, max = _counted_alike(min, max), _counted_alike(max, min)
+    if not is_plain and (isinstance(min, Tensor) or isinstance(max, Tensor)):
+        result = _between_tensors(input, min, max)
+    elif min is None:
+        result = OPS["clamp_below"].public(input, max)
+    elif max is None:
+        result = OPS["clamp_above"].public(input, min)
+    else:
+        result = OPS["clamp_between"].public(input, min, max)
+    if out is None:
+        return result  # type: ignore[no-any-return]
+    return given_out("clamp", out, result, (input, min, max), "cast", "apart")
+
+
+def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
+    if isinstance(min, int | float) or isinstance(max, int | float):
+        raise ArgumentError(
+            "clamp() received an invalid combination of arguments: min is "
+            f"{type(min).__name__}, max {type(max).__name__}; give two numbers or two Tensors"
+        )
+    result: Any = input
+    if min is not None and max is not None:
+        dtype = result_dtype([input, min, max])  # all three meet at once
+        result = input if dtype is input.facts.dtype else input.to(dtype)
+    if min is not None:
+        result = _bounded("clamp_above_tensor", result, min)
+    if max is not None:
+        result = _bounded("clamp_below_tensor", result, max)
+    return result
+
+
+def _counted_alike(bound: Any, other: Any) -> Any:
+    """Return a bound; a tensor without axes, beside one that is a number, as a number as well."""
+    if isinstance(bound, Tensor) and not bound.facts.shape and bound.edge is None:
+        return bound.item() if isinstance(other, int | float) else bound
+    return bound
+
+
+def _bounded(name: str, input: Any, bound: Any) -> Tensor:
+    return OPS[name].public(input, bound)  # type: ignore[no-any-return]
+
+
+@composite(homes="function method inplace", node="clamp_min")
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+    """Return input, but no less than min."""
+    return clamp(input, min, None, out=out)
+
+
+@composite(homes="function method inplace", node="clamp_max")
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+    """Return input, but no more than max."""
+    return clamp(input, None, max, out=out)
+
+
+@pointwise(
+    "minimum(maximum(input, lower), upper)",
+    ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
+    """Return input, but no less than lower and no more than upper."""
+
+
+@pointwise(
+    "maximum(input, bound)",
+    ["where(input >= bound, g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_above(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no less than bound."""
+
+
+@pointwise(
+    "minimum(input, bound)",
+    ["where(input <= bound, g, T(0))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
+)
+def clamp_below(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no more than bound."""
+
+
+@pointwise(
+    "maximum(input, bound)",
+    ["where(input >= bound, g, T(0))", "where(input < bound, g, T(0))"],
+    homes="nowhere",
+    known_as="clamp",
+)
+def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
+    """Return input, but no less than bound; ties give input the gradient."""
+
+
+@pointwise(
+    "minimum(input, bound)",
+    ["where(input <= bound, g, T(0))", "where(input > bound, g, T(0))"],
+    homes="nowhere",
+    known_as="clamp",
+)
+def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
+    """Return input, but no more than bound; ties give input the gradient."""

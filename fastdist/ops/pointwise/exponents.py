@@ -1,0 +1,88 @@
+"""Powers in float64, products with powers of 2, and mantissas with exponents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int64
+from ...core.errors import DTypeError, NoKernelError
+from ...dispatch.composite import composite
+from ...dispatch.copy_inplace import inplace_of
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...listeners.batched_tensor import each_call
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor, from_array
+from .. import return_types
+
+
+@composite()
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """Return input to the power of exponent, computed in float64, of complex numbers in
+    complex128.
+    """
+    given = (input, exponent)
+    dtype = _dtype_of_float_power(given)
+    if isinstance(out, Tensor):
+        _require_wide("output given to float_power", out, dtype)
+    wide = [o.to(dtype) if isinstance(o, Tensor) else o for o in given]
+    return OPS["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
+
+
+@composite(name="float_power_", homes="method")
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place version of float_power, for tensors of its result's dtype."""
+    _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
+    return inplace_of("float_power", float_power)(input, exponent)
+
+
+def _dtype_of_float_power(given: tuple[Any, Any]) -> DType:
+    return complex128 if result_dtype(given).is_complex else float64
+
+
+def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
+    if tensor.facts.dtype is not dtype:
+        raise DTypeError(
+            f"the {what} has dtype {WORDS[tensor.facts.dtype]} but the operation's result requires "
+            f"dtype {WORDS[dtype]}: use float_power, which returns it"
+        )
+
+
+@composite(homes="function method inplace")
+def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return input * 2**other.
+
+    Dtype   a floating input times a power of integers keeps its dtype
+    """
+    if other.facts.dtype is bool_ and input.facts.dtype.is_floating_point:
+        raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
+    dtype = result_dtype([input, 1.0])
+    if not other.facts.dtype.may_have_gradient and not dtype.is_complex:
+        # In two steps and in float64, for 2**other itself may be more than the dtype holds.
+        whole = other.to(int64)
+        half = OPS["floor_divide"].public(whole, 2)
+        wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
+        return given_out("ldexp", out, wide.to(dtype), (input, other), "cast", "apart")
+    power = OPS["pow"].public(2.0, other)
+    return OPS["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
+
+
+@composite(out="same", node="frexp")
+def frexp(input: Tensor) -> Any:
+    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
+    without its sign; waits for a device.
+
+    Dtype   exponent is int32
+    Raises  RuntimeError for integers and bool
+    """
+    if not input.facts.dtype.is_floating_point:
+        raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
+    exponent = each_call(_exponents, input)
+    return return_types.frexp(ldexp(input, -exponent), exponent)
+
+
+def _exponents(input: Tensor) -> Tensor:
+    found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
+    return from_array(np.asarray(found)).to(input.facts.device)

@@ -1,0 +1,71 @@
+"""One of two values, by a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.device import CPU
+from ...dispatch.pointwise import pointwise
+from ...listeners.batched_tensor import level_of, value_at
+from ...listeners.batching import pointwise as in_one_shape
+from ...tensor.constants import held, require_held
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
+
+
+@pointwise(
+    "where(condition, input, other)",
+    [None, "where(condition, g, T(0))", "where(condition, T(0), g)"],
+    takes_complex=True,
+    homes="function",
+    out="same",
+)
+def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """Return input where condition holds, other elsewhere."""
+
+
+@where.refusal
+def _(dtypes: Any, operands: Any) -> None:
+    given = operands[1:]
+    numbers = [one for one in given if not isinstance(one, Tensor)]
+    if not numbers:
+        return
+    met = result_dtype(given)
+    if not met.is_half:  # half types round to inf, as in PyTorch
+        for number in numbers:
+            require_held(number, met)
+
+
+@pointwise(
+    "where(mask, value, input)",
+    ["where(mask, T(0), g)", None, "where(mask, g, T(0))"],
+    dtype="first",
+    takes_complex=True,
+)
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """Return input with value (a number or a 0-d tensor) where mask holds."""
+
+
+@masked_fill.names_node
+def _(node: Any) -> str:
+    return "masked_fill" if node.edges[2] is None else "masked_fill.1"
+
+
+@masked_fill.refusal
+def _(dtypes: Any, operands: Any) -> None:
+    # A tensor's number is asked on the CPU alone: a device would have to be waited for.
+    value = operands[2]
+    if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value.facts.shape:
+        return
+    if value.facts.device is CPU and not level_of((value,)):
+        number = value.array.item()
+        held(number if number.imag else number.real, dtypes[0])
+
+
+@masked_fill.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, mask, value = operands
+    if level_of((value,)) < level:
+        return in_one_shape(op, operands, attributes, level)
+    found = where.public(mask, value.to(input.facts.dtype), input)  # a value has no axes
+    return value_at(found, level)

@@ -1,0 +1,50 @@
+"""Nonfinite numbers replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import float_limits
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.output import given_out
+from ...dispatch.pointwise import pointwise
+from ...graph.unresolved import resolved
+from ...tensor.tensor import Tensor
+from .complex_numbers import view_as_complex, view_as_real
+
+
+@composite(homes="function method inplace", known_as="")
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Any = None,
+) -> Tensor:
+    """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
+    dtype = input.facts.dtype
+    if dtype.is_complex:
+        parts = nan_to_num(view_as_real(resolved(input)), nan, posinf, neginf)
+        return given_out("nan_to_num", out, view_as_complex(parts), (input,), "same", "apart")
+    if not dtype.is_floating_point:
+        return given_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
+    largest = float(float_limits(dtype).max)
+    numbers = (
+        0.0 if nan is None else float(nan),  # an integer of any size is one
+        largest if posinf is None else float(posinf),
+        -largest if neginf is None else float(neginf),
+    )
+    return OPS["replace_nonfinite"].public(input, *numbers, out=out)  # type: ignore[no-any-return]
+
+
+@pointwise(
+    "infinity = where(input > T(0), posinf, neginf); "
+    "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
+    ["where(isfinite(input), g, T(0))"],
+    homes="nowhere",
+    known_as="nan_to_num",
+)
+def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
+    """Return input with other numbers in the place of NaN and the infinities."""

@@ -1,0 +1,69 @@
+"""Integrals by the trapezoidal rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import bool_
+from ...core.errors import DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...dispatch.pytorch_names import node_named, recorded_as
+from ...tensor.axes import DimError, normalize_axis
+from ...tensor.tensor import Tensor
+from ..shape.splitting import narrow
+
+
+def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+    """Return the areas of the trapezoids between neighbours along dim, and the axis."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}(): give x or dx, not both")
+    axis = normalize_axis(name, dim, len(y.facts.shape))
+    if not y.facts.shape:
+        raise DimError(
+            f"Dimension specified as {short_repr(dim)} but tensor has no dimensions: {name}"
+        )
+    if bool_ in (y.facts.dtype, None if x is None else x.facts.dtype):
+        raise DTypeError(
+            f"{name}: received a bool input for `x` or `y`, but bool is not supported; cast it "
+            "with .float()"
+        )
+    length = y.facts.shape[axis]
+    n = max(length - 1, 0)
+    if x is None:
+        width: Any = 1 if dx is None else dx
+    else:
+        if len(x.facts.shape) == 1:
+            if x.facts.numel != length:
+                raise ShapeError(
+                    f"{name}(): There must be one `x` value for each sample point, got "
+                    f"{x.facts.numel} for {length}"
+                )
+            x = x.reshape([-1 if i == axis else 1 for i in range(len(y.facts.shape))])
+        else:
+            others = len(y.facts.shape) - len(x.facts.shape)
+            x = x.reshape((1,) * others + x.facts.shape)
+        # Of more axes than y's, x has its own axis of that number: PyTorch counts from the front.
+        most = x.facts.shape[axis]
+        m = max(most - 1, 0)
+        width = narrow(x, axis, min(1, most), m) - narrow(x, axis, 0, m)
+    sums = narrow(y, axis, min(1, length), n) + narrow(y, axis, 0, n)
+    return sums * width, axis
+
+
+@composite(homes="function")
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    areas, axis = _areas("trapezoid", y, x, dx, dim)
+    word = node_named("mul.1" if x is None else "div.1")
+    return recorded_as(word, areas.sum(axis) / 2, ())  # type: ignore[no-any-return]
+
+
+@composite(homes="function")
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
+) -> Tensor:
+    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+    areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
+    word = node_named("cumsum" if x is None else "div.1")
+    return recorded_as(word, areas.cumsum(axis) / 2, ())  # type: ignore[no-any-return]

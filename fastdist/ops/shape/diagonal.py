@@ -1,0 +1,158 @@
+"""Diagonals: views of them, matrices with them, and their sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...dispatch.composite import composite
+from ...dispatch.op import OPS
+from ...dispatch.structured import Plan, structured
+from ...dispatch.view import view as view_op
+from ...listeners.batched_tensor import levels
+from ...tensor.axes import normalize_axis
+from ...tensor.layout import Layout
+from ...tensor.promotion import result_dtype
+from ...tensor.tensor import Tensor
+from ..create.creation import zeros
+from .joining import cat
+
+
+@composite(node="diag_embed")
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
+    shape = input.facts.shape
+    ndim = len(shape) + 1
+    first, second = (normalize_axis("diag_embed", dim, ndim) for dim in (dim1, dim2))
+    if not shape:
+        normalize_axis("diag_embed", -2, 0)
+    if first == second:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = shape[-1] + abs(offset)
+    rest = iter(shape[:-1])
+    whole = tuple(n if i in (first, second) else next(rest) for i in range(ndim))
+    return OPS["place_diagonal"].public(input, whole, offset, first, second)  # type: ignore[no-any-return]
+
+
+@composite()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """Return a matrix with input's elements on a diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+@composite(homes="function", node="block_diag")
+def block_diag(*tensors: Any) -> Tensor:
+    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
+    of none, one of shape (1, 0).
+
+    Dtype   that in which all meet, in which those without axes count last
+    """
+    if not tensors:
+        return zeros(1, 0)
+    dtype = result_dtype(tensors)
+    blocks: list[Any] = []
+    for i, one in enumerate(tensors):
+        if len(one.facts.shape) > 2:
+            raise ShapeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{i} has {len(one.facts.shape)} dimensions"
+            )
+        n = one.facts.shape[-1] if one.facts.shape else 1
+        blocks.append((one if len(one.facts.shape) == 2 else one.reshape(1, n)).to(dtype))
+    width = sum(one.facts.shape[1] for one in blocks)
+    lines, before = [], 0
+    for one in blocks:
+        height, own = one.facts.shape
+        sides = [
+            zeros(height, n, dtype=dtype, device=one.facts.device)
+            for n in (before, width - before - own)
+        ]
+        lines.append(cat([sides[0], one, sides[1]], 1))
+        before += own
+    return cat(lines, 0)
+
+
+@view_op()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+
+
+def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[int, int, int]:
+    """Return the diagonal's length, and the row and column where it starts."""
+    row, column = max(-offset, 0), max(offset, 0)
+    return max(min(shape[dim1] - row, shape[dim2] - column), 0), row, column
+
+
+@diagonal.prepare
+def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    ndim = len(input.facts.shape)
+    first, second = normalize_axis("diagonal", dim1, ndim), normalize_axis("diagonal", dim2, ndim)
+    if first == second:
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}: give two axes of the tensor"
+        )
+    return offset, first, second
+
+
+@diagonal.array
+def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
+    length, row, column = _diagonal_geometry(array.shape, offset, dim1, dim2)
+    others = [i for i in range(len(array.shape)) if i not in (dim1, dim2)]
+    shape = [*(array.shape[i] for i in others), length]
+    strides = [*(array.strides[i] for i in others), array.strides[dim1] + array.strides[dim2]]
+    start = row * array.strides[dim1] + column * array.strides[dim2] if length else 0
+    return backend.as_strided(array, shape, strides, start)
+
+
+@diagonal.vjp("input")
+def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
+    return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
+
+
+@structured(
+    "copying.place_diagonal",
+    linear=True,
+    homes="nowhere",
+    known_as="diagonal_backward",
+    node="diag_embed",
+    takes_complex=True,
+)
+def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
+    """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
+
+
+@place_diagonal.plan
+def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
+    return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
+
+
+@place_diagonal.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, offset, *dims = attributes
+    axes = [normalize_axis("diagonal", dim, len(shape)) + 1 for dim in dims]
+    return op.general((operands[0].value,), ((levels.sizes[level - 1], *shape), offset, *axes))
+
+
+@place_diagonal.vjp("input")
+def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
+    return diagonal.general((g,), (offset, dim1, dim2))
+
+
+@composite(out="same")
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
+    shape = input.facts.shape
+    if len(shape) == 2:
+        return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
+    if len(shape) != 1:
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(shape)}D")
+    n = shape[0] + abs(diagonal)
+    return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
+
+
+@composite(node="trace")
+def trace(input: Tensor) -> Tensor:
+    """Return the sum of a matrix's diagonal."""
+    if len(input.facts.shape) != 2:
+        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
+    return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]

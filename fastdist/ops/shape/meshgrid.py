@@ -1,0 +1,108 @@
+"""Grids of vectors, and the rows that combine their elements."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.caller_warning import warn_caller
+from ...core.dtypes import int64
+from ...core.errors import DeviceError, DTypeError, ShapeError
+from ...core.short_repr import short_repr
+from ...dispatch.composite import composite
+from ...tensor.tensor import Tensor, from_array
+from ..create.creation import empty, zeros
+from .joining import stack
+
+
+@composite(homes="function")
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+
+    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+    """
+    if indexing is None:
+        indexing = "ij"
+        warn_caller(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument.",
+            once=True,
+        )
+    packed = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
+    given = list(tensors[0] if packed else tensors)
+    _require_vectors(given, indexing)
+    if indexing == "xy" and len(given) > 1:
+        given[0], given[1] = given[1], given[0]
+    shape = [one.facts.numel for one in given]
+    grids = []
+    for i, one in enumerate(given):
+        lengths = [n if j == i else 1 for j, n in enumerate(shape)]
+        grids.append(one.reshape(lengths).expand(shape))
+    if indexing == "xy" and len(given) > 1:
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def _require_vectors(given: list[Tensor], indexing: str) -> None:
+    """Raise for what meshgrid cannot make a grid of."""
+    if not given:
+        raise ShapeError("meshgrid expects a non-empty TensorList")
+    for one in given:
+        layout, first = one.facts, given[0].facts
+        if len(layout.shape) > 1:
+            raise ShapeError(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{list(layout.shape)}; flatten() it"
+            )
+        if layout.dtype is not first.dtype:
+            raise DTypeError(
+                "meshgrid expects all tensors to have the same dtype, got "
+                f"{first.dtype.name} and {layout.dtype.name}"
+            )
+        if layout.device is not first.device:
+            raise DeviceError(
+                "meshgrid expects all tensors to have the same device, got "
+                f"{first.device} and {layout.device}"
+            )
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(
+            'torch.meshgrid: indexing must be one of "xy" or "ij", but received: '
+            f"{short_repr(indexing)}"
+        )
+
+
+def _require_one_axis(tensors: Any) -> None:
+    for one in tensors:
+        if len(one.facts.shape) != 1:
+            raise ShapeError(f"Expect a 1D vector, but got shape {list(one.facts.shape)}")
+
+
+@composite(homes="function", node="stack")
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Return all rows that take one element of each vector, in order; a single one is itself."""
+    _require_one_axis(tensors)
+    if len(tensors) == 1:
+        return tensors[0]  # type: ignore[no-any-return]
+    return stack([grid.reshape(-1) for grid in meshgrid(*tensors)], 1)
+
+
+@composite(homes="function", node="stack")
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return all rows of r elements of a vector, in the order in which they stand."""
+    _require_one_axis([input])
+    if r < 0:
+        raise ShapeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return zeros(0, dtype=input.facts.dtype, device=input.facts.device)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    n = input.facts.numel
+    rows = math.comb(n + r - 1 if with_replacement and n else n, r)
+    # Made before they are counted: more than memory has is an error, not an endless list.
+    found = empty(rows, r, dtype=int64).numpy()
+    numbers = itertools.chain.from_iterable(choose(range(n), r))
+    found[...] = np.fromiter(numbers, np.int64, rows * r).reshape(rows, r)
+    places = from_array(found).to(input.facts.device)
+    return input.index_select(0, places.reshape(-1)).reshape(found.shape)

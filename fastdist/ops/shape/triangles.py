@@ -1,0 +1,60 @@
+"""Triangles of matrices: tril and triu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...dispatch.structured import Plan, structured
+from ...tensor.tensor import Tensor
+
+
+def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
+    layout = input.facts
+    if len(layout.shape) < 2:
+        raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
+    return Plan(layout.shape, layout.dtype, (diagonal, upper))
+
+
+@structured(
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
+)
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a copy with zeros above the diagonal of each matrix."""
+
+
+@tril.plan
+def _(input: Tensor, diagonal: int) -> Plan:
+    return _triangle_plan("tril", input, diagonal, upper=False)
+
+
+@tril.vjp("input")
+def _(g: Any, diagonal: int) -> Any:
+    return tril.public(g, diagonal)
+
+
+@structured(
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
+)
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a copy with zeros below the diagonal of each matrix."""
+
+
+@triu.plan
+def _(input: Tensor, diagonal: int) -> Plan:
+    return _triangle_plan("triu", input, diagonal, upper=True)
+
+
+@triu.vjp("input")
+def _(g: Any, diagonal: int) -> Any:
+    return triu.public(g, diagonal)
