@@ -229,6 +229,34 @@ def test_imports_point_down() -> None:
     assert not wrong, listed(wrong)
 
 
+# The packages of ops, the lowest first: each may import those before it. All share the files next to
+# them, except complex_forms, which writes ops of complex numbers with ops of all packages.
+OPS_PACKAGES = (
+    "create", "shape", "index", "pointwise", "reduce", "sparse", "linalg", "nn", "fft",
+)  # fmt: skip
+
+
+def test_the_packages_of_ops_form_a_tower() -> None:
+    wrong = []
+    for found in imports_of_the_package():
+        target = package_of_ops(inside(found.imported))
+        importer = package_of_ops(found.importer)
+        if not target or importer is None or found.importer == "ops.complex_forms":
+            continue
+        if OPS_PACKAGES.index(target) > (OPS_PACKAGES.index(importer) if importer else -1):
+            wrong.append(str(found))
+    assert not wrong, listed(wrong)
+
+
+def package_of_ops(module: str | None) -> str | None:
+    """Return the package of ops that a module is in, "" for a file next to them, or None."""
+    head, _, rest = (module or "").partition("ops.")
+    if head or not rest:
+        return None
+    name = rest.partition(".")[0]
+    return name if name in OPS_PACKAGES else ""
+
+
 # The floors of distributed/rpc, the lowest first: folders, and the agent that joins them. Its other
 # files stand wherever what they import, and who imports them, lets them.
 RPC_FLOORS = ("message", "workers", "calls", "references", "agent")

@@ -22,7 +22,7 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.unresolved import Unresolved, unresolved
 from ..listeners.batched_tensor import base_of, level_of, levels, rebatched
-from ..ops.shape.movement import view
+from ..ops.shape.views import view
 from ..tensor.tensor import OWN_TANGENT, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])

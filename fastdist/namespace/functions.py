@@ -29,7 +29,7 @@ from ..listeners.sparse_rules import refusal
 from ..ops.create import creation
 from ..ops.index import subscript
 from ..ops.refusals import require_given
-from ..ops.shape import as_strided, movement, set_memory
+from ..ops.shape import as_strided, set_memory, views
 from ..ops.shape.splitting import unbind
 from ..ops.sparse import conversion
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
@@ -382,7 +382,7 @@ METHODS: dict[str, Any] = {
     "__array_wrap__": _array_wrap,
     "storage_offset": storage_offset,
     "detach_": detach_,
-    "t_": view_inplace_of("t", movement.t),
+    "t_": view_inplace_of("t", views.t),
     "swapaxes_": view_inplace_of("swapaxes", OPS["transpose"].public),
     "swapdims_": view_inplace_of("swapdims", OPS["transpose"].public),
     "as_strided_": view_inplace_of("as_strided", as_strided.as_strided),
@@ -410,8 +410,8 @@ METHODS: dict[str, Any] = {
     "numpy": numpy,
     "__array__": _array,
     "detach": detach,
-    "t": movement.t,
-    "reshape": movement.reshape,
+    "t": views.t,
+    "reshape": views.reshape,
     "__pos__": COMPOSITES["positive"].call,
     **pickling.METHODS,
     **set_memory.METHODS,

@@ -13,7 +13,7 @@ from ..listeners import heard_methods
 from ..listeners.batch_loop import STACK
 from ..listeners.offering import offering_of_tensor
 from ..ops.create import creation, ranges
-from ..ops.shape import movement
+from ..ops.shape import views
 from ..ops.sparse import conversion
 from ..tensor.methods import TensorMethods
 from .activations import activations
@@ -40,7 +40,7 @@ def gather() -> dict[str, Any]:
     for room in (creation, ranges):
         names.update({name: getattr(room, name) for name in room.__all__})
     names["sparse_coo_tensor"] = conversion.sparse_coo_tensor
-    names.update(t=movement.t, reshape=movement.reshape, detach=movement.detach)
+    names.update(t=views.t, reshape=views.reshape, detach=views.detach)
     names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
     names.update({name: getattr(TensorMethods, name) for name in _inplace_functions()})

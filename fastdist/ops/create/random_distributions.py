@@ -15,9 +15,9 @@ from ...core.generator import Generator
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
 from ...dispatch.op import OPS
+from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..rounded_ranges import largest_of
-from ..shape.rearranging import broadcast_tensors
 from .creation import made
 from .random import generator_or_default, open_uniform, part_of_graph, randn
 
@@ -154,7 +154,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         raise DTypeError(
             f"Found dtype {WORDS[prob.facts.dtype]} but expected {WORDS[count.facts.dtype]}"
         )
-    count, prob = broadcast_tensors(count, prob)
+    shape = broadcast_shapes("binomial", [count.facts.shape, prob.facts.shape])
+    count, prob = (OPS["expand"].public(given, shape) for given in (count, prob))
     return _draw_of("binomial", "binomial_cpu", count, generator, prob)
 
 

@@ -14,7 +14,7 @@ from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.tensor import Size, Tensor
 from ..refusals import require_given
-from .movement import integers, reshape
+from .views import integers, reshape
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from ...dispatch.op import OPS
 from ...dispatch.output import written_parts
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
-from . import movement
+from . import views
 
 
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ split_with_sizes_copy = _copied(
     lambda input, split_sizes, dim=0: input.split_with_sizes(split_sizes, dim),
 )
 squeeze_copy = _copied("squeeze_copy", OPS["squeeze"].public)
-t_copy = _copied("t_copy", movement.t)
+t_copy = _copied("t_copy", views.t)
 transpose_copy = _copied("transpose_copy", lambda input, dim0, dim1: input.transpose(dim0, dim1))
 unbind_copy = _copied("unbind_copy", lambda input, dim=0: input.unbind(dim))
 unfold_copy = _copied(
