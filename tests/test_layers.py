@@ -229,8 +229,8 @@ def test_imports_point_down() -> None:
     assert not wrong, listed(wrong)
 
 
-# The packages of ops, the lowest first: each may import those before it. All share the files next to
-# them, except complex_forms, which writes ops of complex numbers with ops of all packages.
+# The packages of ops, the lowest first: each may import those before it. All share the files next
+# to them, but complex_forms, which writes ops of complex numbers with ops of all packages.
 OPS_PACKAGES = (
     "create", "shape", "index", "pointwise", "reduce", "sparse", "linalg", "nn", "fft",
 )  # fmt: skip
