@@ -301,7 +301,7 @@ def take_cupy_s_place() -> None:
 
     Raises  RuntimeError where another CuPy is loaded already
     """
-    from fastdist.kernels.cuda import library_product
+    from fastdist.kernels.cuda.linalg import library_product
 
     libraries: Any = ModuleType("cupy_backends.cuda.libs")
     libraries.cublas = SimpleNamespace(getVersion=lambda handle: 120000)

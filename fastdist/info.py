@@ -121,7 +121,7 @@ def _blas() -> list[Row]:
 
 def _numba() -> list[Row]:
     # Starts the pool: only that shows which one loads.
-    from fastdist.kernels.cpu.launch import get_num_threads, threading_layer
+    from fastdist.kernels.cpu.jit.launch import get_num_threads, threading_layer
 
     layer = threading_layer()
     if layer == "workqueue":

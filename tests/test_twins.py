@@ -11,14 +11,15 @@ KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 def kernels_in(folder: str) -> dict[str, list[str]]:
     """Return the parameters of each structured kernel: public, fills out, returns nothing."""
     found = {}
-    for path in sorted((KERNELS / folder).glob("*.py")):
-        if path.stem == "pointwise":
+    for path in sorted((KERNELS / folder).rglob("*.py")):
+        module = ".".join(path.relative_to(KERNELS / folder).with_suffix("").parts)
+        if module == "pointwise.pointwise":
             continue  # made from scalar bodies, which both sides read
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
                 if "out" in parameters and getattr(node.returns, "value", ...) is None:
-                    found[f"{path.stem}.{node.name}"] = parameters
+                    found[f"{module}.{node.name}"] = parameters
     return found
 
 

@@ -30,7 +30,7 @@ sys.exit(cli.main(["info", "--warm"{arguments}]))
 """
 USE = """
 import fastdist as torch
-from fastdist.kernels.cpu import compiler
+from fastdist.kernels.cpu.jit import compiler
 loops, init = [], compiler.Loop.__init__
 def noted(loop, *args):
     loops.append(loop)

@@ -55,7 +55,7 @@ def _unscale_alike(grads: list[Tensor], scale: Tensor, found: Tensor, device: De
     inverse = (1.0 / scale.to(float64)).to(device).expand(len(grads)).contiguous()
     packed = [grad.contiguous() for grad in grads]
     program = read_program("g = g * inverse", ("g",), ("inverse",))
-    apply = backend_of(device.type).kernel("multi_tensor.apply_watched")
+    apply = backend_of(device.type).kernel("pointwise.multi_tensor.apply_watched")
     apply(program, [None], found.array.reshape((1,)), inverse.array, *[g.array for g in packed])
     bump_all([grad for grad, made in zip(grads, packed, strict=True) if made is grad])
     for grad, made in zip(grads, packed, strict=True):
@@ -70,7 +70,7 @@ def adapt(
     them. All are float32 without axes, on one device.
     """
     program = read_program(_ADAPT, ("scale", "good", "found"), ("growth", "backoff", "interval"))
-    apply = backend_of(scale.facts.device.type).kernel("multi_tensor.apply")
+    apply = backend_of(scale.facts.device.type).kernel("pointwise.multi_tensor.apply")
     arrays = [one.array.reshape((1,)) for one in (scale, good, found)]
     apply(program, [[growth, backoff, float(interval)]], *arrays)
     bump_all([scale, good])

@@ -27,7 +27,7 @@ from ..namespace.threads import end_idle_threads
 # asked for; it lives as long as this process. What it forks is sent what it needs, so that must
 # pickle, and it reads the script again, as spawned processes do.
 _PRELOADED = "fastdist.data.worker_process"
-_KERNELS = "fastdist.kernels.cpu.launch"
+_KERNELS = "fastdist.kernels.cpu.jit.launch"
 # How long others may be asleep, and be there at all, until they count as there to stay. A thread
 # that has been joined is in the system's list until it has a core to end on: for a moment, or, on a
 # busy machine, longer. It is not asleep meanwhile.

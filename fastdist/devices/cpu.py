@@ -19,8 +19,8 @@ from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.halves import add_many, convert_many, in_float32
 from fastdist.kernels.cpu.memory import LINES_FROM
-from fastdist.kernels.cpu.pointwise import SMALL_LIMIT
-from fastdist.kernels.cpu.repeat import repeat
+from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT
+from fastdist.kernels.cpu.reduce.repeat import repeat
 from fastdist.kernels.cpu.silence import silent
 
 from .backend import Backend, Result, filling
@@ -85,14 +85,16 @@ def compiled_draws(words: int) -> Any:
     """Return the compiled kernels of random numbers; None while few words are wanted and nothing
     else has loaded Numba.
     """
-    if words < philox.LARGE and "fastdist.kernels.cpu.compiler" not in sys.modules:
+    if words < philox.LARGE and "fastdist.kernels.cpu.jit.compiler" not in sys.modules:
         return None
-    from fastdist.kernels.cpu.background import is_numpys_turn  # of threads and files: not at once
+    from fastdist.kernels.cpu.jit.background import (
+        is_numpys_turn,  # of threads and files: not at once
+    )
 
     return None if is_numpys_turn(_compile_draws) else import_module(_DRAWS)
 
 
-_DRAWS = "fastdist.kernels.cpu.philox"
+_DRAWS = "fastdist.kernels.cpu.create.philox"
 
 
 def _compile_draws() -> None:
@@ -258,7 +260,7 @@ class CpuBackend:
 
     def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:
         if self._kernel_for is None:
-            self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for
+            self._kernel_for = import_module("fastdist.kernels.cpu.pointwise.pointwise").kernel_for
         self._kernel_for(body).run(arrays, out)
 
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:

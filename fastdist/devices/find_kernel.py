@@ -10,16 +10,17 @@ from fastdist.core.errors import DeviceError
 
 
 def find_kernel(twin: Literal["cpu", "cuda"], name: str) -> Callable[..., None]:
-    """Return the function `module.function` of fastdist.kernels.cpu or fastdist.kernels.cuda.
+    """Return the function of fastdist.kernels.cpu or fastdist.kernels.cuda that a name such as
+    "nn.softmax.softmax" (package, module, function) means.
 
     Raises  DeviceError if there is none of that name
     """
-    module_name, _, function_name = name.partition(".")
+    module_name, _, function_name = name.rpartition(".")
     path = f"fastdist.kernels.{twin}.{module_name}"
     try:
         module = import_module(path)
     except ModuleNotFoundError as error:
-        if error.name != path:
+        if not f"{path}.".startswith(f"{error.name}."):
             raise
         raise DeviceError(f"no kernel {name!r} for {twin}: there is no module {path}") from None
     function: Callable[..., None] | None = getattr(module, function_name, None)

@@ -155,7 +155,7 @@ def _call(primitive: str, *args: Any) -> Any:
 
 @functools.cache
 def _of_numbers(primitive: str, count: int) -> Callable[..., Any]:
-    from ..kernels.cpu.pointwise import kernel_for
+    from ..kernels.cpu.pointwise.pointwise import kernel_for
 
     names = [f"x{i}" for i in range(count)]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)

@@ -14,8 +14,8 @@ from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..graph.fit_gradients import as_array, cast_array, gathered
 from ..kernels.cpu.memory import maker_of
-from ..kernels.cpu.numpy_pointwise import gives, writes_anywhere
-from ..kernels.cpu.pointwise import is_half, kernel_for
+from ..kernels.cpu.pointwise.numpy_pointwise import gives, writes_anywhere
+from ..kernels.cpu.pointwise.pointwise import is_half, kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
@@ -280,7 +280,9 @@ def _gathering(facts: Layout, target: Layout) -> Callable[[Any], Any]:
     result = Result(target.shape, facts.dtype.numpy, kept)
     reads = 1 if facts.dtype.is_half else None
     backend, index = backend_of(facts.device.type), facts.device.index
-    return backend.making("reduce.sum", [result], (axes,), reads, index, of_any_layout=True)
+    return backend.making(
+        "reduce.reductions.sum", [result], (axes,), reads, index, of_any_layout=True
+    )
 
 
 @silent  # type: ignore[untyped-decorator]

@@ -21,7 +21,7 @@ from ..devices.backend import Result, backend_of
 from ..graph.fit_gradients import as_array
 from ..kernels.cpu.halves import made_in_float32
 from ..kernels.cpu.silence import silent
-from ..kernels.cpu.small import Facts
+from ..kernels.cpu.small.call_facts import Facts
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
@@ -221,7 +221,7 @@ def noting_stream(device: Device) -> bool | Callable[[Any], None]:
 
 
 def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
-    from ..kernels.cpu.small_kernels import small_gradients, small_kernel
+    from ..kernels.cpu.small.kernels import small_gradients, small_kernel
 
     layouts = way.layouts
     facts = Facts(

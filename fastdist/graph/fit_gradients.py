@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
-from ..kernels.cpu.small import TERMS, adder_of_columns
+from ..kernels.cpu.small.call_facts import TERMS, adder_of_columns
 from ..tensor.broadcast import sum_array_to
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor

@@ -8,7 +8,7 @@ import sys
 from ..core import blas
 from ..core.short_repr import short_repr
 
-_LAUNCH = "fastdist.kernels.cpu.launch"
+_LAUNCH = "fastdist.kernels.cpu.jit.launch"
 
 
 def set_num_threads(int: int) -> None:
@@ -22,7 +22,7 @@ def set_num_threads(int: int) -> None:
         )
     if int < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {int}")
-    from ..kernels.cpu import launch
+    from ..kernels.cpu.jit import launch
 
     launch.set_num_threads(int)
     blas.set_blas_threads(int)

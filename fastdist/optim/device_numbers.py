@@ -30,7 +30,7 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
     facts = kept[0].facts
     column = empty(len(kept), dtype=facts.dtype, device=facts.device)
     backend = backend_of(facts.device.type)
-    backend.kernel("multi_tensor.take")(column.array, *[one.array for one in kept])
+    backend.kernel("pointwise.multi_tensor.take")(column.array, *[one.array for one in kept])
     return column.to(float64)
 
 
@@ -39,7 +39,7 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
     facts = kept[0].facts
     given = column.to(facts.dtype)
     backend = backend_of(facts.device.type)
-    backend.kernel("multi_tensor.put")(given.array, *[one.array for one in kept])
+    backend.kernel("pointwise.multi_tensor.put")(given.array, *[one.array for one in kept])
     bump_all(kept)
 
 

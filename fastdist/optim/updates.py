@@ -94,7 +94,7 @@ def _launch(
     plain = {
         id(row): [_number(value) for value in row] for row in {id(r): r for r in numbers}.values()
     }
-    apply = backend_of(kind[1].type).kernel("multi_tensor.apply")
+    apply = backend_of(kind[1].type).kernel("pointwise.multi_tensor.apply")
     arrays = [tensor.array for column in columns for tensor in column]
     try:
         apply(program, [plain[id(row)] for row in numbers], *arrays)
@@ -128,7 +128,7 @@ def _launch_given(
             whole = value.detach().reshape(-1).to(device, float64)
             rows = whole.expand(end - begin) if len(whole) == 1 else whole[at + begin : at + end]
             arrays.append(rows.contiguous().array)
-        apply = backend_of(device.type).kernel("multi_tensor.apply_given")
+        apply = backend_of(device.type).kernel("pointwise.multi_tensor.apply_given")
         packed = [[tensor.to(facts.dtype).contiguous() for tensor in column] for column in part]
         apply(program, known, skip is not None, *arrays, *[t.array for c in packed for t in c])
         for name, column, written in zip(program.arrays, part, packed, strict=True):

@@ -64,6 +64,8 @@ def sum_array_to(array: Any, target: Layout) -> Any:
         backend = backend_of(target.device.type)
         kept = tuple(n for i, n in enumerate(shape) if i not in axes)
         out = backend.empty(kept, array.dtype, target.device.index)
-        backend.kernel("reduce.sum", 1 if target.dtype.is_half else None)(array, out, axes)
+        backend.kernel("reduce.reductions.sum", 1 if target.dtype.is_half else None)(
+            array, out, axes
+        )
         array = out
     return array.reshape(target.shape)

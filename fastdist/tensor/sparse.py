@@ -145,7 +145,9 @@ class Coo:
         room = np.array(dense) if outs is None else outs[0]
         if outs is not None and room is not dense:
             np.copyto(room, dense)
-        backend_of("cpu").kernel("sparse.add_entries")(entries.values, entries.indices, room)
+        backend_of("cpu").kernel("sparse.coordinates.add_entries")(
+            entries.values, entries.indices, room
+        )
         return room
 
     def __add__(self, other: Any) -> Any:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from . import machine
-from .compiler import Loop
-from .launch import launcher
-from .machine import load_word
+from .jit import machine
+from .jit.compiler import Loop
+from .jit.launch import launcher
+from .jit.machine import load_word
 
 Array = Any
 

@@ -15,17 +15,17 @@ import numpy as np
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import Body, Call, Name
 
-from .pointwise import HALF_LIMIT, kernel_for
+from .pointwise.pointwise import HALF_LIMIT, kernel_for
 from .silence import silent
-from .small import Facts
+from .small.call_facts import Facts
 
 Array = Any
 
 # Kernels that move elements of any dtype, or cast them, and compute nothing.
 _MOVES: Final = frozenset(
-    {f"copying.{name}" for name in ("cast", "cat", "flip", "place", "place_diagonal", "roll")}
-    | {f"indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
-    | {"copying.triangle", "indexing.select", "indexing.take", "windows.pick"}
+    {f"shape.copying.{name}" for name in ("cast", "cat", "flip", "place", "place_diagonal", "roll")}
+    | {f"index.indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
+    | {"shape.copying.triangle", "index.indexing.select", "index.indexing.take", "nn.windows.pick"}
 )
 
 

@@ -24,8 +24,8 @@ import numba
 import numpy as np
 from numpy._core import multiarray
 
-from . import machine
-from .compiler import compiled, compiled_callback
+from .jit import machine
+from .jit.compiler import compiled, compiled_callback
 
 _multiarray: Any = multiarray
 _load: Any = machine.LOAD["int64"]

@@ -97,7 +97,7 @@ def _maker_of_blocks() -> Maker:
     """Return what makes blocks: NumPy, until something else has loaded the compiler."""
     if _COMPILER not in sys.modules:
         return np.empty
-    from .background import compile_later, numpy_serves
+    from .jit.background import compile_later, numpy_serves
 
     if numpy_serves():
         compile_later("kept blocks", _load_blocks)

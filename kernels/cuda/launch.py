@@ -202,9 +202,9 @@ def text_of(*file_names: str) -> str:
 def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
     """Return what every text begins with that loads and stores these dtypes."""
     halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
-    files = ["memory.cuh", *["half.cuh"] * bool(halves)]
-    files += ["bfloat16.cuh"] * ("__nv_bfloat16" in halves)
-    return text_of(*["complex.cuh"] * any(dtype.kind == "c" for dtype in dtypes), *files)
+    files = ["headers/memory.cuh", *["headers/half.cuh"] * bool(halves)]
+    files += ["headers/bfloat16.cuh"] * ("__nv_bfloat16" in halves)
+    return text_of(*["headers/complex.cuh"] * any(dtype.kind == "c" for dtype in dtypes), *files)
 
 
 def launch(launches: Sequence[Launch], on: Any = None) -> None:

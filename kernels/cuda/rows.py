@@ -80,7 +80,7 @@ def rows_header(
 typedef {real} Real;
 constexpr int HELD = {held}, PACK = {pack};
 constexpr bool APART = {str(apart).lower()};
-{text_of("rows.cuh")}"""
+{text_of("headers/rows.cuh")}"""
 
 
 class Rows(NamedTuple):

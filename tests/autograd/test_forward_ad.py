@@ -381,7 +381,7 @@ def test_op_without_forward_mode_says_so(level: int) -> None:
     def reversible(input: Tensor) -> Tensor:
         """Return a copy."""
 
-    op = StructuredOp(reversible, "copying.cast", linear=False)
+    op = StructuredOp(reversible, "shape.copying.cast", linear=False)
     op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
     op.vjp("input")(lambda g: g)
     with pytest.raises(

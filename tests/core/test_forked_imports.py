@@ -45,7 +45,7 @@ def test_a_fork_waits_for_an_import_of_another_thread() -> None:
 
 
 def test_a_fork_waits_for_an_import_before_it_takes_the_compiler() -> None:
-    script = SCRIPT.replace("BEFORE", "import fastdist.kernels.cpu.waiting")
+    script = SCRIPT.replace("BEFORE", "import fastdist.kernels.cpu.jit.waiting")
     assert run_script(script) == "3"
 
 

@@ -142,7 +142,7 @@ def numbers_of(
 
 @pytest.mark.parametrize("count", [1, 1001, philox.LARGE + 1])
 def test_compiled_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    compiled = importlib.import_module("fastdist.kernels.cpu.philox")
+    compiled = importlib.import_module("fastdist.kernels.cpu.create.philox")
     *exact, normal = numbers_of(monkeypatch, compiled, count)
     *expected, rounded = numbers_of(monkeypatch, None, count)
     for one, other in zip(exact, expected, strict=True):

@@ -125,7 +125,7 @@ def test_pointwise_broadcasts_and_takes_a_number_by_value(backend: Backend) -> N
 def test_structured_kernel_takes_arrays_then_results_then_numbers(backend: Backend) -> None:
     array = backend.from_numpy(np.arange(6.0).reshape(2, 3), 0)
     out = backend.empty((2,), np.dtype("float64"), 0)
-    backend.kernel("reduce.sum")(array, out, (1,))
+    backend.kernel("reduce.reductions.sum")(array, out, (1,))
     assert backend.to_numpy(out).tolist() == [3.0, 12.0]
 
 

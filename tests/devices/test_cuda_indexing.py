@@ -11,7 +11,7 @@ import pytest
 import fastdist as fd
 from fastdist.core.determinism import determinism
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda.indexing import plan_written, runs_of_elements
+from fastdist.kernels.cuda.index.indexing import plan_written, runs_of_elements
 from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic

@@ -28,7 +28,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
     x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     out = backend.empty((4, 2), np.dtype("float64"), 0).transpose((1, 0))
-    backend.kernel("product.matmul")(backend.from_numpy(x, 0), backend.from_numpy(y, 0), out)
+    backend.kernel("linalg.product.matmul")(backend.from_numpy(x, 0), backend.from_numpy(y, 0), out)
     assert np.array_equal(backend.to_numpy(out), x @ y)
 
 
@@ -36,17 +36,19 @@ def test_one_product_of_float16_is_added_in_float32(backend: CudaBackend) -> Non
     # The squares are beyond float16.
     x, y = (np.array([[300, sign * 300, 3]], np.float16) for sign in (1, -1))
     out = backend.empty((1, 1), np.dtype("float16"), 0)
-    backend.kernel("product.matmul")(backend.from_numpy(x, 0), backend.from_numpy(y.T, 0), out)
+    backend.kernel("linalg.product.matmul")(
+        backend.from_numpy(x, 0), backend.from_numpy(y.T, 0), out
+    )
     assert backend.to_numpy(out).item() == 9
 
 
 def test_copying_kernels_cast_and_place(backend: CudaBackend) -> None:
     x = backend.from_numpy(np.array([1.5, -2.5], np.float32), 0)
     whole = backend.empty((2,), np.dtype("int32"), 0)
-    backend.kernel("copying.cast")(x, whole)
+    backend.kernel("shape.copying.cast")(x, whole)
     assert backend.to_numpy(whole).tolist() == [1, -2]
     out = backend.empty((2, 3), np.dtype("float32"), 0)
-    backend.kernel("copying.place")(x, out, np.s_[:, 1])
+    backend.kernel("shape.copying.place")(x, out, np.s_[:, 1])
     assert backend.to_numpy(out).tolist() == [[0, 1.5, 0], [0, -2.5, 0]]
 
 

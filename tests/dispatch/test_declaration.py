@@ -16,7 +16,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp, pointwise
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.dispatch.view import ViewOp
-from fastdist.kernels.cpu.small_kernels import GRADIENTS
+from fastdist.kernels.cpu.small.kernels import GRADIENTS
 
 
 def negative(input: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def mixed(input: Tensor, other: Tensor | None, dim: int) -> Tensor:
 
 
 def structured_op(function: Callable[..., Any] = mixed) -> StructuredOp:
-    return StructuredOp(function, "copying.cast")
+    return StructuredOp(function, "shape.copying.cast")
 
 
 def test_a_misspelt_dtype_is_refused_with_the_words_that_there_are() -> None:
@@ -46,7 +46,7 @@ def test_misspelt_words_on_an_out_are_refused_with_those_that_there_are() -> Non
     ):
         PointwiseOp(negative, "-input", out="casts")
     with pytest.raises(DeclarationError, match=r"mixed: memory= is 'aprt', .* you mean 'apart'"):
-        StructuredOp(mixed, "copying.cast", memory="aprt")
+        StructuredOp(mixed, "shape.copying.cast", memory="aprt")
     with pytest.raises(DeclarationError, match=r"negative: memory= is 'outsid', .* 'outside'"):
         composite(out="same", memory="outsid")(negative)
 
@@ -82,7 +82,7 @@ def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
     """Else they would shadow the vjp of another op with the same kernel, without a word."""
     by_kernel = {op.kernel for op in OPS.values() if getattr(op, "kernel_gradients", False)}
     assert by_kernel == GRADIENTS.keys()
-    op = StructuredOp(negative, "reduce.sum")
+    op = StructuredOp(negative, "reduce.reductions.sum")
     op.plan(lambda input: Plan((), input.dtype, ((0,),)))
     op.vjp("input")(lambda g: g.reshape(1).expand(3) * 2)
     x = fd.ones(3, requires_grad=True)

@@ -84,7 +84,7 @@ def negative(input: Tensor) -> Tensor:  # type: ignore[empty-body]
 
 
 def test_a_vjp_of_another_shape_names_op_and_input() -> None:
-    op = StructuredOp(negative, "copying.cast")
+    op = StructuredOp(negative, "shape.copying.cast")
     op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
     op.vjp("input")(lambda g: fd.ones(3))
     x = fd.tensor(np.ones(2, np.float32), requires_grad=True)
@@ -101,7 +101,7 @@ def product(input: Tensor, other: Tensor | None, more: Tensor) -> Tensor:  # typ
 
 
 def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> None:
-    op, calls = StructuredOp(product, "copying.cast"), []
+    op, calls = StructuredOp(product, "shape.copying.cast"), []
     op.plan(lambda input, other, more: Plan(input.facts.shape, input.facts.dtype))
 
     @op.vjp("input", "more")

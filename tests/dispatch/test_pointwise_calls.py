@@ -236,6 +236,10 @@ def test_a_layout_that_is_new_to_an_op_compiles_nothing(monkeypatch: pytest.Monk
     def refuse(source: str, name: str, names: dict[str, Any]) -> Any:
         raise AssertionError(f"compiled again: {source}")
 
-    for module in ("kernels.cpu.numpy_pointwise", "dispatch.calls", "dispatch.pointwise_way"):
+    for module in (
+        "kernels.cpu.pointwise.numpy_pointwise",
+        "dispatch.calls",
+        "dispatch.pointwise_way",
+    ):
         monkeypatch.setattr(f"fastdist.{module}.define_silent", refuse)
     step(7)

@@ -13,7 +13,10 @@ import pytest
 from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
-from fastdist.kernels.cuda import attention, convolution, launch, library_product, pointwise
+from fastdist.kernels.cuda import launch
+from fastdist.kernels.cuda.linalg import library_product
+from fastdist.kernels.cuda.nn import attention, convolution
+from fastdist.kernels.cuda.pointwise import pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")

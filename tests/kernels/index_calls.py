@@ -38,19 +38,19 @@ variance vectors way weight weights whole wide window windows x y zero_infinity
 INDEX_NAMES, OTHER_NAMES = frozenset(_INDEX_NAMES.split()), frozenset(_OTHER_NAMES.split())
 # Kernels whose parameter of such a name is a result, or a number.
 NO_INDEX = {
-    "copying.place": "index holds Python's integers and slices, which nobody changes",
-    "ordering.sort": "indices are a result",
-    "ordering.topk": "indices are a result",
-    "reduce.max_along": "indices are a result",
-    "reduce.min_along": "indices are a result",
-    "reduce.norm": "order is a number, that of the norm",
-    "scan.cummax": "indices are a result",
-    "scan.cummin": "indices are a result",
-    "linalg.ldl": "pivots are a result",
-    "linalg.ldl_solve": "checks a copy of pivots and gives NaN, see tests/core/test_ldl.py",
-    "linalg.lu": "pivots are a result",
-    "windows.largest": "places are a result",
-    "searching.hits": "the CPU counts itself; upto is for CUDA, see test_indices there",
+    "shape.copying.place": "index holds Python's integers and slices, which nobody changes",
+    "reduce.sorting.sort": "indices are a result",
+    "reduce.sorting.topk": "indices are a result",
+    "reduce.reductions.max_along": "indices are a result",
+    "reduce.reductions.min_along": "indices are a result",
+    "reduce.reductions.norm": "order is a number, that of the norm",
+    "reduce.scan.cummax": "indices are a result",
+    "reduce.scan.cummin": "indices are a result",
+    "linalg.dense.ldl": "pivots are a result",
+    "linalg.dense.ldl_solve": "checks a copy of pivots and gives NaN, see tests/core/test_ldl.py",
+    "linalg.dense.lu": "pivots are a result",
+    "nn.windows.largest": "places are a result",
+    "index.searching.hits": "the CPU counts itself; upto is for CUDA, see test_indices there",
 }
 
 
@@ -118,7 +118,7 @@ def _matrices(large: bool) -> tuple[int, int]:
 
 
 def _along(name: str) -> None:
-    @_call(f"indexing.{name}")
+    @_call(f"index.indexing.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         n, m = _matrices(large)
         index = room.array(_spoilt(np.arange(n * m).reshape(n, m) % m, bad))
@@ -136,14 +136,14 @@ for _name in ("gather", "scatter", "scatter_add", "scatter_zeros"):
     _along(_name)
 
 
-@_call("indexing.select")
+@_call("index.indexing.select")
 def _select(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     x, out = (room.array(np.ones((n, m), np.float32)) for _ in range(2))
     yield partial(kernels.select, x, room.array(_spoilt(np.arange(n), bad)), out, 0)
 
 
-@_call("indexing.add")
+@_call("index.indexing.add")
 def _add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     for axis, length in enumerate((n, m)):
@@ -153,7 +153,7 @@ def _add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
 
 
 def _at_places(name: str) -> None:
-    @_call(f"indexing.{name}")
+    @_call(f"index.indexing.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         lengths, count = (6, 7, 8), 4200 if large else 5
         right = [np.arange(count) % n - n // 2 for n in lengths]
@@ -180,7 +180,7 @@ for _name in ("take", "put", "put_zeros", "replace"):
     _at_places(_name)
 
 
-@_call("scattering.reduce")
+@_call("index.scattering.reduce")
 def _reduce(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     index = room.array(_spoilt(np.arange(n * m).reshape(n, m) % m, bad))
@@ -191,7 +191,7 @@ def _reduce(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
             yield partial(kernels.reduce, x, which, src, out, axis, way, True)
 
 
-@_call("windows.pick")
+@_call("nn.windows.pick")
 def _pick(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     side = 64 if large else 6
     places = room.array(_spoilt(np.zeros((2, side // 2, side // 2), np.int64), bad))
@@ -200,7 +200,7 @@ def _pick(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     yield partial(kernels.pick, x, places, out, ((2, 2, 0, 1),) * 2)
 
 
-@_call("windows.spread")
+@_call("nn.windows.spread")
 def _spread(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     side = 64 if large else 6
     places = room.array(_spoilt(np.zeros((2, side // 2, side // 2), np.int64), bad))
@@ -209,7 +209,7 @@ def _spread(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     yield partial(kernels.spread, g, places, out, ((2, 2, 0, 1),) * 2)
 
 
-@_call("sparse.add_entries")
+@_call("sparse.coordinates.add_entries")
 def _add_entries(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     for axes in (1, 2):
@@ -223,14 +223,14 @@ def _add_entries(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         )
 
 
-@_call("sparse.flat_places")
+@_call("sparse.coordinates.flat_places")
 def _flat_places(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     indices = room.array(_spoilt(np.zeros((2, n), np.int64), bad))
     yield partial(kernels.flat_places, indices, room.array(np.zeros(n, np.int64)), (n, m))
 
 
-@_call("sparse.gather_add")
+@_call("sparse.coordinates.gather_add")
 def _gather_add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     for wrong in ("places", "starts"):
@@ -242,7 +242,7 @@ def _gather_add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
 
 
 def _step(name: str) -> None:
-    @_call(f"touched_rows.{name}")
+    @_call(f"sparse.touched_rows.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         n, m = _matrices(large)
         more = (0.1, 1e-8) if name == "adagrad" else (0.1, 0.9, 0.99, 1e-8)
@@ -259,7 +259,7 @@ for _name in ("adagrad", "sparse_adam"):
     _step(_name)
 
 
-@_call("cross_entropy.rows")
+@_call("nn.cross_entropy.rows")
 def _cross_entropy(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     x, weights = (room.array(np.ones((n, m), np.float32)) for _ in range(2))
@@ -269,14 +269,14 @@ def _cross_entropy(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     )
 
 
-@_call("cross_entropy.losses")
+@_call("nn.cross_entropy.losses")
 def _losses(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     x, out = room.array(np.ones((n, m), np.float32)), room.array(np.ones(n, np.float32))
     yield partial(kernels.losses, x, room.array(_spoilt(np.zeros(n, np.int64), bad)), out, 0)
 
 
-@_call("cross_entropy.rows_gradient")
+@_call("nn.cross_entropy.rows_gradient")
 def _rows_gradient(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     weights, out = (room.array(np.ones((n, m), np.float32)) for _ in range(2))
@@ -292,7 +292,7 @@ def _rows_gradient(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     )
 
 
-@_call("loss.nll")
+@_call("nn.loss.nll")
 def _nll(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     target = room.array(_spoilt(np.zeros(n, np.int64), bad))
@@ -302,7 +302,7 @@ def _nll(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         yield partial(kernels.nll, x, target, weight, out, total, -100, 0)
 
 
-@_call("loss.nll_gradient")
+@_call("nn.loss.nll_gradient")
 def _nll_gradient(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     target = room.array(_spoilt(np.zeros(n, np.int64), bad))
@@ -313,7 +313,7 @@ def _nll_gradient(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
 
 
 def _ctc(name: str) -> None:
-    @_call(f"ctc.{name}")
+    @_call(f"nn.ctc.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         steps, n, classes, most = (30, 4, 20, 9) if large else (5, 2, 4, 3)
         for wrong in ("letters", "steps", "width"):
@@ -337,7 +337,7 @@ for _name in ("losses", "gradient"):
     _ctc(_name)
 
 
-@_call("weighing.weigh")
+@_call("nn.weighted_neighbours.weigh")
 def _weigh(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n = 64 if large else 6
     for place in (n // 2, n + 1 + n // 2):  # among the starts, and among the places
@@ -350,7 +350,7 @@ def _weigh(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         yield partial(kernels.weigh, x, room.array(whole), room.array(weights), out, (n,))
 
 
-@_call("ordering.nth")
+@_call("reduce.sorting.nth")
 def _nth(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     n, m = _matrices(large)
     places = room.array(_spoilt(np.zeros((n, 1), np.int64), bad))
@@ -358,7 +358,7 @@ def _nth(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     yield partial(kernels.nth, room.array(np.ones((n, m), np.float32)), places, out, indices, 1)
 
 
-@_call("linalg.permutation")
+@_call("linalg.dense.permutation")
 def _permutation(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
     pivots = np.clip(_spoilt(np.arange(1, 5), bad), -(2**31), 2**31 - 1)
     yield partial(
@@ -374,10 +374,11 @@ def names_of_parameters() -> set[str]:
 def compiled_functions() -> dict[str, ast.FunctionDef]:
     """Return the functions of kernels/cpu that Numba compiles, by file and name."""
     found = {}
-    for path in sorted((KERNELS / "cpu").glob("*.py")):
+    for path in sorted((KERNELS / "cpu").rglob("*.py")):
         for node in ast.walk(ast.parse(Path(path).read_text())):
             if isinstance(node, ast.FunctionDef) and any(map(_compiles, node.decorator_list)):
-                found[f"{path.stem}.{node.name}"] = node
+                parts = path.relative_to(KERNELS / "cpu").with_suffix("").parts
+                found[".".join((*parts, node.name))] = node
     return found
 
 

@@ -16,7 +16,7 @@ import pytest
 import fastdist as fd
 import fastdist.nn.functional as F
 from fastdist.core.errors import VersionError
-from fastdist.kernels.cpu import background
+from fastdist.kernels.cpu.jit import background
 from tests.forked import outcomes
 from tests.kernels.index_calls import BAD
 

@@ -105,7 +105,7 @@ def test_a_false_promise_is_found() -> None:
         """Return a copy."""
 
     same.__annotations__["input"] = "Tensor"
-    op = StructuredOp(same, "copying.cast", linear=True, fresh=True)
+    op = StructuredOp(same, "shape.copying.cast", linear=True, fresh=True)
     op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
     op.vjp("input")(lambda g: g)
     (leaf,) = leaves_of([np.ones(3)])

@@ -13,7 +13,7 @@ import fastdist as fd
 from fastdist.core import dtypes
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
-from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, kernel_for
+from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.ops.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu.pointwise import PointwiseKernel
+from fastdist.kernels.cpu.pointwise.pointwise import PointwiseKernel
 from tests.ops.cases import Case, as_tensors, is_number_array
 from tests.ops.differences import check_first_order, generator
 from tests.ops.edge_cases import (

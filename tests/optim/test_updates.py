@@ -10,7 +10,7 @@ import pytest
 
 import fastdist
 from fastdist import Tensor, optim
-from fastdist.kernels.cpu.multi_tensor import LIMIT
+from fastdist.kernels.cpu.pointwise.multi_tensor import LIMIT
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"weight_decay": 0.1}),

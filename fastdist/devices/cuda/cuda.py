@@ -15,7 +15,7 @@ import numpy as np
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.precision import products
 from fastdist.core.scalar import parse
-from fastdist.kernels.cuda.pointwise import kernel_of_body, pointwise, table_of
+from fastdist.kernels.cuda.pointwise.pointwise import kernel_of_body, pointwise, table_of
 
 from ..backend import Result, replace_backend
 from ..find_kernel import find_kernel

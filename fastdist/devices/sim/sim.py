@@ -151,7 +151,7 @@ class SimBackend:
         there.wait_event(here.record_event())
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: SimArray) -> None:
-        kernel = import_module("fastdist.kernels.cpu.pointwise").kernel_for(body)
+        kernel = import_module("fastdist.kernels.cpu.pointwise.pointwise").kernel_for(body)
         self._launch(f"pointwise: {body.text}", kernel.run, list(arrays), out)
 
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:

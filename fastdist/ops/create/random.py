@@ -76,7 +76,7 @@ def _drawn(
         reserve = getattr(generator, f"reserve_{name}")
         given = reserve(drawn, wide, of=part_of_graph(backend, raw, generator))
         parts = backend.reinterpret(raw[..., None], wide) if dtype.is_complex else raw
-        backend.kernel(f"random.{name}")(parts, *given)
+        backend.kernel(f"create.random.{name}")(parts, *given)
         if dtype.is_complex and kind == "randn":
             backend.pointwise(_of_two_parts(), [parts], parts)
 
@@ -114,7 +114,7 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
 
     def write(backend: Any, raw: Any) -> None:
         part = source.reserve_uniform(shape, kind, of=part_of_graph(backend, raw, source))
-        backend.kernel("random.open_uniform")(raw, *part, wide)
+        backend.kernel("create.random.open_uniform")(raw, *part, wide)
 
     def values() -> np.ndarray[Any, Any]:
         return source.open_uniform(shape, kind)
@@ -251,7 +251,7 @@ def _integers(
         part = generator.reserve_integers(
             low, high, shape, of=part_of_graph(backend, raw, generator)
         )
-        backend.kernel("random.integers")(raw, *part)
+        backend.kernel("create.random.integers")(raw, *part)
 
     order = None if like is None else order_like(*like)
     is_exact = not dtype.is_floating_point or max(-low, high - 1) <= largest_whole(dtype)

@@ -124,7 +124,7 @@ def _draw_of(
     def write(backend: Any, raw: Any) -> None:
         arrays = [one.contiguous().array for one in given]
         part = part_of_graph(backend, raw, source) or source
-        backend.kernel(f"rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
+        backend.kernel(f"create.rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
 
     return made(values, write, layout.shape, layout.dtype, layout.device, False)
 

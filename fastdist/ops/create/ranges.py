@@ -76,7 +76,7 @@ def arange(
         return rounded(start + count_up(0, count, kind) * step, wanted)
 
     def write(backend: Any, raw: Any) -> None:
-        backend.kernel("ranges.arange")(raw, start, step)
+        backend.kernel("create.ranges.arange")(raw, start, step)
 
     how = None if wanted.is_complex else write
     return made(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
@@ -144,7 +144,7 @@ def linspace(
         return rounded(evenly_apart(first, last, steps), wanted)
 
     def write(backend: Any, raw: Any) -> None:
-        backend.kernel("ranges.evenly")(raw, first, last)
+        backend.kernel("create.ranges.evenly")(raw, first, last)
 
     # What C makes of numbers beyond int64 is not NumPy's.
     if wanted.is_complex or wanted in (bool_, uint64):

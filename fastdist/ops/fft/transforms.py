@@ -29,7 +29,7 @@ _BACK: Final = ("forward", "ortho", "backward")
 
 
 @structured(
-    "fourier.transform",
+    "fft.transforms.transform",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -53,7 +53,7 @@ def _(g: Any, dim: Any, normalization: int, forward: bool) -> Any:
 
 
 @structured(
-    "fourier.transform_real",
+    "fft.transforms.transform_real",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -87,7 +87,7 @@ def _(
 
 
 @structured(
-    "fourier.to_real",
+    "fft.transforms.to_real",
     linear=True,
     fresh=True,
     homes="nowhere",

@@ -57,7 +57,7 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
 
 
 @structured(
-    "indexing.gather",
+    "index.indexing.gather",
     linear=True,
     fresh=True,
     batch="same axes",
@@ -82,7 +82,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 
 @structured(
-    "indexing.scatter_zeros",
+    "index.indexing.scatter_zeros",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -103,7 +103,9 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
     return gather.public(g, dim, index)
 
 
-@structured("indexing.scatter", fresh=True, homes="nowhere", known_as="scatter", takes_complex=True)
+@structured(
+    "index.indexing.scatter", fresh=True, homes="nowhere", known_as="scatter", takes_complex=True
+)
 def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Return input with src written at index along dim."""
 
@@ -229,7 +231,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
 
 
 @structured(
-    "indexing.scatter_add",
+    "index.indexing.scatter_add",
     fresh=True,
     homes="function method inplace",
     batch="same axes",
@@ -269,7 +271,7 @@ def _vector(name: str, index: Tensor) -> Any:
 
 
 @structured(
-    "indexing.select",
+    "index.indexing.select",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -351,7 +353,9 @@ def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int)
         )
 
 
-@structured("indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True)
+@structured(
+    "index.indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True
+)
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 

@@ -169,7 +169,9 @@ def _reduced(
     return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
 
 
-@structured("scattering.reduce", homes="nowhere", batch="same axes", known_as="scatter_reduce")
+@structured(
+    "index.scattering.reduce", homes="nowhere", batch="same axes", known_as="scatter_reduce"
+)
 def reduced(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Tensor:

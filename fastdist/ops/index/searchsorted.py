@@ -22,7 +22,7 @@ from ..refusals import refuse_complex
 _LARGEST: Final = np.iinfo(np.int64).max
 
 
-@structured("searching.sorted_places", homes="nowhere", known_as="searchsorted")
+@structured("index.searching.sorted_places", homes="nowhere", known_as="searchsorted")
 def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
     """Return where input goes in ordered rows, in C order and of one dtype as input is."""
 
@@ -43,7 +43,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
 
 
-@structured("searching.hits", homes="nowhere", known_as="nonzero")
+@structured("index.searching.hits", homes="nowhere", known_as="nonzero")
 def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
     """Return the count places where input, a vector of bools, holds; upto is how often it does up
     to each.
@@ -263,7 +263,7 @@ def _counted_on_cpu(
         given = np.broadcast_to(given.astype(found.dtype, copy=False), values.shape)
         places = values if values.dtype == np.int64 else values.astype(np.int64)
         try:
-            backend_of(CPU.type).kernel("indexing.scatter_zeros")(given, places, found, 0)
+            backend_of(CPU.type).kernel("index.indexing.scatter_zeros")(given, places, found, 0)
         except IndexError:
             raise ShapeError("bincount: a number was changed while they were counted") from None
     else:

@@ -84,7 +84,12 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
 
 
 @structured(
-    "indexing.take", linear=True, fresh=True, homes="nowhere", known_as="index", takes_complex=True
+    "index.indexing.take",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="index",
+    takes_complex=True,
 )
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
@@ -102,7 +107,7 @@ def _(g: Any, input_layout: Layout, places: Places) -> Any:
 
 
 @structured(
-    "indexing.put_zeros",
+    "index.indexing.put_zeros",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -124,7 +129,7 @@ def _(g: Any, places: Places) -> Any:
 
 
 @structured(
-    "indexing.replace", fresh=True, homes="nowhere", known_as="index_put", takes_complex=True
+    "index.indexing.replace", fresh=True, homes="nowhere", known_as="index_put", takes_complex=True
 )
 def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
     """Return input with src written, or added, at places."""
@@ -356,7 +361,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     array = value.array
     if value.facts.device is not target.facts.device:
         array = backend.from_numpy(value.to_numpy(), target.facts.device.index)
-    kernel = backend.kernel("indexing.put", 1 if target.facts.dtype.is_half else None)
+    kernel = backend.kernel("index.indexing.put", 1 if target.facts.dtype.is_half else None)
     kernel(array, target.array, places.arrays, accumulate)
     storage_of(target).bump()
     return target

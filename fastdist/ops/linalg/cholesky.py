@@ -29,7 +29,7 @@ from .matrix_checks import (
 
 
 @structured(
-    "linalg.solve_triangular",
+    "linalg.dense.solve_triangular",
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -107,7 +107,7 @@ def triangular_solve(
 
 
 @structured(
-    "linalg.cholesky",
+    "linalg.dense.cholesky",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_cholesky_ex",

@@ -25,7 +25,7 @@ from .matrix_checks import require_computable, require_square
 
 
 @structured(
-    "linalg.determinant",
+    "linalg.dense.determinant",
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -94,7 +94,7 @@ def det(input: Tensor) -> Tensor:
 
 
 @structured(
-    "linalg.log_determinant",
+    "linalg.dense.log_determinant",
     several=True,
     homes="nowhere",
     batch="last axes",

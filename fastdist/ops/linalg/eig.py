@@ -21,7 +21,7 @@ from .matrix_checks import require_computable, require_computed, require_square
 
 
 @structured(
-    "linalg.eig",
+    "linalg.dense.eig",
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -68,7 +68,7 @@ def _(input_t: Any, outs: Any) -> Any:
 
 
 @structured(
-    "linalg.eigvals",
+    "linalg.dense.eigvals",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigvals",

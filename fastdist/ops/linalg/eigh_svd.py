@@ -24,7 +24,7 @@ from .matrix_checks import require_computable, require_computed, require_matrix,
 
 
 @structured(
-    "linalg.eigh",
+    "linalg.dense.eigh",
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -92,7 +92,7 @@ def _(input_t: Any, outs: Any) -> Any:
 
 
 @structured(
-    "linalg.eigenvalues",
+    "linalg.dense.eigenvalues",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigvalsh",
@@ -151,7 +151,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 
 
 @structured(
-    "linalg.svd",
+    "linalg.dense.svd",
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -271,7 +271,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
 
 
 @structured(
-    "linalg.singular_values",
+    "linalg.dense.singular_values",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_svdvals",

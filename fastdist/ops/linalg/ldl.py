@@ -23,7 +23,7 @@ from .matrix_checks import (
 
 
 @structured(
-    "linalg.ldl",
+    "linalg.dense.ldl",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_ldl_factor_ex",
@@ -54,7 +54,7 @@ def _(input_t: Any) -> Any:
 
 
 @structured(
-    "linalg.ldl_solve",
+    "linalg.dense.ldl_solve",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_ldl_solve",

@@ -33,7 +33,7 @@ from .matrix_checks import (
 
 
 @structured(
-    "linalg.solve",
+    "linalg.dense.solve",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_solve_ex",
@@ -108,7 +108,7 @@ def solve_ex(
 
 
 @structured(
-    "linalg.inverse",
+    "linalg.dense.inverse",
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -180,7 +180,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 @structured(
-    "linalg.lu",
+    "linalg.dense.lu",
     homes="nowhere",
     batch="last axes",
     known_as="linalg_lu_factor_ex",
@@ -200,7 +200,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
-@structured("linalg.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
+@structured("linalg.dense.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
     """Return which row stands where after the swaps, counted from 1, of pivots."""
 

@@ -67,7 +67,7 @@ class MatmulOp(StructuredOp):
         return super().general(operands, attributes, out)
 
 
-@declaring(MatmulOp)("product.matmul", kernel_gradients=True, fresh=True, takes_complex=True)
+@declaring(MatmulOp)("linalg.product.matmul", kernel_gradients=True, fresh=True, takes_complex=True)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product.
 

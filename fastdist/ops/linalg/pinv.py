@@ -34,7 +34,11 @@ from .matrix_checks import require_computed, require_matrix, require_square
 
 
 @structured(
-    "linalg.pseudo_inverse", fresh=True, homes="nowhere", known_as="linalg_pinv", takes_complex=True
+    "linalg.dense.pseudo_inverse",
+    fresh=True,
+    homes="nowhere",
+    known_as="linalg_pinv",
+    takes_complex=True,
 )
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
     """Return the pseudoinverse, the singular values, and whether they were not found."""

@@ -208,7 +208,9 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
 
 
-@structured("product.linear", kernel_gradients=True, fresh=True, homes="nowhere", known_as="linear")
+@structured(
+    "linalg.product.linear", kernel_gradients=True, fresh=True, homes="nowhere", known_as="linear"
+)
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 

@@ -22,7 +22,7 @@ from .matrix_checks import require_computable, require_matrix
 
 
 @structured(
-    "linalg.qr",
+    "linalg.dense.qr",
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -132,7 +132,11 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
 
 
 @structured(
-    "linalg.reflectors", homes="nowhere", batch="last axes", known_as="geqrf", takes_complex=True
+    "linalg.dense.reflectors",
+    homes="nowhere",
+    batch="last axes",
+    known_as="geqrf",
+    takes_complex=True,
 )
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""

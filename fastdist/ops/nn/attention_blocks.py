@@ -145,7 +145,7 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
 
 
 @structured(
-    "attention.attention",
+    "nn.attention.attention",
     fresh=True,
     homes="nowhere",
     known_as="_scaled_dot_product_flash_attention_for_cpu",
@@ -339,7 +339,7 @@ def _(
 
 
 @structured(
-    "attention.attention_gradient",
+    "nn.attention.attention_gradient",
     fresh=True,
     homes="nowhere",
     known_as="_scaled_dot_product_flash_attention_backward",
@@ -387,7 +387,7 @@ def _(
     return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
 
 
-@structured("attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
+@structured("nn.attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
     """Return what attention_in_blocks multiplies its weights by where it drops some: 0, or
     1 / (1 - dropout).

@@ -93,7 +93,7 @@ def _divided(sums: Any, by: Any) -> Any:
 
 
 @structured(
-    "averages.average",
+    "nn.averages.average",
     linear=True,
     has_out=False,
     fresh=True,
@@ -143,7 +143,7 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
 
 
 @structured(
-    "averages.spread",
+    "nn.averages.spread",
     linear=True,
     fresh=True,
     homes="nowhere",

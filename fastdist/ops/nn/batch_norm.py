@@ -17,7 +17,7 @@ from ..channels_last import in_format_of
 from ..refusals import require_dtype_of_norm
 
 
-@structured("batch_norm.channels", fresh=True, homes="nowhere", known_as="native_batch_norm")
+@structured("nn.batch_norm.channels", fresh=True, homes="nowhere", known_as="native_batch_norm")
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -113,7 +113,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
 
 
 @structured(
-    "batch_norm.channels_gradients",
+    "nn.batch_norm.channels_gradients",
     fresh=True,
     homes="nowhere",
     known_as="native_batch_norm_backward",

@@ -22,7 +22,7 @@ from ...tensor.tensor import Tensor
 # behind is as much as the sizes ask for.
 
 
-@structured("convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
+@structured("nn.convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
 def convolve(
     input: Tensor,
     weight: Tensor,
@@ -87,7 +87,7 @@ def _(
 
 
 @structured(
-    "convolution.by_input",
+    "nn.convolution.by_input",
     fresh=True,
     homes="nowhere",
     known_as="convolution_backward",
@@ -156,7 +156,9 @@ def _(
     return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
-@structured("convolution.by_weight", fresh=True, homes="nowhere", known_as="convolution_backward")
+@structured(
+    "nn.convolution.by_weight", fresh=True, homes="nowhere", known_as="convolution_backward"
+)
 def correlate(
     grid: Tensor,
     image: Tensor,

@@ -51,7 +51,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return said
 
 
-@structured("loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward", piecewise=True)
+@structured("nn.loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward", piecewise=True)
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
@@ -113,7 +113,7 @@ def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: i
 
 
 @structured(
-    "loss.nll_gradient", linear=True, fresh=True, homes="nowhere", known_as="nll_loss_backward"
+    "nn.loss.nll_gradient", linear=True, fresh=True, homes="nowhere", known_as="nll_loss_backward"
 )
 def nll_gradient(
     input: Tensor,
@@ -198,7 +198,7 @@ def nll_loss(
 
 
 @structured(
-    "cross_entropy.rows",
+    "nn.cross_entropy.rows",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",
@@ -240,7 +240,7 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 
-@structured("cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+@structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return what cross_entropy_rows does first, alone, which takes less, without derivatives."""
 
@@ -251,7 +251,7 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 
 
 @structured(
-    "cross_entropy.rows_gradient",
+    "nn.cross_entropy.rows_gradient",
     linear=True,
     fresh=True,
     homes="nowhere",

@@ -113,7 +113,7 @@ def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
     return from_array(backend_of(device.type).from_numpy(values, device.index), device)
 
 
-@structured("ctc.losses", fresh=True, homes="nowhere", known_as="_ctc_loss")
+@structured("nn.ctc.losses", fresh=True, homes="nowhere", known_as="_ctc_loss")
 def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Tensor:
     """Return -log of the texts' chances, and the log-chances of having read up to each letter.
 
@@ -151,7 +151,7 @@ def _gradient(
     return ctc_gradient.public(g, log_probs, letters, sizes, alpha, zero_infinity)
 
 
-@structured("ctc.gradient", fresh=True, homes="nowhere", known_as="_ctc_loss_backward")
+@structured("nn.ctc.gradient", fresh=True, homes="nowhere", known_as="_ctc_loss_backward")
 def ctc_gradient(
     g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
 ) -> Tensor:

@@ -17,7 +17,7 @@ _ADAPTIVE = (0, 0, 0, 0)
 
 
 @structured(
-    "windows.largest",
+    "nn.windows.largest",
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -61,7 +61,12 @@ def _(input_t: Any, others: Any, windows: Any) -> Any:
 
 
 @structured(
-    "windows.pick", linear=True, fresh=True, homes="nowhere", batch="last axes", known_as="gather"
+    "nn.windows.pick",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="gather",
 )
 def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
     """Return the elements of input that stand at places of each plane."""
@@ -77,7 +82,7 @@ def _(g: Any, places: Tensor, input_layout: Layout, windows: Any) -> Any:
     return spread.public(g, places, windows, input_layout.shape[-len(windows) :])
 
 
-@structured("windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
+@structured("nn.windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
 def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
     """Return zeros with input added at places of each plane: the adjoint of pick."""
 

@@ -21,7 +21,7 @@ from .batch_norm import normalize_channels, require_channeled, scale_channels
 
 
 @structured(
-    "normalization.layer_norm",
+    "nn.normalization.layer_norm",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",
@@ -90,7 +90,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
 
 
 @structured(
-    "normalization.layer_norm_gradient",
+    "nn.normalization.layer_norm_gradient",
     fresh=True,
     homes="nowhere",
     known_as="native_layer_norm_backward",
@@ -171,7 +171,7 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
 
 @structured(
-    "normalization.rms_norm",
+    "nn.normalization.rms_norm",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",

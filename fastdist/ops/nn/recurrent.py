@@ -110,7 +110,7 @@ CELLS: Final = {
 
 
 @structured(
-    "recurrent.sequence", fresh=True, several=True, homes="nowhere", known_as="mkldnn_rnn_layer"
+    "nn.recurrent.sequence", fresh=True, several=True, homes="nowhere", known_as="mkldnn_rnn_layer"
 )
 def recurrent_sequence(
     gates: Tensor,
@@ -253,7 +253,10 @@ def _(
 
 
 @structured(
-    "recurrent.sequence_gradient", fresh=True, homes="nowhere", known_as="mkldnn_rnn_layer_backward"
+    "nn.recurrent.sequence_gradient",
+    fresh=True,
+    homes="nowhere",
+    known_as="mkldnn_rnn_layer_backward",
 )
 def recurrent_sequence_gradient(
     hx: Tensor,

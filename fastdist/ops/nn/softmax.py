@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 
 
 @structured(
-    "softmax.log_softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+    "nn.softmax.log_softmax", kernel_gradients=True, fresh=True, homes="function method functional"
 )
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
@@ -64,7 +64,7 @@ log_softmax.of_complex = _cast_first(log_softmax)
 # that is made of the small shares. log_softmax has 1 - p at the large share: it is -expm1(log p),
 # and the sum of the others' gradients is made without that of the large one.
 # That takes some passes more, so it is done where gradients are recorded, in forward mode, and in
-# float64 (row_steps.py and small_rows.py for rows of an array).
+# float64 (row_steps.py and rows.py for rows of an array).
 
 
 def keeps_tails(x: Any) -> bool:
@@ -108,7 +108,7 @@ def _(input_t: Any, out: Any, dim: int) -> Tensor:
 
 
 @structured(
-    "softmax.softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+    "nn.softmax.softmax", kernel_gradients=True, fresh=True, homes="function method functional"
 )
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.

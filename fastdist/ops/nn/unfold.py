@@ -17,7 +17,7 @@ Ints = tuple[int, ...]
 
 
 @structured(
-    "patches.unfold",
+    "nn.patches.unfold",
     linear=True,
     fresh=True,
     homes="nowhere",
@@ -55,7 +55,12 @@ def _(
 
 
 @structured(
-    "patches.fold", linear=True, fresh=True, homes="nowhere", batch="first axis", known_as="col2im"
+    "nn.patches.fold",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    batch="first axis",
+    known_as="col2im",
 )
 def add_patches(
     input: Tensor,

@@ -85,7 +85,9 @@ def _taps(recipes: Any, adjoint: bool) -> tuple[Taps, ...]:
     return tuple([one.transposed(recipe[1]) for one, recipe in zip(made, recipes, strict=True)])
 
 
-@structured("weighing.weigh", linear=True, fresh=True, homes="nowhere", batch="first axis")
+@structured(
+    "nn.weighted_neighbours.weigh", linear=True, fresh=True, homes="nowhere", batch="first axis"
+)
 def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Tensor:
     """Return input weighed along its last axes."""
 

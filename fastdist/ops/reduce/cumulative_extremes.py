@@ -16,12 +16,12 @@ from .. import return_types
 from .cumulative_sums import moved, recurrence
 
 
-@structured("scan.cummax", homes="nowhere", known_as="cummax")
+@structured("reduce.scan.cummax", homes="nowhere", known_as="cummax")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
     """Return the largest so far along dim, and where it stands."""
 
 
-@structured("scan.cummin", homes="nowhere", known_as="cummin")
+@structured("reduce.scan.cummin", homes="nowhere", known_as="cummin")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
     """Return the smallest so far along dim, and where it stands."""
 
@@ -62,7 +62,7 @@ def cummin(input: Tensor, dim: int) -> Any:
     return return_types.cummin(*cummin_along.public(input, dim))
 
 
-@structured("scan.logcumsumexp", fresh=True, memory="apart")
+@structured("reduce.scan.logcumsumexp", fresh=True, memory="apart")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 

@@ -22,7 +22,7 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
 
 
 @structured(
-    "scan.cumsum",
+    "reduce.scan.cumsum",
     linear=True,
     fresh=True,
     homes="function method inplace",
@@ -48,7 +48,7 @@ def _(g: Any, dim: int) -> Any:
 
 
 @structured(
-    "scan.cumprod",
+    "reduce.scan.cumprod",
     fresh=True,
     homes="function method inplace",
     takes_complex=True,
@@ -138,7 +138,11 @@ def _filled(x: Any, dim: int, value: float) -> Any:
 
 
 @structured(
-    "scan.recurrence", fresh=True, homes="nowhere", known_as="cumprod_backward", takes_complex=True
+    "reduce.scan.recurrence",
+    fresh=True,
+    homes="nowhere",
+    known_as="cumprod_backward",
+    takes_complex=True,
 )
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];

@@ -54,12 +54,12 @@ def _extreme(op: StructuredOp) -> None:
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
-@structured("reduce.amax", kernel_gradients=True, fresh=True)
+@structured("reduce.reductions.amax", kernel_gradients=True, fresh=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Return the largest over dim; NaN if there is one. All that tie share the gradient."""
 
 
-@structured("reduce.amin", kernel_gradients=True, fresh=True)
+@structured("reduce.reductions.amin", kernel_gradients=True, fresh=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Return the smallest over dim; NaN if there is one. All that tie share the gradient."""
 
@@ -93,12 +93,12 @@ def _placed(op: StructuredOp) -> None:
         return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
 
 
-@structured("reduce.max_along", homes="nowhere", known_as="max")
+@structured("reduce.reductions.max_along", homes="nowhere", known_as="max")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the largest along dim and where it is first."""
 
 
-@structured("reduce.min_along", homes="nowhere", known_as="min")
+@structured("reduce.reductions.min_along", homes="nowhere", known_as="min")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the smallest along dim and where it is first."""
 
@@ -143,7 +143,7 @@ def _of_all(op: StructuredOp) -> None:
 
 
 @structured(
-    "reduce.amax",
+    "reduce.reductions.amax",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",
@@ -156,7 +156,7 @@ def max_of_all(input: Tensor) -> Tensor:
 
 
 @structured(
-    "reduce.amin",
+    "reduce.reductions.amin",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",
@@ -189,7 +189,7 @@ def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return plan._replace(numbers=(axis,))
 
 
-@structured("reduce.argmax")
+@structured("reduce.reductions.argmax")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return where the largest stands first: along dim, or in the flattened tensor."""
 
@@ -199,7 +199,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _arg_plan("argmax", input, dim, keepdim)
 
 
-@structured("reduce.argmin")
+@structured("reduce.reductions.argmin")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return where the smallest stands first: along dim, or in the flattened tensor."""
 

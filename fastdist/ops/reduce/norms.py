@@ -62,7 +62,9 @@ def var(
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True, homes="nowhere", known_as="std", has_out=True, out="cast")
+@structured(
+    "reduce.reductions.std", fresh=True, homes="nowhere", known_as="std", has_out=True, out="cast"
+)
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -152,7 +154,7 @@ def sized(input: Any, dtype: Any = None) -> Any:
 
 
 @structured(
-    "reduce.norm",
+    "reduce.reductions.norm",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",

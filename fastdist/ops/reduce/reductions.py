@@ -77,7 +77,11 @@ def _names_by_axes(op: StructuredOp) -> None:
 
 
 @structured(
-    "reduce.sum", kernel_gradients=True, linear=True, takes_complex=True, computes_in_out=True
+    "reduce.reductions.sum",
+    kernel_gradients=True,
+    linear=True,
+    takes_complex=True,
+    computes_in_out=True,
 )
 def sum(
     input: Tensor,
@@ -109,7 +113,12 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
 
 
 @structured(
-    "reduce.mean", kernel_gradients=True, linear=True, fresh=True, takes_complex=True, out="cast"
+    "reduce.reductions.mean",
+    kernel_gradients=True,
+    linear=True,
+    fresh=True,
+    takes_complex=True,
+    out="cast",
 )
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
@@ -140,7 +149,7 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return shared.expand(input_layout.shape)
 
 
-@structured("reduce.prod", has_out=True, takes_complex=True, computes_in_out=True)
+@structured("reduce.reductions.prod", has_out=True, takes_complex=True, computes_in_out=True)
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -189,7 +198,7 @@ def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return reducing_plan(name, input, dim, keepdim, dtype)
 
 
-@structured("reduce.all", takes_complex=True, out="truth")
+@structured("reduce.reductions.all", takes_complex=True, out="truth")
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether all elements over dim are not 0; true of nothing."""
 
@@ -199,7 +208,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _logical("all", input, dim, keepdim)
 
 
-@structured("reduce.any", takes_complex=True, out="truth")
+@structured("reduce.reductions.any", takes_complex=True, out="truth")
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether any element over dim is not 0; false of nothing."""
 
@@ -209,7 +218,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _logical("any", input, dim, keepdim)
 
 
-@structured("reduce.count_nonzero", has_out=False, takes_complex=True)
+@structured("reduce.reductions.count_nonzero", has_out=False, takes_complex=True)
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Return how many elements over dim are not 0."""
 
@@ -236,7 +245,7 @@ def require_floating(name: str, input: Tensor) -> DType:
 
 
 @structured(
-    "reduce.var",
+    "reduce.reductions.var",
     kernel_gradients=True,
     fresh=True,
     homes="nowhere",
@@ -273,7 +282,7 @@ def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> A
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
 
-@structured("reduce.logsumexp", kernel_gradients=True, fresh=True, out="cast")
+@structured("reduce.reductions.logsumexp", kernel_gradients=True, fresh=True, out="cast")
 def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow."""
 

@@ -19,7 +19,7 @@ from ...tensor.tensor import Tensor, from_array
 from .. import return_types
 
 
-@structured("ordering.sort", homes="nowhere", known_as="sort")
+@structured("reduce.sorting.sort", homes="nowhere", known_as="sort")
 def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
     """Return input in order along dim, and from where each came."""
 
@@ -32,7 +32,7 @@ def _(input: Tensor, dim: int, descending: bool) -> Plan:
     return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
 
 
-@structured("ordering.topk", homes="nowhere", known_as="topk")
+@structured("reduce.sorting.topk", homes="nowhere", known_as="topk")
 def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
     """Return the k largest (or smallest) along dim in order, and where they stand."""
 
@@ -50,7 +50,9 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     return Plan(short, input.facts.dtype, numbers, extra_outputs=((short, int64),))
 
 
-@structured("ordering.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes")
+@structured(
+    "reduce.sorting.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes"
+)
 def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
     """Return what of input is at places, from 0 on, when it is in order along dim, and where it
     stands. NaN is the largest; equals keep their order.

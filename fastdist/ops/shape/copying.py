@@ -25,13 +25,13 @@ from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, layout_of, wrap
 
 
-@structured("copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
+@structured("shape.copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
     """Return a copy that gradients flow through; it walks memory as input does."""
 
 
 @structured(
-    "copying.cast",
+    "shape.copying.cast",
     linear=True,
     homes="nowhere",
     batch="last axes",
@@ -58,7 +58,7 @@ clone.keeps_order = True
 
 
 @structured(
-    "copying.cast",
+    "shape.copying.cast",
     linear=True,
     homes="nowhere",
     batch="last axes",
@@ -84,7 +84,11 @@ def _(g: Tensor, input_layout: Layout) -> Any:
 
 
 @structured(
-    "copying.place", linear=True, homes="nowhere", known_as="constant_pad_nd", takes_complex=True
+    "shape.copying.place",
+    linear=True,
+    homes="nowhere",
+    known_as="constant_pad_nd",
+    takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""

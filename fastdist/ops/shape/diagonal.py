@@ -110,7 +110,7 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
 
 
 @structured(
-    "copying.place_diagonal",
+    "shape.copying.place_diagonal",
     linear=True,
     homes="nowhere",
     known_as="diagonal_backward",

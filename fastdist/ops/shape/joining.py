@@ -115,7 +115,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     array = Result(shape, dtype.numpy, shape, order).made_by(
         lambda sizes, kind: backend.empty(sizes, kind, device.index)
     )
-    kernel = backend.kernel("copying.cat")  # casts: half types need no other
+    kernel = backend.kernel("shape.copying.cat")  # casts: half types need no other
     start = 0
     for tensor in given:
         if tensor.facts.shape != (0,):

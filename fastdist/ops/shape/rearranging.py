@@ -23,7 +23,7 @@ def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-@structured("copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
+@structured("shape.copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """Return a copy with the order along dims turned round."""
 
@@ -44,7 +44,7 @@ def _(g: Any, dims: Any) -> Any:
     return flip.public(g, *dims)
 
 
-@structured("copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
+@structured("shape.copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Return a copy moved along dims by shifts; what leaves at the end enters at the front."""
 

@@ -17,7 +17,7 @@ def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> P
 
 
 @structured(
-    "copying.triangle",
+    "shape.copying.triangle",
     linear=True,
     fresh=True,
     homes="function method inplace",
@@ -39,7 +39,7 @@ def _(g: Any, diagonal: int) -> Any:
 
 
 @structured(
-    "copying.triangle",
+    "shape.copying.triangle",
     linear=True,
     fresh=True,
     homes="function method inplace",

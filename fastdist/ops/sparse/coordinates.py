@@ -147,11 +147,11 @@ def flat_places(indices: Any, shape: Sequence[int]) -> Any:
     backend = backend_of(device.type)
     made = backend.empty(indices.facts.shape[1:], int64.numpy, device.index)
     array = indices.array if indices.facts.contiguous else indices.contiguous().array
-    backend.kernel("sparse.flat_places")(array, made, tuple(shape))
+    backend.kernel("sparse.coordinates.flat_places")(array, made, tuple(shape))
     return wrap(made, layout_of(made, device))
 
 
-@structured("sparse.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
+@structured("sparse.coordinates.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
 def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
     """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
 
@@ -280,7 +280,7 @@ def add_entries(target: Any, entries: Any) -> None:
         entries = coalesced(entries)  # several threads must not meet in one place
     coo = entries.array
     backend = backend_of(target.facts.device.type)
-    backend.kernel("sparse.add_entries")(coo.values, coo.indices, target.array)
+    backend.kernel("sparse.coordinates.add_entries")(coo.values, coo.indices, target.array)
 
 
 __all__ = [

@@ -11,8 +11,9 @@ import pytest
 
 import fastdist as fd
 import fastdist.nn.functional as F
-from fastdist.kernels.cpu import long_rows, product
-from fastdist.kernels.cpu.array_objects import require_arrays
+from fastdist.kernels.cpu.jit.array_objects import require_arrays
+from fastdist.kernels.cpu.linalg import product
+from fastdist.kernels.cpu.rows import long_rows
 
 N = 20_000
 PRETENDERS = (

@@ -13,8 +13,8 @@ import pytest
 
 import fastdist
 from fastdist.core import philox
-from fastdist.kernels.cpu import attention as kernels
-from fastdist.kernels.cpu import launch
+from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.nn import attention as kernels
 
 Array = np.ndarray[Any, Any]
 

@@ -16,8 +16,9 @@ PREPARE = """
 import logging, os, sys, threading, warnings
 import numpy as np
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import background, numba_pointwise, waiting
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.jit import background, waiting
+from fastdist.kernels.cpu.pointwise import numba_pointwise
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 compile_loop, gate, began = numba_pointwise.compile_loop, threading.Event(), threading.Event()
 def slow(*args):
     began.set()
@@ -100,7 +101,8 @@ print(len(kernel._loops), np.allclose(run(kernel), expected, rtol=1e-6))
 ROWS = """
 import threading
 import fastdist as torch
-from fastdist.kernels.cpu import background, long_rows
+from fastdist.kernels.cpu.jit import background
+from fastdist.kernels.cpu.rows import long_rows
 from fastdist.nn import functional as F
 compiled, gate = long_rows._compiled, threading.Event()
 def slow(*args):
@@ -251,7 +253,7 @@ def noted(name, *args, **kwargs):
 builtins.__import__ = noted
 x = torch.ones(300, 300)
 x + x
-from fastdist.kernels.cpu import background
+from fastdist.kernels.cpu.jit import background
 if (thread := background._State.thread) is not None:
     thread.join(100)
 print(seen[0])

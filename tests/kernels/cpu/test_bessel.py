@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 import fastdist as fd
-from fastdist.kernels.cpu import bessel
+from fastdist.kernels.cpu.pointwise import bessel
 
 # Up to where SciPy's own angle has lost less than the tolerance.
 AT = np.concatenate([np.geomspace(1e-300, 0.01, 30), np.linspace(0.02, 60, 1999)])

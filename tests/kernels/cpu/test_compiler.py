@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.kernels.cpu import compiler
-from fastdist.kernels.cpu.compiler import _CacheFile, _Places, _seal
+from fastdist.kernels.cpu.jit import compiler
+from fastdist.kernels.cpu.jit.compiler import _CacheFile, _Places, _seal
 from tests.kernels.cpu.processes import ROOT, run_script
 
 SCRIPT = """
 import numpy as np
 from fastdist.core.cache_directory import cache_directory
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu.numba_pointwise import compile_loop
+from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 loop = compile_loop(body.tree, body.names, [dtype], dtype)
 print(loop.address != 0, loop.was_cached, cache_directory() is not None)
@@ -42,8 +42,8 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
 # A closure that holds intrinsics and compiled functions, for which Numba makes up a name by chance.
 CLOSURES = """
 import numpy as np
-from fastdist.kernels.cpu.window_loops import _loop
-from fastdist.kernels.cpu import windows
+from fastdist.kernels.cpu.nn.window_loops import _loop
+from fastdist.kernels.cpu.nn import windows
 windows.largest(*[np.zeros((1, 4, 4), np.{dtype}) for _ in range(2)],
                 np.zeros((1, 4, 4), np.int64), ((1, 1, 0, 1),) * 2)
 print(sum(_loop(0, 0, 1, "{dtype}").stats.cache_hits.values()))
@@ -261,7 +261,7 @@ def test_generated_source_names_its_body(text: str) -> None:
     import numpy as np
 
     from fastdist.core.scalar import parse
-    from fastdist.kernels.cpu.numba_pointwise import Source
+    from fastdist.kernels.cpu.pointwise.numba_pointwise import Source
 
     body, dtype = parse(text, ("x",)), np.dtype(np.float32)
     source = Source([body.tree], body.names, [dtype], dtype).text()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import convolution, patches
 from fastdist.kernels.cpu.halves import in_float32
+from fastdist.kernels.cpu.nn import convolution, patches
 
 # Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.
 GEOMETRIES = [
@@ -124,7 +124,7 @@ def test_patches_are_laid_out_and_added_back(geometry: Any) -> None:
 def test_float16_is_added_in_float32() -> None:
     x, weight = np.full((1, 1, 3000), 1, np.float16), np.ones((1, 1, 3000), np.float16)
     out = np.empty((1, 1, 1), np.float16)
-    forward = in_float32("convolution.forward", convolution.forward, 3)
+    forward = in_float32("nn.convolution.forward", convolution.forward, 3)
     forward(x, weight, None, out, (1,), (0,), (1,), 1)
     assert out.item() == 3000
 

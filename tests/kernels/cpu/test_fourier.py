@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu import fourier
+from fastdist.kernels.cpu.fft import transforms
 
 RNG = np.random.default_rng(3)
 
@@ -24,7 +24,7 @@ def complex_numbers(*shape: int, dtype: str = "complex64") -> Any:
 def test_public_functions_stand_in_for_the_inner_module(
     axes: tuple[int, ...], divisor: int, forward: bool
 ) -> None:
-    inner, public = fourier._scipys(), fourier._of_public_functions()
+    inner, public = transforms._scipys(), transforms._of_public_functions()
     x = complex_numbers(3, 4, 6)
     more = (forward, divisor, None, 1)
     np.testing.assert_array_equal(public.c2c(x, axes, *more), inner.c2c(x, axes, *more))
@@ -43,13 +43,13 @@ def test_all_functions_run_where_scipy_has_another_inner_module(
     half = complex_numbers(5, 8)
 
     def found() -> list[Any]:
-        whole = fourier._transform_real((-1,), "backward", False, False, x.shape)
-        one = fourier._transform_real((-1,), "ortho", True, True, x.shape)
-        back = fourier._to_real((-2, -1), "backward", 14, True, half.shape)
+        whole = transforms._transform_real((-1,), "backward", False, False, x.shape)
+        one = transforms._transform_real((-1,), "ortho", True, True, x.shape)
+        back = transforms._to_real((-2, -1), "backward", 14, True, half.shape)
         return [whole(x), one(x), back(half)]
 
     expected = found()
-    monkeypatch.setattr(fourier, "_scipys", fourier._of_public_functions)
+    monkeypatch.setattr(transforms, "_scipys", transforms._of_public_functions)
     for ours, theirs in zip(found(), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

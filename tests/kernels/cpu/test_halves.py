@@ -13,10 +13,10 @@ import fastdist as fd
 from fastdist.core.scalar import parse
 from fastdist.devices.cpu import CpuBackend
 from fastdist.dispatch.op import OPS
-from fastdist.kernels.cpu import numba_pointwise, pointwise
 from fastdist.kernels.cpu.half_tables import TABLE_FROM
 from fastdist.kernels.cpu.halves import convert, in_float32
-from fastdist.kernels.cpu.pointwise import PointwiseKernel, kernel_for, run_wide
+from fastdist.kernels.cpu.pointwise import numba_pointwise, pointwise
+from fastdist.kernels.cpu.pointwise.pointwise import PointwiseKernel, kernel_for, run_wide
 from fastdist.kernels.cpu.silence import silent
 
 NUMBERS = np.random.default_rng(0).standard_normal((9, 70)).astype(np.float16)
@@ -40,18 +40,18 @@ def test_a_kernel_is_given_float32_and_its_result_is_rounded_once() -> None:
 def test_what_is_written_over_float16_is_inf_without_a_warning() -> None:
     out = np.empty((), np.float16)
     x = np.full(9, 60000, np.float16)
-    CpuBackend().kernel("reduce.sum", 1)(x, out, (0,))
+    CpuBackend().kernel("reduce.reductions.sum", 1)(x, out, (0,))
     assert out == np.inf
 
 
 def test_a_kernel_may_add_to_what_it_writes() -> None:
     out = np.full(3, 2, np.float16)
     index = (np.array([0, 0, 2]),)
-    CpuBackend().kernel("indexing.put", 1)(np.ones(3, np.float16), out, index, True)
+    CpuBackend().kernel("index.indexing.put", 1)(np.ones(3, np.float16), out, index, True)
     assert out.tolist() == [4, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["indexing.gather", "copying.flip"])
+@pytest.mark.parametrize("name", ["index.indexing.gather", "shape.copying.flip"])
 def test_a_kernel_that_moves_elements_is_given_them_as_they_are(name: str) -> None:
     assert CpuBackend().kernel(name, 2) is CpuBackend().kernel(name)
 
@@ -61,7 +61,7 @@ def test_the_largest_of_windows_is_that_of_float32() -> None:
     found = []
     for dtype, reads in ((np.float16, 1), (np.float32, None)):
         out, places = np.empty((5, 35), dtype), np.empty((5, 35), np.int64)
-        kernel = CpuBackend().kernel("windows.largest", reads)
+        kernel = CpuBackend().kernel("nn.windows.largest", reads)
         kernel(NUMBERS.astype(dtype), out, places, windows)
         found.append((out, places))
     for one, other in zip(*found, strict=True):

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from fastdist.kernels.cpu.held_interrupt import interrupt_held
+from fastdist.kernels.cpu.jit.held_interrupt import interrupt_held
 from tests.kernels.cpu.processes import run_script
 
 # Interrupts itself inside the callback in which LLVM hands over the code.
@@ -25,7 +25,8 @@ def interrupted(module, code):
     hook(module, code)
 JITCodeLibrary._object_compiled_hook = interrupted
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import launch, numba_pointwise
+from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.pointwise import numba_pointwise
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 compile_loop = lambda: numba_pointwise.compile_loop(body.tree, body.names, [dtype], dtype)
 for compile_it in (compile_loop, launch._runner):

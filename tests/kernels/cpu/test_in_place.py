@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import compiler
-from fastdist.kernels.cpu.numba_pointwise import compile_loop
-from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, kernel_for
+from fastdist.kernels.cpu.jit import compiler
+from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
+from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 
 # One more than several blocks, so that the last one is short.
 COUNT = 2 * SMALL_LIMIT + 77

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import indexing
+from fastdist.kernels.cpu.index import indexing
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64], ids=lambda one: one.__name__)

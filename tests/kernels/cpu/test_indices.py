@@ -14,10 +14,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import background, numpy_rows
-from fastdist.kernels.cpu.places import INSIDE
-from fastdist.kernels.cpu.row_code import row_loop
-from fastdist.kernels.cpu.row_steps import KERNELS
+from fastdist.kernels.cpu.index.indices import INSIDE
+from fastdist.kernels.cpu.jit import background
+from fastdist.kernels.cpu.rows import numpy_rows
+from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_steps import KERNELS
 from tests.forked import outcomes
 from tests.kernels.index_calls import (
     BAD,
@@ -33,7 +34,7 @@ from tests.kernels.index_calls import (
 
 def call(name: str, *, large: bool) -> str:
     """Return what a kernel does with each bad index: "raises", if all is well."""
-    kernels = import_module(f"fastdist.kernels.cpu.{name.partition('.')[0]}")
+    kernels = import_module(f"fastdist.kernels.cpu.{name.rpartition('.')[0]}")
     for bad in BAD:
         room = Room()
         for number, one in enumerate(CALLS[name](kernels, room, large, bad)):
@@ -109,10 +110,10 @@ def test_every_parameter_of_a_kernel_is_known_to_hold_indices_or_not() -> None:
 
 # What compiled loops may use as an index though it is a number that they have read.
 TRUSTED = {
-    "weighing_loops._along": "copies that weigh has made of its table, checked",
-    "weighing_loops.weigh": "copies that it has made of its table, checked",
-    "ctc_loops.losses": "a copy of the letters, checked",
-    "ctc_loops.gradient": "a copy of the letters, checked",
+    "nn.weighted_loops._along": "copies that weigh has made of its table, checked",
+    "nn.weighted_loops.weigh": "copies that it has made of its table, checked",
+    "nn.ctc_loops.losses": "a copy of the letters, checked",
+    "nn.ctc_loops.gradient": "a copy of the letters, checked",
 }
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from fastdist.core.errors import ShapeError
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import launch
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 from tests.kernels.cpu.processes import run_script
 
 BODY = parse("tanh(x) * y", ("x", "y"))
@@ -86,8 +86,8 @@ def test_several_threads_may_launch_at_once() -> None:
 PREPARE = """
 import os, threading, numpy as np
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import launch
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 kernel = kernel_for(body := parse("tanh(x) * y", ("x", "y")))
 launch.set_num_threads(2)
 x = np.linspace(-2, 2, 300_000)
@@ -124,7 +124,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), launch.get_num_threads
 
 
 def test_omp_num_threads_is_the_first_number_of_threads() -> None:
-    script = "from fastdist.kernels.cpu import launch; print(launch.get_num_threads())"
+    script = "from fastdist.kernels.cpu.jit import launch; print(launch.get_num_threads())"
     assert run_script(script, OMP_NUM_THREADS="1") == "1"
 
 

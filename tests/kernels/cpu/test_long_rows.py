@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu import long_rows
-from fastdist.kernels.cpu.repeat import repeat
-from fastdist.kernels.cpu.row_steps import KERNELS, Columns, If, Let, Map, Pick, Reduce, Short, row
-from fastdist.kernels.cpu.small import LIMIT, Facts
+from fastdist.kernels.cpu.reduce.repeat import repeat
+from fastdist.kernels.cpu.rows import long_rows, row_steps
+from fastdist.kernels.cpu.rows.row_steps import Columns, If, Let, Map, Pick, Reduce, Short, row
+from fastdist.kernels.cpu.small.call_facts import LIMIT, Facts
 from fastdist.nn import functional as F
 
 Array = Any
@@ -514,7 +514,7 @@ def test_long_layer_norm_can_be_differentiated_twice() -> None:
 
 
 def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
-    from fastdist.kernels.cpu.row_code import loops_of
+    from fastdist.kernels.cpu.rows.row_code import loops_of
 
     made = row(
         "x out target:places",
@@ -532,9 +532,9 @@ def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
     assert list(loops_of(made.steps)) == found
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", row_steps.KERNELS)
 def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
-    kernel = KERNELS[name]
+    kernel = row_steps.KERNELS[name]
     if isinstance(kernel, Short):
         return  # it has no words
     said = repr(kernel.texts if isinstance(kernel, Columns) else kernel.steps)

@@ -245,7 +245,7 @@ import numpy as np
 from numpy._core.multiarray import get_handler_name
 import fastdist
 from fastdist.kernels.cpu import memory
-import fastdist.kernels.cpu.compiler
+import fastdist.kernels.cpu.jit.compiler
 
 def names():
     return [get_handler_name(memory.empty((n,), np.dtype(np.float32))) for n in (1 << 14, 1 << 20)]
@@ -265,7 +265,7 @@ def test_an_allocator_that_python_was_asked_for_is_left_alone(allocator: str) ->
 
 def test_numpy_serves_until_the_keeper_is_compiled_where_that_was_asked_for() -> None:
     script = f"""{FIRST}
-from fastdist.kernels.cpu import background
+from fastdist.kernels.cpu.jit import background
 first = names()
 thread = background._State.thread
 if thread is not None:

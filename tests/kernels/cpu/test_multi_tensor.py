@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fastdist.core.program import Program, read_program
-from fastdist.kernels.cpu import launch, multi_tensor
-from fastdist.kernels.cpu.multi_tensor import LIMIT
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.pointwise import multi_tensor
+from fastdist.kernels.cpu.pointwise.multi_tensor import LIMIT
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 
 ADAM = read_program(
     """

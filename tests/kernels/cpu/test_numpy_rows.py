@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import numpy_rows
-from fastdist.kernels.cpu.places import ALL_INSIDE
-from fastdist.kernels.cpu.row_code import row_loop
-from fastdist.kernels.cpu.row_steps import KERNELS, Columns, Short
+from fastdist.kernels.cpu.index.indices import ALL_INSIDE
+from fastdist.kernels.cpu.rows import numpy_rows
+from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_steps import KERNELS, Columns, Short
 
 BAND = 32
 SHAPES = [(1, 1), (3, 7), (5, 3000), (70, 1001)]

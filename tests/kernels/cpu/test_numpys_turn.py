@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu import averages, background, multi_tensor, sparse, windows
+from fastdist.kernels.cpu.jit import background
+from fastdist.kernels.cpu.nn import averages, windows
+from fastdist.kernels.cpu.pointwise import multi_tensor
+from fastdist.kernels.cpu.sparse import coordinates
 from fastdist.nn import functional as F
 from tests.kernels.cpu.processes import run_script
 
@@ -269,7 +272,7 @@ def test_what_is_scattered_and_reduced_by_numpy_is_that_of_the_loop_bit_by_bit(
 def test_sparse_sums_by_numpy_are_those_of_the_loops_within_rounding(
     monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
-    monkeypatch.setattr(sparse, "_PIECE", 100)
+    monkeypatch.setattr(coordinates, "_PIECE", 100)
     places = np.stack([RNG.integers(0, 40, 300), RNG.integers(0, 50, 300)])
     values = RNG.standard_normal(300).astype(dtype)
     other = fd.tensor(RNG.standard_normal((50, 9)).astype(dtype))
@@ -323,7 +326,7 @@ def test_a_step_of_an_optimizer_by_numpy_is_that_of_the_launch_bit_by_bit(
 NOBODY_WAITS = """
 import threading
 import fastdist as torch
-from fastdist.kernels.cpu import background, waiting
+from fastdist.kernels.cpu.jit import background, waiting
 from fastdist.nn import functional as F
 waited = []
 whole = waiting.compiling

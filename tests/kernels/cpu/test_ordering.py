@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu.ordering import nth, sort, topk
+from fastdist.kernels.cpu.reduce.sorting import nth, sort, topk
 
 
 @pytest.mark.parametrize("largest", [True, False])

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 import fastdist as fd
-from fastdist.kernels.cpu import bessel, orthogonal
+from fastdist.kernels.cpu.pointwise import bessel, orthogonal_polynomials
 from tests.ops.pointwise_rows import POLYNOMIALS
 
 AT = np.linspace(-3.0, 3.0, 601)
@@ -18,7 +18,7 @@ DEGREES = (0, 1, 2, 3, 10, 60, 127, 128, 129, 200)
 
 @pytest.mark.parametrize("name", [name for name in POLYNOMIALS if not name.startswith("shifted")])
 def test_values_are_exact_in_parts_of_how_far_they_swing(name: str) -> None:
-    function = getattr(orthogonal, name)
+    function = getattr(orthogonal_polynomials, name)
     for degree in DEGREES:
         x = AT[::3] if degree > 10 else AT
         expected = POLYNOMIALS[name](x, np.full(x.shape, degree))
@@ -46,19 +46,19 @@ def test_the_compiled_side_is_the_same(name: str) -> None:
 
 def test_huge_degrees_take_no_longer_and_end_where_numbers_do() -> None:
     inf, huge = math.inf, 1e15
-    assert abs(orthogonal.chebyshev_polynomial_t(0.5, huge)) <= 1.0
-    assert orthogonal.chebyshev_polynomial_t(-1.0, huge + 1) == -1.0
-    assert orthogonal.chebyshev_polynomial_u(1.0, huge) == huge + 1
-    assert orthogonal.chebyshev_polynomial_w(1.0, huge) == 2 * huge + 1
-    assert orthogonal.chebyshev_polynomial_t(-1.5, huge + 1) == -inf
-    assert orthogonal.chebyshev_polynomial_v(inf, 200.0) == inf
-    assert orthogonal.hermite_polynomial_h(-1e300, 5.0) == -inf
-    assert orthogonal.laguerre_polynomial_l(1e300, 5.0) == -inf
-    assert orthogonal.laguerre_polynomial_l(-1e300, huge) == inf
-    assert orthogonal.legendre_polynomial_p(-1e300, huge) == inf
-    assert math.isnan(orthogonal.legendre_polynomial_p(0.5, huge))  # too many steps
+    assert abs(orthogonal_polynomials.chebyshev_polynomial_t(0.5, huge)) <= 1.0
+    assert orthogonal_polynomials.chebyshev_polynomial_t(-1.0, huge + 1) == -1.0
+    assert orthogonal_polynomials.chebyshev_polynomial_u(1.0, huge) == huge + 1
+    assert orthogonal_polynomials.chebyshev_polynomial_w(1.0, huge) == 2 * huge + 1
+    assert orthogonal_polynomials.chebyshev_polynomial_t(-1.5, huge + 1) == -inf
+    assert orthogonal_polynomials.chebyshev_polynomial_v(inf, 200.0) == inf
+    assert orthogonal_polynomials.hermite_polynomial_h(-1e300, 5.0) == -inf
+    assert orthogonal_polynomials.laguerre_polynomial_l(1e300, 5.0) == -inf
+    assert orthogonal_polynomials.laguerre_polynomial_l(-1e300, huge) == inf
+    assert orthogonal_polynomials.legendre_polynomial_p(-1e300, huge) == inf
+    assert math.isnan(orthogonal_polynomials.legendre_polynomial_p(0.5, huge))  # too many steps
     # Between its zeros nobody knows the sign of what is too large.
-    assert math.isnan(orthogonal.hermite_polynomial_he(0.5, huge))
+    assert math.isnan(orthogonal_polynomials.hermite_polynomial_he(0.5, huge))
 
 
 def test_no_degree_is_nan_and_one_below_0_gives_0() -> None:

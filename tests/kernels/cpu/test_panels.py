@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.kernels.cpu import panels, product
-from fastdist.kernels.cpu.panels import ADDS, PACKED, TURNED, Tiling, multiplier, panel_multiplier
+from fastdist.kernels.cpu.linalg import panels, product
+from fastdist.kernels.cpu.linalg.panels import (
+    ADDS,
+    PACKED,
+    TURNED,
+    Tiling,
+    multiplier,
+    panel_multiplier,
+)
 
 Array = np.ndarray[Any, Any]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.kernels.cpu import compiler
-from fastdist.kernels.cpu.compiler import compiled, entry_point
+from fastdist.kernels.cpu.jit import compiler
+from fastdist.kernels.cpu.jit.compiler import compiled, entry_point
 from tests.kernels.cpu.processes import run_script
 
 
@@ -41,7 +41,7 @@ import sys
 import numpy as np
 from numba.core.codegen import JITCodeLibrary
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 finalize, made = JITCodeLibrary._finalize_specific, []
 def count(self):
     made.append(self.name)

@@ -12,8 +12,8 @@ import pytest
 from numba.core import compiler, types
 from numba.core.registry import cpu_target
 
-from fastdist.kernels.cpu import passes
-from fastdist.kernels.cpu.compiler import compiled, entry_point
+from fastdist.kernels.cpu.jit import numba_passes
+from fastdist.kernels.cpu.jit.compiler import compiled, entry_point
 
 KINDS = [types.int8, types.int64, types.uint64, types.float32, types.float64, types.boolean]
 ONE_NUMBER = (operator.neg, operator.pos, operator.invert)
@@ -22,18 +22,23 @@ ONE_NUMBER = (operator.neg, operator.pos, operator.invert)
 def test_each_pass_that_is_left_out_is_one_of_numbas() -> None:
     state = compiler.StateDict()
     state.func_ir, state.flags = None, compiler.Flags()
-    every = {each.__name__ for each, _ in passes._builder.define_nopython_pipeline(state).passes}
-    left = {each.__name__ for each, _ in passes.passes_with(state, passes._KernelLowering).passes}
-    assert every - left == {*passes._NEEDLESS, "NativeLowering"}
+    every = {
+        each.__name__ for each, _ in numba_passes._builder.define_nopython_pipeline(state).passes
+    }
+    left = {
+        each.__name__
+        for each, _ in numba_passes.passes_with(state, numba_passes._KernelLowering).passes
+    }
+    assert every - left == {*numba_passes._NEEDLESS, "NativeLowering"}
     assert left - every == {"_KernelLowering"}
 
 
-@pytest.mark.parametrize("name", sorted(one.__name__ for one in passes._OPERATORS))
+@pytest.mark.parametrize("name", sorted(one.__name__ for one in numba_passes._OPERATORS))
 def test_an_operator_of_numbers_is_found_as_numba_finds_it(name: str) -> None:
-    what = next(one for one in passes._OPERATORS if one.__name__ == name)
+    what = next(one for one in numba_passes._OPERATORS if one.__name__ == name)
     context: Any = cpu_target.typing_context
     context.refresh()
-    ours = passes._Typing(context)
+    ours = numba_passes._Typing(context)
     function = context.resolve_value_type(what)
     given = [*KINDS, types.literal(3), types.literal(True)]
     for args in itertools.product(given, repeat=1 if what in ONE_NUMBER else 2):
@@ -54,10 +59,10 @@ def test_functions_of_others_are_typed_by_numba_alone(monkeypatch: pytest.Monkey
         return x * y + x
 
     kept: dict[Any, Any] = {}
-    monkeypatch.setattr(passes, "_signatures", kept)
+    monkeypatch.setattr(numba_passes, "_signatures", kept)
     numba.njit((types.float32, types.float32))(add)
     assert not kept
-    numba.njit((types.float32, types.float32), pipeline_class=passes.KernelCompiler)(add)
+    numba.njit((types.float32, types.float32), pipeline_class=numba_passes.KernelCompiler)(add)
     assert {kind.typing_key for kind, _ in kept} == {operator.mul, operator.add}
 
 

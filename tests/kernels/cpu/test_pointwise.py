@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.scalar import Body, parse
-from fastdist.kernels.cpu.pointwise import (
+from fastdist.kernels.cpu.pointwise.pointwise import (
     CHEAP_LIMIT,
     SMALL_LIMIT,
     SPECIAL_LIMIT,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import row_numbers
-from fastdist.kernels.cpu.row_code import row_loop
-from fastdist.kernels.cpu.row_steps import KERNELS, Give, Map, Reduce, row
+from fastdist.kernels.cpu.rows import row_numbers
+from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_steps import KERNELS, Give, Map, Reduce, row
 
 Array = Any
 WIDER = {"float32": np.float64, "float64": np.longdouble}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import indexing, places, scattering
+from fastdist.kernels.cpu.index import indexing, indices, scattering
 
 DTYPES = ["bool", "uint8", "int16", "int64", "float32", "float64"]
 WAYS = ["sum", "mean", "prod", "amax", "amin"]
@@ -59,9 +59,9 @@ def test_loops_do_what_numpy_does(
 
 @pytest.mark.parametrize("wrong", [-1, 50])
 def test_a_place_that_is_not_there_is_named(wrong: int) -> None:
-    x, index, out = np.zeros(50), np.zeros(places.MANY, np.int64), np.empty(50)
+    x, index, out = np.zeros(50), np.zeros(indices.MANY, np.int64), np.empty(50)
     index[1234] = wrong
-    src, found = np.ones(places.MANY), np.empty(places.MANY)
+    src, found = np.ones(indices.MANY), np.empty(indices.MANY)
     for call in (
         lambda: indexing.gather(x, index, found, 0),
         lambda: indexing.scatter(x, index, src, out, 0),
@@ -72,9 +72,9 @@ def test_a_place_that_is_not_there_is_named(wrong: int) -> None:
 
 
 def test_nan_stays_in_every_way() -> None:
-    index = np.zeros(places.MANY, np.int64)
-    for at in (0, 1, places.MANY - 1):
-        src, out = np.ones(places.MANY, np.float32), np.empty(1, np.float32)
+    index = np.zeros(indices.MANY, np.int64)
+    for at in (0, 1, indices.MANY - 1):
+        src, out = np.ones(indices.MANY, np.float32), np.empty(1, np.float32)
         src[at] = np.nan
         for way in WAYS:
             scattering.reduce(np.ones(1, np.float32), index, src, out, 0, way, True)

@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 from fastdist.kernels.cpu.silence import silent
 
 HUGE = np.full(3, 3e38, np.float32)

@@ -11,8 +11,8 @@ import pytest
 
 import fastdist as fd
 from fastdist.devices.backend import backend_of
-from fastdist.kernels.cpu.small import GRADIENTS, KERNELS, TERMS, Facts
-from fastdist.kernels.cpu.small_kernels import small_gradients, small_kernel
+from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, Facts
+from fastdist.kernels.cpu.small.kernels import small_gradients, small_kernel
 
 INF, NAN = math.inf, math.nan
 EXTREMES = np.array(
@@ -86,17 +86,17 @@ def sample(shape: Any, dtype: Any = np.float32) -> np.ndarray:
 def test_reductions_are_the_ordinary_ones(name: str, shape: Any, axes: Any, dtype: Any) -> None:
     x = sample(shape, dtype)
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    found = shortened(f"reduce.{name}", [x], [(kept, dtype)], (axes,))
+    found = shortened(f"reduce.reductions.{name}", [x], [(kept, dtype)], (axes,))
     if found is not None:
-        (expected,) = ordinary(f"reduce.{name}", [x], [(kept, dtype)], (axes,))
+        (expected,) = ordinary(f"reduce.reductions.{name}", [x], [(kept, dtype)], (axes,))
         np.testing.assert_allclose(found[0], expected, rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", REDUCING)
 def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> None:
     x = EXTREMES.astype(np.float32)
-    assert_same(f"reduce.{name}", [x], [((7,), np.float32)], ((1,),))
-    assert_same(f"reduce.{name}", [x], [((), np.float32)], ((0, 1),))
+    assert_same(f"reduce.reductions.{name}", [x], [((7,), np.float32)], ((1,),))
+    assert_same(f"reduce.reductions.{name}", [x], [((), np.float32)], ((0, 1),))
 
 
 @pytest.mark.parametrize("name", [*REDUCING, "var", "norm"])
@@ -107,12 +107,14 @@ def test_what_is_empty_strided_or_of_another_dtype_is_left_alone(name: str) -> N
     left = [sample((3, 0)), sample((4, 3)).T, sample((3, 4)).astype(np.int32)]
     left += [sample((3, 4)).astype(np.float16)]
     for x in left:
-        assert shortened(f"reduce.{name}", [x], [(shape, x.dtype)], (axes, *more)) is None
+        assert (
+            shortened(f"reduce.reductions.{name}", [x], [(shape, x.dtype)], (axes, *more)) is None
+        )
 
 
 def test_sums_of_many_terms_keep_numpy_s_order() -> None:
     x = sample((2, TERMS + 1))
-    assert shortened("reduce.sum", [x], [((2,), np.float32)], ((1,),)) is None
+    assert shortened("reduce.reductions.sum", [x], [((2,), np.float32)], ((1,),)) is None
 
 
 @pytest.mark.parametrize("n", [7, 64, 128, 129, 510, 1000, 1021, 1024])
@@ -120,10 +122,10 @@ def test_sums_of_many_terms_keep_numpy_s_order() -> None:
 def test_sums_of_many_numbers_that_are_alike_are_exact(n: int, columns: bool) -> None:
     shape, axis = ((n, 3), 0) if columns else ((3, n), 1)
     x = np.full(shape, 0.1, np.float32)
-    (total,) = shortened("reduce.sum", [x], [((3,), np.float32)], ((axis,),)) or ()
+    (total,) = shortened("reduce.reductions.sum", [x], [((3,), np.float32)], ((axis,),)) or ()
     np.testing.assert_allclose(total, x.sum(axis, np.float64), 6e-7)
     if not columns:
-        (shares,) = shortened("softmax.softmax", [x], [(shape, np.float32)], (1,)) or ()
+        (shares,) = shortened("nn.softmax.softmax", [x], [(shape, np.float32)], (1,)) or ()
         np.testing.assert_allclose(shares, 1 / n, 4e-7)
 
 
@@ -197,8 +199,13 @@ def test_gradients_of_a_bias_are_as_exact_as_sums(n: int) -> None:
 
 def test_keepdim_and_places_are_seen_in_their_shape() -> None:
     x = EXTREMES.astype(np.float32)
-    for name in ("reduce.sum", "reduce.amax", "reduce.argmax", "reduce.max_along"):
-        axis = 1 if name in ("reduce.argmax", "reduce.max_along") else (1,)
+    for name in (
+        "reduce.reductions.sum",
+        "reduce.reductions.amax",
+        "reduce.reductions.argmax",
+        "reduce.reductions.max_along",
+    ):
+        axis = 1 if name in ("reduce.reductions.argmax", "reduce.reductions.max_along") else (1,)
         facts = facts_of([x], (7,), np.float32, (axis,), (7, 1))
         run = small_kernel(name, facts)
         assert run is not None
@@ -210,28 +217,30 @@ def test_keepdim_and_places_are_seen_in_their_shape() -> None:
 @pytest.mark.parametrize("name", ["max_along", "min_along"])
 def test_extremes_come_with_their_places(name: str) -> None:
     x = EXTREMES.astype(np.float32)
-    assert_same(f"reduce.{name}", [x], [((7,), np.float32), ((7,), np.int64)], (1,))
+    assert_same(f"reduce.reductions.{name}", [x], [((7,), np.float32), ((7,), np.int64)], (1,))
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_of_extremes_are_the_ordinary_ones(name: str) -> None:
     x = EXTREMES.astype(np.float32)
-    assert_same(f"reduce.{name}", [x], [((7,), np.int64)], (1,))
-    assert_same(f"reduce.{name}", [x], [((), np.int64)], (None,))
+    assert_same(f"reduce.reductions.{name}", [x], [((7,), np.int64)], (1,))
+    assert_same(f"reduce.reductions.{name}", [x], [((), np.int64)], (None,))
 
 
 @pytest.mark.parametrize("x", [np.zeros(5, bool), np.ones((2, 3), bool), np.eye(3, dtype=bool)])
 def test_any_and_all_of_bools(x: np.ndarray) -> None:
     for name in ("any", "all"):
-        assert_same(f"reduce.{name}", [x], [((), np.dtype(bool))], (tuple(range(x.ndim)),))
+        assert_same(
+            f"reduce.reductions.{name}", [x], [((), np.dtype(bool))], (tuple(range(x.ndim)),)
+        )
 
 
 def test_var_norm_and_cumsum_are_the_ordinary_ones() -> None:
     x = sample((6, 5))
-    assert_same("reduce.var", [x], [((6,), np.float32)], ((1,), 1.0))
-    assert_same("reduce.norm", [x], [((), np.float32)], ((0, 1), 2.0))
+    assert_same("reduce.reductions.var", [x], [((6,), np.float32)], ((1,), 1.0))
+    assert_same("reduce.reductions.norm", [x], [((), np.float32)], ((0, 1), 2.0))
     for axis in (0, 1):
-        assert_same("scan.cumsum", [x], [((6, 5), np.float32)], (axis,))
+        assert_same("reduce.scan.cumsum", [x], [((6, 5), np.float32)], (axis,))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -240,7 +249,7 @@ def test_var_norm_and_cumsum_are_the_ordinary_ones() -> None:
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_is_the_ordinary_one(name: str, scale: float, shape: Any, dtype: Any) -> None:
     x = (sample(shape, dtype) * scale).astype(dtype)
-    assert_same(f"softmax.{name}", [x], [(shape, dtype)], (len(shape) - 1,))
+    assert_same(f"nn.softmax.{name}", [x], [(shape, dtype)], (len(shape) - 1,))
 
 
 def test_the_logarithm_of_what_is_nearly_certain_keeps_its_digits() -> None:
@@ -248,17 +257,17 @@ def test_the_logarithm_of_what_is_nearly_certain_keeps_its_digits() -> None:
     x = np.stack([tops, -tops], 1)
     exact = -np.log1p(np.exp(x[:, 1] - x[:, 0]))
     for one, right in zip(x.astype(np.float32), exact, strict=True):
-        found = shortened("softmax.log_softmax", [one], [((2,), np.float32)], (0,))
+        found = shortened("nn.softmax.log_softmax", [one], [((2,), np.float32)], (0,))
         assert abs(float(found[0][0]) - right) < 1.7e-7
     alone = np.array([[0.3], [0.7]], np.float32)
-    (found,) = shortened("softmax.log_softmax", [alone], [((2, 1), np.float32)], (1,))
+    (found,) = shortened("nn.softmax.log_softmax", [alone], [((2, 1), np.float32)], (1,))
     assert found.tolist() == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_of_nan_and_infinities_is_the_ordinary_one(name: str) -> None:
     x = EXTREMES.astype(np.float32)
-    assert_same(f"softmax.{name}", [x], [(x.shape, np.float32)], (1,))
+    assert_same(f"nn.softmax.{name}", [x], [(x.shape, np.float32)], (1,))
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -267,7 +276,9 @@ def test_layer_norm_is_the_ordinary_one(shape: Any, weighted: bool) -> None:
     x, row = sample(shape), sample(shape[1:])
     given = [x, row if weighted else None, row * 2 if weighted else None]
     column = ((shape[0], 1), np.float32)
-    assert_same("normalization.layer_norm", given, [(shape, np.float32), column, column], (1e-5,))
+    assert_same(
+        "nn.normalization.layer_norm", given, [(shape, np.float32), column, column], (1e-5,)
+    )
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
@@ -280,11 +291,11 @@ def test_cross_entropy_is_the_ordinary_one(reduction: int, scale: float) -> None
         (x.shape, np.float32),
         ((6,), np.float32),
     ]
-    found = shortened("cross_entropy.rows", [x, target], kinds, numbers)
-    expected = ordinary("cross_entropy.rows", [x, target], kinds, numbers)
+    found = shortened("nn.cross_entropy.rows", [x, target], kinds, numbers)
+    expected = ordinary("nn.cross_entropy.rows", [x, target], kinds, numbers)
     assert found is not None
     np.testing.assert_allclose(found[0], expected[0], rtol=2e-6)
-    (alone,) = shortened("cross_entropy.losses", [x, target], kinds[:1], numbers) or ()
+    (alone,) = shortened("nn.cross_entropy.losses", [x, target], kinds[:1], numbers) or ()
     assert alone.tobytes() == found[0].tobytes()
     # exp and sums may differ by a factor for each row, which the gradient does not see.
     shares = [weights / totals[:, None] for _, weights, totals in (found, expected)]
@@ -294,21 +305,21 @@ def test_cross_entropy_is_the_ordinary_one(reduction: int, scale: float) -> None
 def test_cross_entropy_of_nan_and_infinities_is_the_ordinary_one() -> None:
     x, target = EXTREMES.astype(np.float32), np.array([0, 1, 2, 0, 1, 0, 1])
     kinds = [((7,), np.float32), (x.shape, np.float32), ((7,), np.float32)]
-    found = shortened("cross_entropy.rows", [x, target], kinds, (0,))
-    expected = ordinary("cross_entropy.rows", [x, target], kinds, (0,))
+    found = shortened("nn.cross_entropy.rows", [x, target], kinds, (0,))
+    expected = ordinary("nn.cross_entropy.rows", [x, target], kinds, (0,))
     assert found is not None
     np.testing.assert_allclose(found[0], expected[0])
 
 
 def test_indexing_and_copies_are_the_ordinary_ones() -> None:
     x, places = sample((6, 5)), np.array([5, 0, 0, 3])
-    assert_same("indexing.select", [x, places], [((4, 5), np.float32)], (0,))
-    assert_same("indexing.select", [x, places[1:]], [((6, 3), np.float32)], (1,))
+    assert_same("index.indexing.select", [x, places], [((4, 5), np.float32)], (0,))
+    assert_same("index.indexing.select", [x, places[1:]], [((6, 3), np.float32)], (1,))
     column = np.array([[4, 0], [1, 1], [2, 3]])
-    assert_same("indexing.gather", [x, column], [((3, 2), np.float32)], (1,))
-    assert_same("copying.cast", [x], [((6, 5), np.float32)])
-    assert_same("copying.cast", [x.T], [((5, 6), np.float32)])
-    assert_same("copying.cast", [EXTREMES], [((7, 4), np.int64)])
+    assert_same("index.indexing.gather", [x, column], [((3, 2), np.float32)], (1,))
+    assert_same("shape.copying.cast", [x], [((6, 5), np.float32)])
+    assert_same("shape.copying.cast", [x.T], [((5, 6), np.float32)])
+    assert_same("shape.copying.cast", [EXTREMES], [((7, 4), np.int64)])
 
 
 @pytest.mark.parametrize("places", [[0, 6], [-1, 0]])
@@ -320,7 +331,7 @@ def test_places_outside_are_refused_as_ever(places: list[int]) -> None:
     ):
         axis = 0 if name == "select" else 1
         facts = facts_of([x, given], shape, np.float32, (axis,))
-        run = small_kernel(f"indexing.{name}", facts)
+        run = small_kernel(f"index.indexing.{name}", facts)
         assert run is not None
         with pytest.raises(IndexError, match=r"index -?\d is out of bounds for dimension"):
             run(x, given)
@@ -328,7 +339,9 @@ def test_places_outside_are_refused_as_ever(places: list[int]) -> None:
 
 def test_gradients_of_sums_repeat_what_came_in_any_strides() -> None:
     x, g = sample((5, 4)), sample((2, 5))[0]
-    (repeat,) = small_gradients("reduce.sum", facts_of([x], (5,), np.float32, ((1,),))) or ()
+    (repeat,) = (
+        small_gradients("reduce.reductions.sum", facts_of([x], (5,), np.float32, ((1,),))) or ()
+    )
     assert repeat is not None
     np.testing.assert_array_equal(repeat(g), np.repeat(g[:, None], 4, 1))
     np.testing.assert_array_equal(
@@ -340,7 +353,7 @@ def test_gradients_of_sums_repeat_what_came_in_any_strides() -> None:
 def test_a_bias_without_axes_gets_the_sum_of_all() -> None:
     x, weight, bias = sample((5, 4)), sample((3, 4)), np.zeros((), np.float32)
     facts = facts_of([x, weight, bias], (5, 3), np.float32, ())
-    found = small_gradients("product.linear", facts)
+    found = small_gradients("linalg.product.linear", facts)
     assert found is not None and found[2] is not None
     g = sample((5, 3))
     np.testing.assert_allclose(found[2](g), g.sum(), rtol=1e-6)

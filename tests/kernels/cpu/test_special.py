@@ -6,7 +6,14 @@ import math
 
 import pytest
 
-from fastdist.kernels.cpu.special import digamma, erfinv, igamma, igammac, lgamma, polygamma
+from fastdist.kernels.cpu.pointwise.special import (
+    digamma,
+    erfinv,
+    igamma,
+    igammac,
+    lgamma,
+    polygamma,
+)
 
 EULER_GAMMA = 0.5772156649015329
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu import long_rows
-from fastdist.kernels.cpu.row_code import row_loop
-from fastdist.kernels.cpu.row_steps import APART, KERNELS, PAIRED, Row
+from fastdist.kernels.cpu.rows import long_rows
+from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_steps import APART, KERNELS, PAIRED, Row
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(1),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu.sums import add_up, add_up_products
+from fastdist.kernels.cpu.reduce.sums import add_up, add_up_products
 from fastdist.nn import functional as F
 
 Array = Any

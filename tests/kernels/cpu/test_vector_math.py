@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 
 WIDE = np.longdouble
 UNITS = 3.0

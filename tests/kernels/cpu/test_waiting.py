@@ -20,8 +20,8 @@ import pytest
 
 import fastdist
 import fastdist.autograd.graph
-from fastdist.kernels.cpu import waiting
-from fastdist.kernels.cpu.compiler import compiled
+from fastdist.kernels.cpu.jit import waiting
+from fastdist.kernels.cpu.jit.compiler import compiled
 from tests.kernels.cpu.processes import ROOT, run_script
 
 DEADLINE_S = 60
@@ -199,7 +199,7 @@ def test_a_kernel_without_a_name_is_refused() -> None:
 FIRST_CALLS = """
 import logging
 import fastdist as fd
-from fastdist.kernels.cpu import waiting
+from fastdist.kernels.cpu.jit import waiting
 waiting.TELL_AFTER_S, told = 0, []
 class Told(logging.Handler):
     def emit(self, record):
@@ -243,8 +243,8 @@ TWO_THREADS = """
 import threading
 import numpy as np
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import numba_pointwise
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.pointwise import numba_pointwise
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 compile_loop, compiled = numba_pointwise.compile_loop, []
 def counted(*args):
     compiled.append(args)
@@ -270,7 +270,7 @@ PROCESS = """
 import sys
 import numpy as np
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 kernel, x = kernel_for(parse("x * T(7)", ("x",))), np.ones(100_000)
 print("ready", flush=True)
 sys.stdin.readline()
@@ -309,8 +309,8 @@ FORK = """
 import os, threading, warnings
 import numpy as np
 from fastdist.core.scalar import parse
-from fastdist.kernels.cpu import waiting
-from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cpu.jit import waiting
+from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 inside, over, x = threading.Event(), [], np.ones(100_000)
 def compile_it(number):
@@ -341,8 +341,8 @@ def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> N
     script = """
 import logging, os, sys
 import fastdist
-imports = lambda: __import__("fastdist.kernels.cpu.waiting")
-assert "fastdist.kernels.cpu.waiting" not in sys.modules
+imports = lambda: __import__("fastdist.kernels.cpu.jit.waiting")
+assert "fastdist.kernels.cpu.jit.waiting" not in sys.modules
 os.register_at_fork(before=imports)
 failed, statuses = [], []
 sys.unraisablehook = failed.append

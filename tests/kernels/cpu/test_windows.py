@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu.windows import largest, pick, spread
+from fastdist.kernels.cpu.nn.windows import largest, pick, spread
 
 
 def plainly(

@@ -10,15 +10,15 @@ import pytest
 
 from fastdist.core.dtypes import WIDE
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import attention as cpu
 from fastdist.kernels.cpu.halves import in_float32
-from fastdist.kernels.cuda import attention as cuda
-from fastdist.kernels.cuda.attention import _Block, _Task, plan_slopes, plan_weights
+from fastdist.kernels.cpu.nn import attention as cpu
+from fastdist.kernels.cuda.nn import attention as cuda
+from fastdist.kernels.cuda.nn.attention import _Block, _Task, plan_slopes, plan_weights
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 
-cpu_attention = in_float32("attention.attention", cpu.attention, 5)
-cpu_gradient = in_float32("attention.attention_gradient", cpu.attention_gradient, 9)
+cpu_attention = in_float32("nn.attention.attention", cpu.attention, 5)
+cpu_gradient = in_float32("nn.attention.attention_gradient", cpu.attention_gradient, 9)
 TOLERANCE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-12}
 KEYS = 300
 MASKS = ("none", "dropped", "bool", "added", "heads", "samples", "rows", "one")
@@ -120,7 +120,7 @@ def test_scores_of_float16_may_be_larger_than_it(backend: CudaBackend, is_causal
 def test_what_thins_weights_out_is_the_cpus(backend: CudaBackend, dtype: str) -> None:
     seed = np.array([-12345], np.int64)
     expected, found = np.empty((2, 3, 7, 37), dtype), np.empty((2, 3, 7, 37), dtype)
-    in_float32("attention.thinning", cpu.thinning, 1)(seed, expected, 0.2)
+    in_float32("nn.attention.thinning", cpu.thinning, 1)(seed, expected, 0.2)
     ours = backend.from_numpy(found, 0)
     cuda.thinning(backend.from_numpy(seed, 0), ours, 0.2)
     np.testing.assert_array_equal(backend.to_numpy(ours), expected)

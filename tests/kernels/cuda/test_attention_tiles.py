@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import attention as cpu
-from fastdist.kernels.cuda import attention as cuda
-from fastdist.kernels.cuda.attention_tiles import (
+from fastdist.kernels.cpu.nn import attention as cpu
+from fastdist.kernels.cuda.nn import attention as cuda
+from fastdist.kernels.cuda.nn.attention_tiles import (
     BY_KEY,
     BY_QUERY,
     TILES,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.batch_norm import plan_channels, plan_gradients
+from fastdist.kernels.cuda.nn.batch_norm import plan_channels, plan_gradients
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("batch_norm")
+cpu = cpu_twins("nn.batch_norm")
 
 TOLERANCE = {"float16": 4e-3, "float32": 3e-6, "float64": 1e-13}
 EPS = 1e-3

@@ -90,7 +90,7 @@ def test_the_cost_is_read_from_the_machine_code(architecture: str) -> None:
 
 def test_every_cu_file_is_among_the_texts() -> None:
     everything = "\n".join(texts().values())
-    for path in (*KERNELS.glob("*.cu"), *KERNELS.glob("*.cuh")):
+    for path in (*KERNELS.rglob("*.cu"), *KERNELS.rglob("*.cuh")):
         assert path.read_text("utf-8") in everything, path.name
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda import convolution as cuda
-from fastdist.kernels.cuda import patches
 from fastdist.kernels.cuda.launch import Slot
+from fastdist.kernels.cuda.nn import convolution as cuda
+from fastdist.kernels.cuda.nn import patches
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("convolution")
-cpu_patches = cpu_twins("patches")
+cpu = cpu_twins("nn.convolution")
+cpu_patches = cpu_twins("nn.patches")
 
 TOLERANCE = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12, "int64": 0}
 # Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.
@@ -111,10 +111,10 @@ def hold_all(backend: CudaBackend, geometry: Any, dtype: str, images: int = 3) -
     how = (stride, padding, dilation, groups)
     of_y, of_x = numbers(3, (y.shape[1],), dtype), numbers(4, (x.shape[1],), dtype)
     for bias in (None, of_y):
-        hold(backend, cpu.forward, "convolution.forward", (x, weight, bias), y.shape, *how)
+        hold(backend, cpu.forward, "nn.convolution.forward", (x, weight, bias), y.shape, *how)
     for bias in (None, of_x):
-        hold(backend, cpu.by_input, "convolution.by_input", (y, weight, bias), x.shape, *how)
-    hold(backend, cpu.by_weight, "convolution.by_weight", (y, x), weight.shape, *how)
+        hold(backend, cpu.by_input, "nn.convolution.by_input", (y, weight, bias), x.shape, *how)
+    hold(backend, cpu.by_weight, "nn.convolution.by_weight", (y, x), weight.shape, *how)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -125,8 +125,8 @@ def test_patches_are_those_of_the_cpu(backend: CudaBackend, geometry: Any, dtype
     shape = (2, channels * int(np.prod(kernel)), int(np.prod(grid)))
     x, columns = numbers(0, (2, channels, *image), dtype), numbers(1, shape, dtype)
     how = (kernel, grid, stride, padding, dilation)
-    hold(backend, cpu_patches.unfold, "patches.unfold", (x,), shape, *how)
-    hold(backend, cpu_patches.fold, "patches.fold", (columns,), x.shape, *how)
+    hold(backend, cpu_patches.unfold, "nn.patches.unfold", (x,), shape, *how)
+    hold(backend, cpu_patches.fold, "nn.patches.fold", (columns,), x.shape, *how)
 
 
 @pytest.mark.parametrize("threads", [1, 40])
@@ -141,9 +141,9 @@ def test_a_thread_may_write_all_numbers_of_a_kernel(
         rows, places = channels * int(np.prod(kernel)), int(np.prod(grid))
         how = (kernel, grid, stride, padding, dilation)
         x, columns = numbers(0, (2, channels, *image), "float32"), (2, rows, places)
-        hold(backend, cpu_patches.unfold, "patches.unfold", (x,), columns, *how)
+        hold(backend, cpu_patches.unfold, "nn.patches.unfold", (x,), columns, *how)
         y = numbers(1, columns, "float32")
-        hold(backend, cpu_patches.fold, "patches.fold", (y,), x.shape, *how)
+        hold(backend, cpu_patches.fold, "nn.patches.fold", (y,), x.shape, *how)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_layouts_are_planned_once(backend: CudaBackend, monkeypatch: pytest.Monk
 def test_sums_of_nothing_are_zero(backend: CudaBackend, shapes: Any) -> None:
     x, y = [np.ones(shape) for shape in shapes]
     weight, how = np.ones((3, x.shape[1], 2)), ((1,), (0,), (1,), 1)
-    hold(backend, cpu.forward, "convolution.forward", (x, weight, np.ones(3)), y.shape, *how)
+    hold(backend, cpu.forward, "nn.convolution.forward", (x, weight, np.ones(3)), y.shape, *how)
     bias = np.ones(x.shape[1])
-    hold(backend, cpu.by_input, "convolution.by_input", (y, weight, bias), x.shape, *how)
-    hold(backend, cpu.by_weight, "convolution.by_weight", (y, x), weight.shape, *how)
+    hold(backend, cpu.by_input, "nn.convolution.by_input", (y, weight, bias), x.shape, *how)
+    hold(backend, cpu.by_weight, "nn.convolution.by_weight", (y, x), weight.shape, *how)

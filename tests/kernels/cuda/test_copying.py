@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda import copying
 from fastdist.kernels.cuda.launch import Launch
+from fastdist.kernels.cuda.shape import copying
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("copying")
+cpu = cpu_twins("shape.copying")
 # By kernel and numbers, on shapes whose last axis has whole packs of 4-byte elements and on others.
 MOVES: list[tuple[str, tuple[Any, ...]]] = [
     *[("flip", (axes,)) for axes in ((0,), (-1,), (1,), (0, 2), (0, 1, 2))],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.ctc import plan_gradient, plan_losses
+from fastdist.kernels.cuda.nn.ctc import plan_gradient, plan_losses
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("ctc")
+cpu = cpu_twins("nn.ctc")
 
 # Steps and text of each sample: one has no steps, one no text, one does not fit.
 TEXTS = [(6, [1, 2, 2, 3]), (7, []), (0, []), (2, [1, 1]), (7, [3, 1, 3]), (0, [1])]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda import reduce
+from fastdist.kernels.cuda.reduce import reductions
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("reduce")
+cpu = cpu_twins("reduce.reductions")
 
 REAL = ["float64", "float32", "float16"]
 WHOLE = ["int64", "int32", "int16", "int8", "uint8", "bool"]
@@ -57,9 +57,9 @@ def check(
     expected, found = room(x, axes, dtype), []
     getattr(cpu, name)(x.copy(), expected, axes, *numbers)
     for seed in SEEDS:
-        monkeypatch.setattr(reduce, "launch", lambda launches, seed=seed: run(launches, seed))
+        monkeypatch.setattr(reductions, "launch", lambda launches, seed=seed: run(launches, seed))
         found.append(room(x, axes, dtype))
-        getattr(reduce, name)(x, found[-1], axes, *numbers)
+        getattr(reductions, name)(x, found[-1], axes, *numbers)
     assert all(np.array_equal(one, found[0], equal_nan=True) for one in found)
     tolerance = 0.0 if name in EXACT and name != "prod" else TOLERANCE.get(x.dtype.name, 0.0)
     np.testing.assert_allclose(
@@ -141,13 +141,13 @@ def test_deviations_do_not_drown_in_a_large_mean(monkeypatch: pytest.MonkeyPatch
     x = (1e6 + np.arange(40_000) % 2).astype("float32")
     out = np.empty((), "float32")
     for seed in SEEDS:
-        monkeypatch.setattr(reduce, "launch", lambda launches, seed=seed: run(launches, seed))
-        reduce.var(x, out, (0,), 0.0)
+        monkeypatch.setattr(reductions, "launch", lambda launches, seed=seed: run(launches, seed))
+        reductions.var(x, out, (0,), 0.0)
         assert out == 0.25
         far = x.astype("float64")
         far[0] = 1e12  # the first of its thread, far from all others
         wide = np.empty(())
-        reduce.var(far, wide, (0,), 0.0)
+        reductions.var(far, wide, (0,), 0.0)
         np.testing.assert_allclose(wide, far.var(), rtol=1e-12)
 
 
@@ -164,22 +164,24 @@ def test_extremes_come_with_their_places(
         expected, places = room(x, axis, dtype), room(x, axis, "int64")
         getattr(cpu, name)(x, expected, places, axis)
         for seed in SEEDS:
-            monkeypatch.setattr(reduce, "launch", lambda launches, seed=seed: run(launches, seed))
+            monkeypatch.setattr(
+                reductions, "launch", lambda launches, seed=seed: run(launches, seed)
+            )
             # Room of which every other element is another's.
             found, where = np.empty((len(places), 2), dtype), np.empty((3, len(places)), "int64")
-            getattr(reduce, name)(x, found[:, 1], where[1], axis)
+            getattr(reductions, name)(x, found[:, 1], where[1], axis)
             np.testing.assert_array_equal(found[:, 1], expected)
             np.testing.assert_array_equal(where[1], places)
 
 
 def test_a_0d_array_is_a_row_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduce, "launch", lambda launches: run(launches, 0))
+    monkeypatch.setattr(reductions, "launch", lambda launches: run(launches, 0))
     found, place = np.empty(()), np.empty((), "int64")
-    reduce.max_along(np.array(7.0), found, place, 0)
+    reductions.max_along(np.array(7.0), found, place, 0)
     assert found == 7.0 and place == 0
-    reduce.amax(np.array(8.0), found, None)
+    reductions.amax(np.array(8.0), found, None)
     assert found == 8.0
-    reduce.argmin(np.array(8.0), place, -1)
+    reductions.argmin(np.array(8.0), place, -1)
     assert place == 0
 
 
@@ -192,10 +194,10 @@ def test_reductions_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bfloat16_computes_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduce, "launch", lambda launches: run(launches, 0))
+    monkeypatch.setattr(reductions, "launch", lambda launches: run(launches, 0))
     x = np.array([1.0, 1.0, 256.0, -3.0], bfloat16.numpy)
     out = np.empty((), bfloat16.numpy)
-    reduce.norm(x, out, (0,), 1.0)
+    reductions.norm(x, out, (0,), 1.0)
     assert out == np.float32(261).astype(bfloat16.numpy)
-    reduce.amin(x, out, None)
+    reductions.amin(x, out, None)
     assert out == -3

@@ -37,7 +37,7 @@ class DeviceRoom(Room):
 
 def call(backend: CudaBackend, name: str) -> str:
     """Return "lives" if a kernel does with bad indices what it may."""
-    _, _, function = name.partition(".")
+    _, _, function = name.rpartition(".")
     kernels = SimpleNamespace(**{function: backend.kernel(name)})
     for bad in BAD:
         for one in CALLS[name](kernels, DeviceRoom(), False, bad):
@@ -47,7 +47,9 @@ def call(backend: CudaBackend, name: str) -> str:
 
 # What reads indices that nobody else can write to: a check takes registers that spill.
 PRIVATE = {
-    "weighing.weigh": "a table that ops/nn/weighted_neighbours.py makes of shapes, and shows nobody"
+    "nn.weighted_neighbours.weigh": (
+        "a table that ops/nn/weighted_neighbours.py makes from shapes, and never shows"
+    )
 }
 
 
@@ -61,7 +63,7 @@ def test_hits_writes_only_where_a_hit_can_be(cuda: CudaBackend) -> None:
         for bad in BAD:
             upto = np.array([1, 1, bad, 3])
             given = [cupy.asarray(one) for one in (np.ones(4, bool), upto, np.zeros(3, np.int64))]
-            cuda.kernel("searching.hits")(*given)
+            cuda.kernel("index.searching.hits")(*given)
         return "lives"
 
     assert outcomes(["hits"], run) == {"hits": "lives"}

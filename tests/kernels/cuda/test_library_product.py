@@ -13,8 +13,8 @@ from fastdist.core.dtypes import bfloat16
 from fastdist.core.errors import KernelError
 from fastdist.core.precision import products
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda import library_product
-from fastdist.kernels.cuda.product import linear, matmul
+from fastdist.kernels.cuda.linalg import library_product
+from fastdist.kernels.cuda.linalg.product import linear, matmul
 from tests.fibre_shim import cublas_lt
 from tests.fibre_shim.installed import cuda_on_fibres, waits
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import linalg as cpu
-from fastdist.kernels.cuda import linalg as cuda
-from fastdist.kernels.cuda import solvers
-from fastdist.kernels.cuda.swaps import plan_permutation
+from fastdist.kernels.cpu.linalg import dense as cpu
+from fastdist.kernels.cuda.linalg import dense as cuda
+from fastdist.kernels.cuda.linalg import solvers
+from fastdist.kernels.cuda.linalg.swaps import plan_permutation
 from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic

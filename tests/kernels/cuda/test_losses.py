@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda.cross_entropy import plan_losses, plan_rows, plan_rows_gradient
-from fastdist.kernels.cuda.loss import plan_nll, plan_nll_gradient
+from fastdist.kernels.cuda.nn.cross_entropy import plan_losses, plan_rows, plan_rows_gradient
+from fastdist.kernels.cuda.nn.loss import plan_nll, plan_nll_gradient
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-rows, likelihood = cpu_twins("cross_entropy"), cpu_twins("loss")
+rows, likelihood = cpu_twins("nn.cross_entropy"), cpu_twins("nn.loss")
 
 TOLERANCE = {"bfloat16": 2e-2, "float16": 4e-3, "float32": 4e-6, "float64": 1e-13}
 NONE, MEAN, SUM = range(3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import WIDE, bfloat16
-from fastdist.kernels.cuda.normalization import (
+from fastdist.kernels.cuda.nn.normalization import (
     plan_layer_norm,
     plan_layer_norm_gradient,
     plan_rms_norm,
@@ -16,7 +16,7 @@ from fastdist.kernels.cuda.normalization import (
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("normalization")
+cpu = cpu_twins("nn.normalization")
 
 TOLERANCE = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
 # Alone, in a warp, in a block, in registers and beyond them, by elements and by packs.

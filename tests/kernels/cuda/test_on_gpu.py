@@ -65,7 +65,7 @@ def test_sums_are_right_and_the_same_each_time(
     results = []
     for _ in range(3):
         out = cuda.empty(kept, np.dtype("float64"), 0)
-        cuda.kernel("reduce.sum")(cuda.from_numpy(x, 0), out, axes)
+        cuda.kernel("reduce.reductions.sum")(cuda.from_numpy(x, 0), out, axes)
         results.append(cuda.to_numpy(out))
     assert np.array_equal(results[0], x.sum(axes, dtype=np.float64))
     assert all(np.array_equal(result, results[0]) for result in results)
@@ -76,19 +76,19 @@ def test_more_elements_than_32_bits_count_are_written_and_summed(cuda: Backend) 
     x = cuda.empty((size,), np.dtype("int8"), 0)
     cuda.pointwise(parse("T(1)", ()), [], x)
     total = cuda.empty((), np.dtype("int64"), 0)
-    cuda.kernel("reduce.sum")(x[::-1], total, (0,))
+    cuda.kernel("reduce.reductions.sum")(x[::-1], total, (0,))
     assert cuda.to_numpy(total) == size
 
 
 def test_float16_products_add_in_float32(cuda: Backend) -> None:
     x = cuda.from_numpy(np.full((1, 5000), 2, np.float16), 0)
     out = cuda.empty((1, 1), np.dtype("float16"), 0)
-    cuda.kernel("product.matmul")(x, x.transpose((1, 0)), out)
+    cuda.kernel("linalg.product.matmul")(x, x.transpose((1, 0)), out)
     assert cuda.to_numpy(out).item() == 20000
     # The squares are beyond float16; a row and a column alone are not cuBLAS's business to CuPy.
     for rows in (1, 2):
         x, y = (np.full((rows, 2), 300, np.float16) for _ in range(2))
         y[:, 1] = -300
         out = cuda.empty((rows, rows), np.dtype("float16"), 0)
-        cuda.kernel("product.matmul")(cuda.from_numpy(x, 0), cuda.from_numpy(y.T, 0), out)
+        cuda.kernel("linalg.product.matmul")(cuda.from_numpy(x, 0), cuda.from_numpy(y.T, 0), out)
         assert not cuda.to_numpy(out).any()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.scalar import PRIMITIVES
-from fastdist.kernels.cpu.numpy_pointwise import FUNCTIONS
+from fastdist.kernels.cpu.pointwise.numpy_pointwise import FUNCTIONS
 from fastdist.kernels.cuda.launch import C_TYPES, text_of
 from tests.fibre_shim.driver import run_text
 
@@ -83,9 +83,19 @@ def results(dtype: np.dtype) -> dict[str, np.ndarray]:
             operands = ["bool(a)" if dtype.kind == "c" else "a > b", "a", "b"]
         arguments = ", ".join(operands[: PRIMITIVES[name].arity])
         lines.append(f"out[{i} * n + i] = T(scalar::{name}({arguments}));")
-    files = ["primitives.cuh", "special.cuh", "bessel.cuh", "orthogonal.cuh"]
+    files = [
+        "headers/primitives.cuh",
+        "headers/special.cuh",
+        "headers/bessel.cuh",
+        "headers/orthogonal.cuh",
+    ]
     if dtype.kind == "c":
-        files = ["complex.cuh", "primitives.cuh", "complex_primitives.cuh", "complex_functions.cuh"]
+        files = [
+            "headers/complex.cuh",
+            "headers/primitives.cuh",
+            "headers/complex_primitives.cuh",
+            "headers/complex_functions.cuh",
+        ]
     source = f"""{text_of(*files)}
     typedef {C_TYPES[dtype]} T;
     extern "C" __global__ void each(const T* as, const T* bs, T* out, int n) {{

@@ -10,9 +10,9 @@ import pytest
 
 from fastdist.core.dtypes import bfloat16
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda import library_product
-from fastdist.kernels.cuda.library_product import laid_out
-from fastdist.kernels.cuda.product import multiply_wide
+from fastdist.kernels.cuda.linalg import library_product
+from fastdist.kernels.cuda.linalg.library_product import laid_out
+from fastdist.kernels.cuda.linalg.product import multiply_wide
 from tests.fibre_shim.installed import cuda_on_fibres
 
 # How (n, h, rows, columns) lie in memory: axes from the farthest apart on.

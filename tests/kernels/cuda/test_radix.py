@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda import ordering, radix
 from fastdist.kernels.cuda.launch import Scratch
-from fastdist.kernels.cuda.radix import (
+from fastdist.kernels.cuda.reduce import radix, sorting
+from fastdist.kernels.cuda.reduce.radix import (
     can_select,
     plan_nth,
     plan_order,
@@ -191,7 +191,7 @@ def test_topk_selects_from_many_long_rows_as_the_cpu_orders_them(
     cuda = cuda_on_fibres(monkeypatch)
     next(cuda)
     sorts: list[object] = []
-    monkeypatch.setattr(ordering, "plan_order", lambda *given, **how: sorts.append(given))
+    monkeypatch.setattr(sorting, "plan_order", lambda *given, **how: sorts.append(given))
     found = x.to("cuda").topk(3, dim)
     assert not sorts and found.indices.tolist() == expected.indices.tolist()
     fd.testing.assert_close(found.values.cpu(), expected.values, equal_nan=True)
@@ -254,7 +254,7 @@ def test_medians_of_long_rows_are_found_without_an_order_and_without_waiting(
     cuda = cuda_on_fibres(monkeypatch)
     next(cuda)
     sorts: list[object] = []
-    monkeypatch.setattr(ordering, "plan_order", lambda *given, **how: sorts.append(given))
+    monkeypatch.setattr(sorting, "plan_order", lambda *given, **how: sorts.append(given))
     there = x.to("cuda").requires_grad_()
     met = host_traffic(monkeypatch)
     for one in found_by:

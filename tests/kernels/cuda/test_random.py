@@ -11,7 +11,7 @@ import pytest
 import fastdist as fd
 from fastdist.core import philox
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda.random import plan_draw
+from fastdist.kernels.cuda.create.random import plan_draw
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 

@@ -10,8 +10,8 @@ import pytest
 
 import fastdist as fd
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import ranges as cpu
-from fastdist.kernels.cuda.ranges import plan_evenly
+from fastdist.kernels.cpu.create import ranges as cpu
+from fastdist.kernels.cuda.create.ranges import plan_evenly
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.scan import plan_recurrence
+from fastdist.kernels.cuda.reduce.scan import plan_recurrence
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("scan")
+cpu = cpu_twins("reduce.scan")
 
 TOLERANCE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda.recurrent import plan_step, plan_step_back
+from fastdist.kernels.cuda.nn.recurrent import plan_step, plan_step_back
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("recurrent")
+cpu = cpu_twins("nn.recurrent")
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 KEPT = {"lstm": 6, "gru": 4, "tanh": 1, "relu": 1}
@@ -32,7 +32,7 @@ def both(backend: CudaBackend, name: str, inputs: list[Any], outs: list[Any], *r
     getattr(cpu, name)(*inputs, *ours, *rest)
     there = [None if x is None else backend.from_numpy(x, 0) for x in inputs]
     theirs = [backend.empty(shape, np.dtype(dtype), 0) for shape, dtype in outs]
-    backend.kernel(f"recurrent.{name}")(*there, *theirs, *rest)
+    backend.kernel(f"nn.recurrent.{name}")(*there, *theirs, *rest)
     return ours, [backend.to_numpy(x) for x in theirs]
 
 

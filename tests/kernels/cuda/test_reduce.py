@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.reduce import plan_reduce
+from fastdist.kernels.cuda.reduce.reductions import plan_reduce
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("reduce")
+cpu = cpu_twins("reduce.reductions")
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.scan import plan_extremes, plan_scan
+from fastdist.kernels.cuda.reduce.scan import plan_extremes, plan_scan
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("scan")
+cpu = cpu_twins("reduce.scan")
 
 JOINED = {cpu.cumsum: "SUM", cpu.cumprod: "PRODUCT", cpu.logcumsumexp: "LOG_SUM"}
 TOLERANCE = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-14, "int64": 0}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.indexing import plan_numbers
+from fastdist.kernels.cuda.index.indexing import plan_numbers
+from fastdist.kernels.cuda.index.scattering import plan_reduce
 from fastdist.kernels.cuda.launch import Launch
-from fastdist.kernels.cuda.scattering import plan_reduce
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("scattering")
+cpu = cpu_twins("index.scattering")
 
 WAYS = ("sum", "mean", "prod", "amax", "amin")
 

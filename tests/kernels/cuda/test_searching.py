@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
+from fastdist.kernels.cuda.index.searching import hits, plan_places
 from fastdist.kernels.cuda.launch import Slot
-from fastdist.kernels.cuda.searching import hits, plan_places
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("searching")
+cpu = cpu_twins("index.searching")
 RNG = np.random.default_rng(4)
 
 

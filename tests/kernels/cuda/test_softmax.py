@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.softmax import plan_softmax
+from fastdist.kernels.cuda.nn.softmax import plan_softmax
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("softmax")
+cpu = cpu_twins("nn.softmax")
 
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.sparse import plan_add_entries, plan_gather_add
+from fastdist.kernels.cuda.sparse.coordinates import plan_add_entries, plan_gather_add
 from tests.fibre_shim.driver import run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("sparse")
+cpu = cpu_twins("sparse.coordinates")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])

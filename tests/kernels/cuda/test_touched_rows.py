@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import touched_rows as cpu
-from fastdist.kernels.cuda.touched_rows import plan
+from fastdist.kernels.cpu.sparse import touched_rows as cpu
+from fastdist.kernels.cuda.sparse.touched_rows import plan
 from tests.fibre_shim.driver import run
 
 

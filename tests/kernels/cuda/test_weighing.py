@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.weighing import plan_weigh
+from fastdist.kernels.cuda.nn.weighted_neighbours import plan_weigh
 from tests.fibre_shim.driver import run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("weighing")
+cpu = cpu_twins("nn.weighted_neighbours")
 
 
 def tables(

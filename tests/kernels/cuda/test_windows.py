@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.windows import plan_windows
+from fastdist.kernels.cuda.nn.windows import plan_windows
 from tests.fibre_shim.driver import run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
-cpu = cpu_twins("windows")
+cpu = cpu_twins("nn.windows")
 
 ADAPTIVE = (0, 0, 0, 0)
 

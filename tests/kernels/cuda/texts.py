@@ -18,33 +18,37 @@ from fastdist.core.scalar import Body, Call, Name, parse, walk
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
-from fastdist.kernels.cuda.attention import source_of_attention
-from fastdist.kernels.cuda.attention_tiles import BY_KEY, BY_QUERY, TILES, source_of_tiles
-from fastdist.kernels.cuda.averages import source_of_averages
-from fastdist.kernels.cuda.batch_norm import source_of_channels
-from fastdist.kernels.cuda.convolution import source_of_convolution
-from fastdist.kernels.cuda.copying import source_of_move
-from fastdist.kernels.cuda.cross_entropy import source_of_cross_entropy
-from fastdist.kernels.cuda.indexing import source_of_indexing
+from fastdist.kernels.cuda.create.random import source_of_random
+from fastdist.kernels.cuda.create.ranges import source_of_ranges
+from fastdist.kernels.cuda.index.indexing import source_of_indexing
+from fastdist.kernels.cuda.index.scattering import source_of_reduce as source_of_meeting
+from fastdist.kernels.cuda.index.searching import source_of_searching
 from fastdist.kernels.cuda.launch import C_TYPES, is_real
-from fastdist.kernels.cuda.loss import source_of_nll
-from fastdist.kernels.cuda.multi_tensor import source_of_program
-from fastdist.kernels.cuda.normalization import source_of_normalization
-from fastdist.kernels.cuda.patches import source_of_patches
-from fastdist.kernels.cuda.pointwise_source import Operand, pack_size, source_of
-from fastdist.kernels.cuda.radix import source_of_radix
-from fastdist.kernels.cuda.random import source_of_random
-from fastdist.kernels.cuda.ranges import source_of_ranges
-from fastdist.kernels.cuda.recurrent import source_of_recurrent
-from fastdist.kernels.cuda.reduce import source_of_reduce
-from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
-from fastdist.kernels.cuda.scattering import source_of_reduce as source_of_meeting
-from fastdist.kernels.cuda.searching import source_of_searching
-from fastdist.kernels.cuda.softmax import source_of_softmax
-from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
-from fastdist.kernels.cuda.swaps import text_of_swaps
-from fastdist.kernels.cuda.weighing import source_of_weigh
-from fastdist.kernels.cuda.windows import source_of_windows
+from fastdist.kernels.cuda.linalg.swaps import text_of_swaps
+from fastdist.kernels.cuda.nn.attention import source_of_attention
+from fastdist.kernels.cuda.nn.attention_tiles import BY_KEY, BY_QUERY, TILES, source_of_tiles
+from fastdist.kernels.cuda.nn.averages import source_of_averages
+from fastdist.kernels.cuda.nn.batch_norm import source_of_channels
+from fastdist.kernels.cuda.nn.convolution import source_of_convolution
+from fastdist.kernels.cuda.nn.cross_entropy import source_of_cross_entropy
+from fastdist.kernels.cuda.nn.loss import source_of_nll
+from fastdist.kernels.cuda.nn.normalization import source_of_normalization
+from fastdist.kernels.cuda.nn.patches import source_of_patches
+from fastdist.kernels.cuda.nn.recurrent import source_of_recurrent
+from fastdist.kernels.cuda.nn.softmax import source_of_softmax
+from fastdist.kernels.cuda.nn.weighted_neighbours import source_of_weigh
+from fastdist.kernels.cuda.nn.windows import source_of_windows
+from fastdist.kernels.cuda.pointwise.multi_tensor import source_of_program
+from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, pack_size, source_of
+from fastdist.kernels.cuda.reduce.radix import source_of_radix
+from fastdist.kernels.cuda.reduce.reductions import source_of_reduce
+from fastdist.kernels.cuda.reduce.scan import (
+    source_of_extremes,
+    source_of_recurrence,
+    source_of_scan,
+)
+from fastdist.kernels.cuda.shape.copying import source_of_move
+from fastdist.kernels.cuda.sparse.coordinates import source_of as source_of_sparse
 
 KERNELS = Path(launch.__file__).parent
 BF16 = bfloat16.numpy
@@ -103,8 +107,9 @@ def texts_of_dtypes() -> Iterator[tuple[str, str]]:
     """Yield what each function source_of... makes of a floating dtype, if it needs no more, and of
     all that it may be told besides.
     """
-    for path in sorted(KERNELS.glob("*.py")):
-        module = importlib.import_module(f"{launch.__package__}.{path.stem}")
+    for path in sorted(KERNELS.rglob("*.py")):
+        parts = path.relative_to(KERNELS).with_suffix("").parts
+        module = importlib.import_module(".".join((launch.__package__, *parts)))
         for name, maker in vars(module).items():
             if not name.startswith("source_of") or maker.__module__ != module.__name__:
                 continue
@@ -252,11 +257,11 @@ def texts_of_orders() -> Iterator[tuple[str, str]]:
         yield f"order of {dtype}", source_of_radix(dtype, max(32, 8 * dtype.itemsize))
         yield (
             f"first of {dtype}",
-            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="selection.cu"),
+            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="index/selection.cu"),
         )
         yield (
             f"n-th of {dtype}",
-            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="nth.cu"),
+            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="reduce/nth.cu"),
         )
     yield "order of few numbers", source_of_radix(I64, 32)
 
@@ -375,7 +380,7 @@ def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
     for dtype, (kernel, kinds) in itertools.product((F32, F64), kernels.items()):
         for tiles in kinds[dtype.itemsize]:
             name = f"attention {kernel} {dtype} of {tiles.width}"
-            made = functools.partial(source_of_tiles, f"attention_{kernel}.cu", tiles, dtype)
+            made = functools.partial(source_of_tiles, f"nn/attention_{kernel}.cu", tiles, dtype)
             yield f"{name}, packed", made(None, packed=True, slopes=True)
             yield name, made(None)
             for mask in (BOOL, dtype):

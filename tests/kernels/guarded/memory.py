@@ -15,8 +15,9 @@ import numba
 import numpy as np
 from numpy._core import multiarray
 
-from fastdist.kernels.cpu import machine, memory
-from fastdist.kernels.cpu.compiler import compiled, compiled_callback
+from fastdist.kernels.cpu import memory
+from fastdist.kernels.cpu.jit import machine
+from fastdist.kernels.cpu.jit.compiler import compiled, compiled_callback
 
 CANARY: Final = 0xA5
 _CANARIES: Final = int.from_bytes(bytes([CANARY] * 8), "little", signed=True)

@@ -1,0 +1,28 @@
+"""Numbers in a row, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastdist.core.evenly_apart import evenly_apart
+
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def arange(out: Array, start: float, step: float) -> None:
+    """Write start, start + step, ... into out, a vector: counted in float64 if its dtype is
+    floating, else in int64.
+    """
+    kind: Any = np.int64 if out.dtype.kind in "iub" else np.float64
+    np.copyto(out, start + np.arange(out.size, dtype=kind) * step, casting="unsafe")
+
+
+@silent
+def evenly(out: Array, start: Any, end: Any) -> None:
+    """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector."""
+    np.copyto(out, evenly_apart(start, end, out.size), casting="unsafe")

@@ -1,0 +1,328 @@
+"""Reading and writing at places that tensors name, on the CPU.
+
+Where several values go to one place, additions happen in the order in which the values lie, and of
+plain writes the last one stays: the same result on each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ..jit.background import is_numpys_turn
+from ..silence import silent
+from .indices import INSIDE, MANY, grid_of, own_copy, refuse, require_inside, with_axes
+
+Array = np.ndarray[Any, Any]
+# One array, or None for "all of this axis", for each axis of what is indexed.
+Places = tuple[Array | None, ...]
+# Places that are copied at a time: 32 KiB, which stay in the nearest cache, and which the C library
+# keeps for the next copy.
+_BLOCK: Final = 1 << 12
+# From so many places on the loop over a vector is as fast as NumPy, with its launch.
+_MANY_OF_A_LINE: Final = 2 * MANY
+_FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+# Who calls a loop once has it compiled for such arrays.
+def _compile_gather(x: Any, index: Any) -> None:
+    from . import scatter_loops
+
+    for axis in (0, 1):  # each has a loop of its own
+        given = np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x)
+        scatter_loops.gather(*given, axis)
+
+
+def _compile_scatter(src: Any, index: Any, out: Any, way: str) -> None:
+    from . import scatter_loops
+
+    for axis in (0, 1):  # each has a loop of its own
+        given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
+        scatter_loops.scatter(*given, axis, way)
+
+
+def _compile_slices(src: Any, index: Any, out: Any) -> None:
+    from . import scatter_loops
+
+    for axis, shape in enumerate([(2, 1), (1, 2)]):  # each has a loop of its own
+        spread = np.broadcast_to(np.zeros(shape, index), (2, 2))
+        scatter_loops.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), axis, "sum")
+
+
+def _compile_rows(dtype: Any) -> None:
+    _add_rows(np.zeros((2, 2), dtype), np.zeros(2, np.int64), np.zeros((2, 2), dtype))
+
+
+@silent
+def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
+    index, src, out = with_axes(index, src, out)
+    is_many = index.size >= MANY and out.dtype.itemsize >= 4
+    if is_many and not is_numpys_turn(_compile_scatter, src.dtype, index.dtype, out.dtype, "sum"):
+        from . import scatter_loops
+
+        scatter_loops.scatter(index, src, out, axis, "sum")
+        return
+    own = own_copy(index, out.shape[axis], axis)
+    np.add.at(out, grid_of(own, axis), src[tuple(slice(n) for n in own.shape)])
+
+
+@silent
+def gather(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    if not index.size:
+        return
+    x, index, out = with_axes(x, index, out)
+    if index.size >= MANY and not is_numpys_turn(_compile_gather, x.dtype, index.dtype):
+        from . import scatter_loops
+
+        scatter_loops.gather(x, index, out, axis)
+        return
+    np.copyto(out, x[grid_of(own_copy(index, x.shape[axis], axis), axis)])
+
+
+@silent
+def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
+    """Write x into out, and src at index along axis over it; src has index's axes or none."""
+    np.copyto(out, x)
+    if not index.size:
+        return
+    x, index, out = with_axes(x, index, out)
+    kind = src.dtype, index.dtype, out.dtype
+    if index.size >= MANY and not is_numpys_turn(_compile_scatter, *kind, "set"):
+        from . import scatter_loops
+
+        scatter_loops.scatter(index, src, out, axis, "set")
+        return
+    own = own_copy(index, x.shape[axis], axis)
+    if src.ndim:
+        src = src[tuple(slice(n) for n in own.shape)]
+    out[grid_of(own, axis)] = src
+
+
+@silent
+def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
+    """Write x into out, and add src at index along axis."""
+    np.copyto(out, x)
+    if not index.size:
+        return
+    _add_at(index, src, out, axis)
+
+
+@silent
+def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write zeros into out, and add x at index along axis."""
+    out.fill(0)
+    if not index.size:
+        return
+    _add_at(index, x, out, axis)
+
+
+@silent
+def select(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write the slices of x at index along axis into out."""
+    x, index, out = with_axes(x, index, out)
+    require_inside(index, x.shape[axis], axis)
+    # NumPy clips each index where it uses it.
+    np.take(x, index, axis, out=out, mode="clip")
+
+
+def _add_rows(out: Array, index: Array, src: Array) -> None:
+    """Add the rows of src at index of out, one after the other as np.add.at does."""
+    # Numba is loaded where there is much to do.
+    from .scatter_loops import add_rows
+
+    sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
+    width = sums.size // len(sums)
+    places = np.ascontiguousarray(index, np.int64)
+    found = add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    if found != INSIDE:
+        refuse(found, len(sums), 0)
+    if sums is not out:
+        np.copyto(out, sums)
+
+
+@silent
+def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array) -> None:
+    """Write x into out, and add the slices of src, times alpha, at index along axis.
+
+    alpha is a number of x's dtype.
+    """
+    np.copyto(out, x)
+    x, index, src, out = with_axes(x, index, src, out)
+    if alpha != 1:
+        src = np.multiply(src, alpha)
+    of_rows = axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING
+    is_many = src.size >= MANY and out.dtype.itemsize >= 4 and not of_rows
+    by_rows = of_rows and not is_numpys_turn(_compile_rows, src.dtype)
+    kind = src.dtype, index.dtype, out.dtype
+    if not by_rows and not (is_many and not is_numpys_turn(_compile_slices, *kind)):
+        own = own_copy(index, x.shape[axis], axis)
+        at: tuple[Any, ...] = (*[slice(None)] * axis, own)
+        np.add.at(out, at, src)
+        return
+    # Nothing is added where an index is outside at the begin. The loops check each one again.
+    require_inside(index, x.shape[axis], axis)
+    if by_rows:
+        _add_rows(out, index, src)
+        return
+    from . import scatter_loops
+
+    column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])
+    scatter_loops.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
+
+
+def _index(places: Places) -> Any:
+    """Return a NumPy index of private copies: see Note [Indices that change] in bounds.py."""
+    return tuple([slice(None) if place is None else place.copy() for place in places])
+
+
+def _explained(error: IndexError) -> IndexError:
+    return IndexError(str(error).replace("axis", "dimension"))
+
+
+def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
+    """Yield a NumPy index of private copies for each block of places, and which part of what is
+    indexed that is: vectors of one length are copied a block at a time, which stays in the cache.
+    """
+    first, end = _ends_of(places)
+    shapes = {None if place is None else place.shape for place in places[first:end]}
+    # The vectors' axis stands where the first of them is, if they adjoin.
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or len(shape) != 1 or shape[0] <= _BLOCK:
+        yield _index(places), Ellipsis
+        return
+    (count,) = shape
+    for begin in range(0, count, _BLOCK):
+        some = slice(begin, begin + _BLOCK)
+        own = [None if place is None else place[some] for place in places]
+        yield _index(tuple(own)), (*[slice(None)] * first, some)
+
+
+def _ends_of(places: Places) -> tuple[int, int]:
+    """Return the first axis that is indexed, and the one behind the last."""
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    return used[0], used[-1] + 1
+
+
+def _vectors(x: Array, places: Places) -> tuple[int, tuple[int, ...], list[Array]] | None:
+    """Return the first axis of x that places are along, the shape of what they index, and the
+    places as vectors; None for few of them, and where no loop is for them.
+    """
+    first, end = _ends_of(places)
+    named = [place for place in places[first:end] if place is not None]
+    is_one_shape = len({place.shape for place in named}) == 1 and len(named) == end - first
+    if not is_one_shape or named[0].size < MANY or not x.size:
+        return None
+    # One or two axes without others around them may have any strides.
+    is_whole = first == 0 and end == x.ndim <= 2 and x.dtype.itemsize <= 8
+    if not (x.flags.c_contiguous or is_whole):
+        return None
+    if any(place.dtype.kind != "i" for place in named):
+        return None
+    shape = (*x.shape[:first], *named[0].shape, *x.shape[end:])
+    # Some of these are private copies; loops check them like the others.
+    return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
+
+
+def _is_line(x: Array, out: Array, place: Any) -> bool:
+    """Return whether the loop for vectors is for these, and may be compiled now."""
+    return (
+        place.dtype == np.int64
+        and place.flags.c_contiguous
+        and x.size > 0
+        and x.flags.c_contiguous
+        and out.flags.c_contiguous
+        and x.dtype.itemsize <= 8
+        and not is_numpys_turn(_compile_line, x.dtype.itemsize)
+    )
+
+
+def _compile_line(itemsize: int) -> None:
+    from . import place_loops
+
+    one = np.zeros(1, f"u{itemsize}")
+    place_loops.take_line(one, one.copy(), np.zeros(1, np.int64))
+
+
+def _compile_take(itemsize: int) -> None:
+    from . import place_loops
+
+    one, place = np.zeros((1, 1), f"u{itemsize}"), np.zeros(1, np.int64)
+    place_loops.take(one, one[0], [place, place], 0)
+    place_loops.take(one[None], one[0], [place, place, place], 0)
+
+
+def _compile_put(dtype: Any, add: bool) -> None:
+    from . import place_loops
+
+    one, place = np.zeros((1, 1), dtype), np.zeros(1, np.int64)
+    place_loops.put(one[0], one, [place, place], 0, (1,), add=add)
+    place_loops.put(one[0], one[None], [place, place, place], 0, (1,), add=add)
+
+
+@silent
+def take(x: Array, out: Array, places: Places) -> None:
+    """Write x at places into out."""
+    line = places[0] if x.ndim == 1 and out.size >= _MANY_OF_A_LINE else None
+    if line is not None and _is_line(x, out, line):
+        from .place_loops import take_line
+
+        take_line(x, out, line)
+        return
+    least = MANY if x.ndim > 1 else 2 * _MANY_OF_A_LINE
+    found = _vectors(x, places) if out.flags.c_contiguous and out.size >= least else None
+    if found and not is_numpys_turn(_compile_take, min(x.dtype.itemsize, 8)):
+        from . import place_loops
+
+        place_loops.take(x, out, found[2], found[0])
+        return
+    try:
+        if out.size <= _BLOCK:
+            np.copyto(out, x[_index(places)])
+            return
+        for index, part in _blocks(places):
+            out[part] = x[index]
+    except IndexError as error:
+        raise _explained(error) from None
+
+
+@silent
+def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
+    """Write x at places of out, or add it there; x broadcasts.
+
+    Raises  IndexError, and nothing is written, for places that out does not have
+    """
+    found = _vectors(out, places) if x.dtype == out.dtype else None
+    # Half types, bool and short integers are not for loops that add.
+    if accumulate and out.dtype.itemsize < 4:
+        found = None
+    kind = out.dtype if accumulate else np.dtype(f"u{min(out.dtype.itemsize, 8)}")
+    if found and not is_numpys_turn(_compile_put, kind, accumulate):
+        from . import place_loops
+
+        first, shape, vectors = found
+        place_loops.put(x, out, vectors, first, shape, add=accumulate)
+        return
+    try:
+        if accumulate:
+            np.add.at(out, _index(places), x)
+            return
+        out[_index(places)] = x
+    except IndexError as error:
+        raise _explained(error) from None
+
+
+@silent
+def put_zeros(x: Array, out: Array, places: Places) -> None:
+    """Write zeros into out, and add x at places: the adjoint of take."""
+    out.fill(0)
+    put(x, out, places, True)
+
+
+@silent
+def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
+    """Write x into out, then src at places of it, or add it there; src broadcasts."""
+    np.copyto(out, x)
+    put(src, out, places, accumulate)

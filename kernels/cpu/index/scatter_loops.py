@@ -1,0 +1,229 @@
+"""Reading and writing at an index along one axis, compiled: what many elements are worth.
+
+Bound by memory: a step goes to a place of its own. Each loop stops at the first place that an axis
+does not have, and returns it: see Note [Indices that change] in bounds.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..jit.compiler import compiled
+from .bounds import outside
+from .indices import INSIDE, as_bits, refuse
+
+Array = np.ndarray[Any, Any]
+
+
+@compiled("index_add")
+def add_rows(into: Any, index: Any, x: Any) -> Any:
+    """Add the rows of the matrix x to those at index of the matrix into, one after the other."""
+    for i in range(len(index)):
+        place = np.uint64(index[i])
+        if place >= np.uint64(len(into)):
+            return outside(place)
+        to, row = into[place], x[i]
+        for j in range(len(to)):
+            to[j] += row[j]
+    return INSIDE
+
+
+# Note [Four indices at a time]
+# LLVM does not unroll a loop that may stop at each index. So loops along an axis load and compare
+# four indices, and then use them, in their order; the rest, and the four of which one is outside,
+# are left to a loop of single ones.
+
+
+@compiled("gather")
+def _gather_lines(x: Any, index: Any, out: Any) -> Any:
+    """Gather along the last axis of matrices."""
+    end = np.uint64(x.shape[1])
+    for o in range(index.shape[0]):
+        line, places, to = x[o], index[o], out[o]
+        k = 0
+        while k < len(places) - 3:
+            a, b = np.uint64(places[k]), np.uint64(places[k + 1])
+            c, d = np.uint64(places[k + 2]), np.uint64(places[k + 3])
+            if a >= end or b >= end or c >= end or d >= end:
+                break
+            to[k], to[k + 1], to[k + 2], to[k + 3] = line[a], line[b], line[c], line[d]
+            k += 4
+        while k < len(places):
+            a = np.uint64(places[k])
+            if a >= end:
+                return outside(a)
+            to[k] = line[a]
+            k += 1
+    return INSIDE
+
+
+@compiled("gather")
+def _gather(x: Any, index: Any, out: Any) -> Any:
+    for o in range(index.shape[0]):
+        for k in range(index.shape[1]):
+            for j in range(index.shape[2]):
+                place = np.uint64(index[o, k, j])
+                if place >= np.uint64(x.shape[1]):
+                    return outside(place)
+                out[o, k, j] = x[o, place, j]
+    return INSIDE
+
+
+@compiled(inline=True)
+def _set(old: Any, new: Any) -> Any:
+    return new
+
+
+@compiled(inline=True)
+def _add(old: Any, new: Any) -> Any:
+    return old + new
+
+
+@compiled(inline=True)
+def _multiply(old: Any, new: Any) -> Any:
+    return old * new
+
+
+@compiled(inline=True)
+def _larger(old: Any, new: Any) -> Any:
+    return new if new > old or new != new else old
+
+
+@compiled(inline=True)
+def _smaller(old: Any, new: Any) -> Any:
+    return new if new < old or new != new else old
+
+
+_MEETINGS: Final = {
+    "set": _set, "sum": _add, "mean": _add, "prod": _multiply, "amax": _larger, "amin": _smaller
+}  # fmt: skip
+
+
+@functools.cache
+def _scatter_lines(way: str) -> Callable[..., int]:
+    """Return the loop that scatters along the last axis of matrices."""
+    met = _MEETINGS[way]
+
+    @compiled("scatter")
+    def loop(index: Any, src: Any, out: Any) -> Any:
+        end = np.uint64(out.shape[1])
+        for o in range(index.shape[0]):
+            places, given, line = index[o], src[o], out[o]
+            k = 0
+            # See Note [Four indices at a time].
+            while k < len(places) - 3:
+                a, b = np.uint64(places[k]), np.uint64(places[k + 1])
+                c, d = np.uint64(places[k + 2]), np.uint64(places[k + 3])
+                if a >= end or b >= end or c >= end or d >= end:
+                    break
+                line[a] = met(line[a], given[k])
+                line[b] = met(line[b], given[k + 1])
+                line[c] = met(line[c], given[k + 2])
+                line[d] = met(line[d], given[k + 3])
+                k += 4
+            while k < len(places):
+                a = np.uint64(places[k])
+                if a >= end:
+                    return outside(a)
+                line[a] = met(line[a], given[k])
+                k += 1
+        return INSIDE
+
+    return loop  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _scatter(way: str) -> Callable[..., int]:
+    met = _MEETINGS[way]
+
+    @compiled(alone=False)
+    def slice_(src: Any, out: Any) -> None:
+        for j in range(len(src)):
+            out[j] = met(out[j], src[j])
+
+    @compiled(alone=False)
+    def row(index: Any, src: Any, out: Any) -> Any:
+        end, k = np.uint64(len(out)), 0
+        # See Note [Four indices at a time].
+        while k < len(index) - 3:
+            a, b = np.uint64(index[k]), np.uint64(index[k + 1])
+            c, d = np.uint64(index[k + 2]), np.uint64(index[k + 3])
+            if a >= end or b >= end or c >= end or d >= end:
+                break
+            out[a, k] = met(out[a, k], src[k])
+            out[b, k + 1] = met(out[b, k + 1], src[k + 1])
+            out[c, k + 2] = met(out[c, k + 2], src[k + 2])
+            out[d, k + 3] = met(out[d, k + 3], src[k + 3])
+            k += 4
+        while k < len(index):
+            a = np.uint64(index[k])
+            if a >= end:
+                return outside(a)
+            out[a, k] = met(out[a, k], src[k])
+            k += 1
+        return INSIDE
+
+    @compiled("scatter")
+    def loop(index: Any, src: Any, out: Any) -> Any:
+        for o in range(index.shape[0]):
+            for k in range(index.shape[1]):
+                if index.strides[2] == 0:  # one place for a whole slice, as in index_reduce
+                    place = np.uint64(index[o, k, 0])
+                    if place >= np.uint64(out.shape[1]):
+                        return outside(place)
+                    slice_(src[o, k], out[o, place])
+                    continue
+                found = row(index[o, k], src[o, k], out[o])
+                if found != INSIDE:
+                    return found
+        return INSIDE
+
+    return loop  # type: ignore[no-any-return]
+
+
+def _run(along_last: Callable[..., int], loop: Callable[..., int], lines: list[Array]) -> int:
+    """Run the loop for lines: along_last, over matrices, if nothing is behind their axis."""
+    if lines[0].shape[2] == 1:
+        return along_last(*[one[:, :, 0] for one in lines])
+    return loop(*lines)
+
+
+def gather(x: Array, index: Array, into: Array, axis: int) -> None:
+    """Write x's element at index along axis into `into`."""
+    found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
+    lines = [_lines(one, index.shape, axis) for one in (as_bits(x), index, as_bits(found))]
+    met = _run(_gather_lines, _gather, lines)
+    if met != INSIDE or not x.shape[axis]:
+        refuse(met, x.shape[axis], axis)
+    if found is not into:
+        np.copyto(into, found)
+
+
+def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
+    """Write src at index along axis into `into`: "set" there, or as scattering.reduce has it.
+
+    Note    src broadcasts to index; half types, which no loop has, can only be set
+    """
+    part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
+    whole = into[part]
+    written = whole if whole.flags.c_contiguous else np.ascontiguousarray(whole)
+    given = np.broadcast_to(
+        src[tuple(slice(n) for n in index.shape)] if src.ndim else src, index.shape
+    )
+    lines = [_lines(one, index.shape, axis) for one in (index, as_bits(given), as_bits(written))]
+    met = _run(_scatter_lines(way), _scatter(way), lines)
+    if met != INSIDE or not into.shape[axis]:
+        refuse(met, into.shape[axis], axis)
+    if written is not whole:
+        np.copyto(whole, written)
+
+
+def _lines(x: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return x, cut to shape but along axis, as (outer, length, inner)."""
+    x = x[tuple(slice(None if i == axis else n) for i, n in enumerate(shape))]
+    outer = int(np.prod(x.shape[:axis], dtype=np.int64))
+    return x.reshape(outer, x.shape[axis], int(np.prod(x.shape[axis + 1 :], dtype=np.int64)))

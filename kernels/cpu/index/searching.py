@@ -1,0 +1,47 @@
+"""Where numbers go in ordered rows, and where a condition holds, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def _place(x: Array, row: Array, right: bool) -> Any:
+    if not row.size or row[-1] == row[-1]:
+        return row.searchsorted(x, "right" if right else "left")
+    # NumPy looks for where NaN begins, PyTorch passes on what it met: halved as the twin does.
+    low, high = np.zeros(x.shape, np.int64), np.full(x.shape, row.size)
+    for _ in range(row.size.bit_length()):
+        middle = low + (high - low) // 2
+        met = row[middle.clip(max=row.size - 1)]
+        behind = (low < high) & ~((met > x) if right else (met >= x))
+        low, high = np.where(behind, middle + 1, low), np.where(behind, high, middle)
+    return low
+
+
+@silent
+def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
+    """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
+
+    x and out: (..., m), rows: (..., n), or (n,) for all of x. Who meets NaN goes behind it.
+    """
+    if rows.ndim == 1:
+        out[...] = _place(x, rows, right)
+        return
+    for row in np.ndindex(rows.shape[:-1]):
+        out[row] = _place(x[row], rows[row], right)
+
+
+@silent
+def hits(x: Array, upto: Array, out: Array) -> None:
+    """Write the places where x holds into out, in order; upto is how often it does up to each.
+
+    x and upto: (n,), bool and int64; out: as many as x holds.
+    """
+    out[...] = x.nonzero()[0]

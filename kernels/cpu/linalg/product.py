@@ -1,0 +1,246 @@
+"""Matrix products, on the CPU: our own panels where they win, and NumPy's BLAS."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fastdist.core.blas import read_cpu
+
+from ..jit.array_objects import require_arrays
+from ..jit.background import is_numpys_turn
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+# Multiply-adds from which on Numba is worth loading, up to which one thread of ours is about as
+# fast as two of a BLAS, and up to which it was measured to be faster than one.
+_LEAST: Final = 1 << 18
+_MOST_BESIDE_THREADS: Final = 1 << 21
+_MOST: Final = 1 << 29
+_LANES: Final = 16
+# NumPy makes a name anew each time, in a microsecond.
+_NAMES: Final = {"f": "float32", "d": "float64"}
+# Of fewer rows, turning a weight round takes longer than is saved.
+_FEWEST_ROWS: Final = 16
+# From so many on, laying panels together pays, for rows of b that lie a page apart above all.
+MANY_ROWS: Final = 128
+
+
+@functools.cache
+def _has_wide_vectors() -> bool:
+    return "avx512f" in read_cpu().features
+
+
+def suits_panels(n: int, k: int, m: int, dtype: Any) -> bool:
+    """Return whether panels multiply (n, k) and (k, m) faster than one thread of a BLAS."""
+    suits = _LEAST < n * k * m <= _MOST and m % _LANES == 0 and dtype.char == "f"
+    return suits and _has_wide_vectors()
+
+
+def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Array], object]:
+    """Return the function that writes the product of matrices of these shapes, or of fewer rows,
+    into a third; rows of the second and of the third are gapless.
+    """
+    if not _is_for_us(n, k, m, dtype, "multiplier"):
+        return np.dot
+    run = _compiled("multiplier", "float32")
+
+    def multiply(a: Array, b: Array, to: Array) -> None:
+        require_arrays(a, b, to)
+        run(id(a), id(b), id(to), False)
+
+    return multiply
+
+
+def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
+    if not suits_panels(n, k, m, dtype) or is_numpys_turn(_compiled, kernel, "float32"):
+        return False
+    return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(_panels(), kernel)(dtype)
+    return found
+
+
+# They need Numba, and come with the first product that is theirs. To import again what is there
+# costs a small product as much as the look at its shapes.
+@functools.cache
+def _panels() -> Any:
+    from . import panels
+
+    return panels
+
+
+@functools.cache
+def _launch() -> Any:
+    from ..jit import launch
+
+    return launch
+
+
+def multiply(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b of matrices of one dtype into `to`."""
+    require_arrays(a, b, to)
+    (n, k), m = a.shape, b.shape[1]
+    kernel = "multiplier" if n < MANY_ROWS else "panel_multiplier"
+    if not (_is_for_us(n, k, m, a.dtype, kernel) and _has_gapless_rows(b, to)):
+        _into(to, a, b)
+    elif n < MANY_ROWS:
+        _panels().multiplier("float32")(id(a), id(b), id(to), False)
+    else:
+        _multiply_packed(a, b, to, _panels().PACKED)
+
+
+def multiply_turned(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b.T of matrices of one dtype into `to`."""
+    require_arrays(a, b, to)
+    (n, k), m = a.shape, len(b)
+    fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, to)
+    if fits and _is_for_us(n, k, m, a.dtype, "panel_multiplier"):
+        panels = _panels()
+        _multiply_packed(a, b, to, panels.PACKED | panels.TURNED)
+    else:
+        _into(to, a, b.T)
+
+
+# Note [Products of one thread]
+# How a BLAS adds depends on how many threads it has, which is a switch of the whole process: that a
+# caller's threads have products of their own it cannot be told. So kernels that share work out, and
+# whose results must not depend on threads, multiply in panels alone. What is less than a vector at
+# the end of the rows of a result is made of a copy with zeros behind.
+
+
+def compile_alone(dtype: str) -> None:
+    """Compile what the following run, for float32 or float64."""
+    for kernel in ("multiplier", "panel_multiplier"):
+        _compiled(kernel, dtype)
+
+
+def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None:
+    """Write a @ b of matrices of float32 or float64 into `to`, or add it to what is there, on this
+    thread, with the same bits for any number of others. Rows of `to` are gapless.
+    """
+    require_arrays(a, b, to)
+    panels = _panels()
+    (n, k), m = a.shape, b.shape[1]
+    if not k:
+        if not adds:
+            to.fill(0)
+        return
+    dtype = _NAMES[a.dtype.char]
+    run, lanes = panels.multiplier(dtype), panels.tiling(dtype).lanes
+    whole = m - m % lanes
+    if whole:
+        if b.strides[1] != b.itemsize:
+            b = np.ascontiguousarray(b)
+        # A slice takes Python longer than it takes to multiply 16 x 16 by as many.
+        part, some = (b, to) if whole == m else (b[:, :whole], to[:, :whole])
+        if n < MANY_ROWS:
+            run(id(a), id(part), id(some), adds)
+        else:
+            room = np.empty(2 * lanes * k, a.dtype)
+            way = panels.PACKED | panels.ADDS if adds else panels.PACKED
+            panels.panel_multiplier(dtype)(id(a), id(part), id(some), id(room), way)
+    if whole < m:
+        end, made = np.zeros((k, lanes), a.dtype), np.zeros((n, lanes), a.dtype)
+        end[:, : m - whole] = b[:, whole:]
+        if adds:
+            made[:, : m - whole] = to[:, whole:]
+        run(id(a), id(end), id(made), adds)
+        to[:, whole:] = made[:, : m - whole]
+
+
+class Laid(NamedTuple):
+    """A matrix laid together in panels, with zeros behind its last columns; of its shape alone."""
+
+    panels: Array
+
+
+def lay(b: Array, *, turned: bool = False) -> Laid:
+    """Return b, or b.T if turned, laid together once, for many products."""
+    require_arrays(b)
+    panels, dtype = _panels(), _NAMES[b.dtype.char]
+    k, m = b.shape[::-1] if turned else b.shape
+    lanes = panels.tiling(dtype).lanes
+    columns = -(-m // lanes) * lanes
+    laid = Laid(np.empty((k, columns), b.dtype))
+    fits = columns == m and b.strides[1] == b.itemsize and not (turned and k % lanes)
+    if not fits:
+        whole = np.zeros((k, columns), b.dtype)
+        whole[:, :m] = b.T if turned else b
+        b, turned = whole, False
+    if k:
+        way = panels.LAYING | panels.TURNED if turned else panels.LAYING
+        panels.panel_multiplier(dtype)(id(b), id(b), id(laid.panels), 0, way)
+    return laid
+
+
+def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
+    """Write a @ the first rows and columns of what was laid together into `to`, as multiply_alone
+    does.
+    """
+    require_arrays(a, laid.panels, to)
+    panels, b = _panels(), laid.panels
+    n, m = to.shape
+    if not len(b):
+        to.fill(0)
+        return
+    dtype = _NAMES[a.dtype.char]
+    run, lanes = panels.panel_multiplier(dtype), panels.tiling(dtype).lanes
+    whole = m - m % lanes
+    if whole:
+        some = to if whole == m else to[:, :whole]
+        run(id(a), id(b), id(some), 0, panels.LAID)
+    if whole < m:
+        made = np.empty((n, lanes), a.dtype)
+        run(id(a), id(b), id(made), whole, panels.LAID)
+        to[:, whole:] = made[:, : m - whole]
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return a @ b of matrices of one dtype."""
+    out = np.empty((len(a), b.shape[1]), a.dtype)
+    multiply(a, b, out)
+    return out
+
+
+@silent
+def _into(out: Array, a: Array, b: Array) -> None:
+    # dot takes 300 ns less, and memory without gaps alone.
+    (np.dot if out.flags.c_contiguous else np.matmul)(a, b, out)
+
+
+def _has_gapless_rows(b: Array, out: Array) -> bool:
+    return b.strides[1] == out.strides[1] == b.itemsize
+
+
+def _multiply_packed(a: Array, b: Array, out: Array, way: int) -> None:
+    room = np.empty(2 * _LANES * a.shape[1], np.float32)
+    _panels().panel_multiplier("float32")(id(a), id(b), id(out), id(room), way)
+
+
+@silent
+def matmul(x: Array, y: Array, out: Array) -> None:
+    """Write x @ y into out; batch axes broadcast. Shapes (..., n, k), (..., k, m) -> (..., n, m),
+    one dtype.
+    """
+    if x.ndim == y.ndim == 2:
+        multiply(x, y, out)
+    else:
+        np.matmul(x, y, out=out)
+
+
+@silent
+def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
+    """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
+    if x.size * len(weight) > _LEAST:
+        multiply_turned(x, weight, out)
+    else:
+        np.dot(x, weight.T, out=out)
+    if bias is not None:
+        np.add(out, bias, out=out)

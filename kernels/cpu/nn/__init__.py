@@ -1,0 +1,1 @@
+"""Kernels of neural networks on the CPU: convolution, pooling, attention, normalisation, losses."""

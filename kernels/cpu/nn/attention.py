@@ -1,0 +1,482 @@
+"""Scaled dot product attention and its gradient, on the CPU, a block of queries at a time.
+
+The scores of a block lie in memory that stays in cache and serves the next block, so no matrix of
+all queries by all keys is made: beside its results a call needs what one block does. One of these
+may be for the weights, which the gradient then need not make anew. Products are those of one thread
+in `product`; what lies between them are loops over rows, in attention_loops; or both are NumPy's,
+in attention_rows. Threads take blocks, and of a gradient pieces of which each adds up its own sums,
+so results are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fastdist.core import philox
+
+from ..jit.background import is_numpys_turn
+from ..linalg.product import MANY_ROWS, compile_alone, lay, multiply_alone, multiply_laid_alone
+from ..memory import empty
+from ..silence import silent
+from .attention_rows import BY_NUMPY, Tools
+
+Array = np.ndarray[Any, Any]
+
+# Numbers of a block of scores: 512 KiB of float32, half of a second-level cache. 1 x 8 x 2048 x 64
+# there and back takes 336 ms so, 348 with half as many (one core of an AMD EPYC, Zen 4).
+_BLOCK: Final = 131072
+# How many times as large a block is to which a mask is added, but where a gradient needs two of its
+# size: a mask that is read drives out keys and values, which fewer blocks read less often. 1 x 8 x
+# 1024 x 64 forward takes 24.7 ms so, 25.4 in blocks of the one size.
+_MASKED: Final = 2
+# Rows of a block at least, for which the products are worth their start.
+_FEWEST: Final = 16
+# Blocks into which queries that see those before them are cut at most, lest each block reckon much
+# that it hides, and of how many queries more blocks would take longer than they save: 1 x 8 x 1024
+# x 64 there and back takes 46.6 ms in 16 blocks a head, 47.8 in 8; 4 x 8 x 256 x 64 16.0 ms in 4,
+# 17.2 in 2, 17.8 in 8.
+_STEPS: Final = 16
+_FEW: Final = 64
+# Multiply-adds of one product from which on work is shared among threads.
+_FOR_THREADS: Final = 1 << 25
+# Pieces of a gradient that are made of few heads of key. Not the number of threads: the order in
+# which sums are added must not depend on it.
+_PIECES: Final = 4
+
+
+class _Block(NamedTuple):
+    """Some queries of one head: their rows, which keys they see, and how many the first does."""
+
+    rows: slice
+    keys: slice
+    first: int
+
+
+def _blocks(queries: int, keys: int, is_causal: bool, times: int) -> Iterator[_Block]:
+    """Yield the blocks of a head, so many times as large as usual, the last queries first: they see
+    the most keys if is_causal.
+    """
+    height = max(times * _BLOCK // max(keys, 1), _FEWEST)
+    if is_causal:
+        height = min(height, max(queries // _STEPS, _FEW))
+    for end in range(queries, 0, -height):
+        begin = max(end - height, 0)
+        seen = min(end, keys) if is_causal else keys
+        yield _Block(slice(begin, end), slice(seen), begin + 1 if is_causal else keys)
+
+
+class _Unit(NamedTuple):
+    """A block of a sample and head of query, and which head of key that reads."""
+
+    n: int
+    kept: int
+    h: int
+    block: _Block
+
+
+def _units(query: Array, key: Array, is_causal: bool, times: int = 1) -> list[list[_Unit]]:
+    """Return all blocks, those that read a head of key together."""
+    (samples, heads, queries, _), (_, kept, keys, _) = query.shape, key.shape
+    groups, blocks = heads // kept, list(_blocks(queries, keys, is_causal, times))
+    return [
+        [_Unit(n, of, h, one) for h in range(of * groups, (of + 1) * groups) for one in blocks]
+        for n in range(samples)
+        for of in range(kept)
+    ]
+
+
+def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, list[_Unit]]], int]:
+    """Return pieces of a gradient that may be made at once, each with the number of the sums that
+    it adds to, and how many sums there are: each head of key is cut into as many pieces as make up
+    enough, or, where a mask's gradient is wanted, joined with all that add to the same numbers.
+    """
+    if by_mask.size:
+        lots: dict[tuple[int, int], list[_Unit]] = {}
+        apart = [int(count > 1) for count in by_mask.shape[:2]]
+        for some in units:
+            lot = some[0].n * apart[0], some[0].kept * apart[1]
+            lots.setdefault(lot, []).extend(some)
+        return [(0, lot) for lot in lots.values()], 1
+    count = min(-(-_PIECES // len(units)), len(units[0]))
+    size = -(-len(units[0]) // count)
+    cuts = [(i // size, i) for i in range(0, len(units[0]), size)]
+    return [(at, some[i : i + size]) for some in units for at, i in cuts], len(cuts)
+
+
+def _pay_to_lay(units: list[list[_Unit]]) -> bool:
+    """Return whether several blocks of a head of key are so high that each product with its rows
+    would lay these together anew: it takes 12 us of 175 for 128 x 1024 x 64.
+    """
+    first, *others = units[0]
+    return bool(others) and first.block.rows.stop - first.block.rows.start >= MANY_ROWS
+
+
+def _matrix_in(room: Array, rows: int, columns: int) -> Array:
+    """Return a matrix in the first numbers of room."""
+    return room[: rows * columns].reshape(rows, columns)
+
+
+class _Thinner:
+    """What loops are told of the dropout of a call's weights."""
+
+    def __init__(self, seed: Array, dropout: float, keys: int, dtype: np.dtype[Any]) -> None:
+        room = np.empty((philox.blocks_for(keys, 1), philox.WORDS), np.uint32)
+        below, scale = philox.drops_below(dropout)
+        self._blocks, words = len(room), room.reshape(-1)
+        self._rest = room, words, int(seed.item()) % (1 << 64), below, float(dtype.type(scale))
+
+    def of(self, row: int) -> tuple[Any, ...]:
+        """Return what is told of rows from one of all heads' on."""
+        return (row * self._blocks, *self._rest)
+
+
+@functools.cache
+def _compiled(dtype: str) -> Tools:
+    from .attention_loops import loop
+
+    find = functools.partial(loop, dtype=dtype)
+    return Tools(find, multiply_alone, lay, multiply_laid_alone, True)
+
+
+def _compile(dtype: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        _compiled(dtype).loop(name)
+    compile_alone(dtype)
+
+
+def _tools(dtype: np.dtype[Any], *names: str) -> Tools:
+    """Return what makes attention, if need be of those loops: compiled, or NumPy in its turn."""
+    return BY_NUMPY if is_numpys_turn(_compile, dtype.name, names) else _compiled(dtype.name)
+
+
+def _tools_for(query: Array, mask: Array | None, is_causal: bool, *names: str) -> Tools:
+    if mask is not None:
+        names = (*names, "masked_by_bool" if mask.dtype == np.bool_ else "masked")
+    return _tools(query.dtype, *names, *(("hide",) if is_causal else ()))
+
+
+class _Given(NamedTuple):
+    """What a call is given beside values; see attention for the shapes."""
+
+    query: Array
+    key: Array
+    mask: Array | None
+    seed: Array | None
+    factor: float
+    dropout: float
+    tools: Tools
+
+
+class _Laid:
+    """Products with the heads of an array, of the rows that a block sees or, turned, of as many
+    columns; if it pays, a head is laid together once for all its blocks.
+    """
+
+    def __init__(
+        self, heads: Array, tools: Tools, *, turned: bool = False, pays: bool = True
+    ) -> None:
+        self._heads, self._tools, self._turned, self._pays = heads, tools, turned, pays
+        self._at = (-1, -1)
+        self._laid: Any = None
+
+    def multiply(self, a: Array, unit: _Unit, to: Array) -> None:
+        """Write a @ x into `to`, or a @ x.T."""
+        at, tools = (unit.n, unit.kept), self._tools
+        if not self._pays:
+            tools.multiply(a, self._heads[at][unit.block.keys], to)
+            return
+        if self._laid is None or self._at != at:
+            self._at, self._laid = at, tools.lay(self._heads[at], turned=self._turned)
+        tools.multiply_laid(a, self._laid, to)
+
+
+class _Mask:
+    """A mask, of which each axis may have the size 1."""
+
+    def __init__(self, mask: Array, keys: int, dtype: np.dtype[Any], tools: Tools) -> None:
+        is_bool = mask.dtype == np.bool_
+        self._mask, self._keys = _in_four_axes(mask), keys
+        self._dtype = mask.dtype if is_bool else dtype
+        self._add = tools.loop("masked_by_bool" if is_bool else "masked")
+
+    def add_to(self, scores: Array, unit: _Unit) -> Array | None:
+        """Add a block's part to its scores; return which queries see nothing, whose scores become
+        0, if any does.
+        """
+        samples, heads, rows, keys = self._mask.shape
+        some: Array = self._mask[unit.n % samples, unit.h % heads]
+        if rows > 1:
+            some = some[unit.block.rows]
+        if keys != self._keys:
+            some = np.broadcast_to(some, (len(some), self._keys))
+        blind = np.empty(len(scores), np.bool_)
+        self._add(scores, np.ascontiguousarray(some[:, unit.block.keys], self._dtype), blind)
+        return blind if blind.any() else None
+
+
+def _in_four_axes(mask: Array) -> Array:
+    """Return a mask with axes of size 1 before those that it has."""
+    return mask[(None,) * (4 - mask.ndim)]
+
+
+class _Scores:
+    """Scores of blocks, one after another in the same memory, or where the weights that they become
+    are kept.
+    """
+
+    def __init__(self, given: _Given, kept: Array, times: int = 1) -> None:
+        self._query, key, mask, seed, factor, dropout, tools = given
+        query, keys = self._query, key.shape[2]
+        self._length = keys
+        self._kept = kept.reshape(*kept.shape[:2], -1) if kept.size else None
+        self._keys = _Laid(key, tools, turned=True)
+        self._mask = None if mask is None else _Mask(mask, keys, query.dtype, tools)
+        self._factor = query.dtype.type(factor)
+        self._size = min(max(times * _BLOCK, _FEWEST * keys), query.shape[2] * keys)
+        self._room = self.another_room() if self._kept is None else kept
+        self._thin = None if seed is None else _Thinner(seed, dropout, keys, query.dtype).of
+
+    def another_room(self) -> Array:
+        """Return memory for the scores of any block."""
+        return empty((self._size,), self._query.dtype)
+
+    def thinning(self, unit: _Unit) -> tuple[Any, ...]:
+        """Return what a loop over a block's rows is told of dropout."""
+        _, heads, queries, _ = self._query.shape
+        row = (unit.n * heads + unit.h) * queries + unit.block.rows.start
+        return () if self._thin is None else self._thin(row)
+
+    @silent
+    def queries(self, unit: _Unit) -> Array:
+        """Return the queries of a block, times factor."""
+        scaled: Array = np.multiply(self._query[unit.n, unit.h, unit.block.rows], self._factor)
+        return scaled
+
+    def place(self, unit: _Unit) -> Array:
+        """Return where the scores of a block lie, and its weights if they are kept."""
+        n, _, h, (rows, keys, _) = unit
+        room = self._room if self._kept is None else self._kept[n, h, rows.start * self._length :]
+        return _matrix_in(room, rows.stop - rows.start, keys.stop)
+
+    def of(self, unit: _Unit, query: Array) -> tuple[Array, Array | None]:
+        """Return the scores of a block, made of its queries, and which of these see nothing, if any
+        does.
+        """
+        scores = self.place(unit)
+        self._keys.multiply(query, unit, scores)
+        return scores, None if self._mask is None else self._mask.add_to(scores, unit)
+
+
+class _Slopes:
+    """Weights of blocks and the slopes of their scores, one after another in the same memory."""
+
+    def __init__(self, given: _Given, value: Array, kept: Array) -> None:
+        self._scores, self._values = _Scores(given, kept), _Laid(value, given.tools, turned=True)
+        self._slope = given.tools.loop("slopes" if given.seed is None else "thinned_slopes")
+        self._room = self._scores.another_room()
+        self._drops = given.seed is not None
+
+    @silent
+    def of(
+        self, unit: _Unit, towards: Array, result: Array, log_sum: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the weights of a block, their slopes, and its queries, times factor; towards are
+        the slopes of its result.
+        """
+        query = self._scores.queries(unit)
+        scores, _ = self._scores.of(unit, query)
+        slopes = _matrix_in(self._room, *scores.shape)
+        self._values.multiply(towards, unit, slopes)
+        first = unit.block.first
+        if self._drops:
+            # The sum of weights times slopes, of which neither is known where a weight is dropped.
+            even = np.einsum("ij,ij->i", towards, result)
+            self._slope(scores, first, log_sum, even, slopes, *self._scores.thinning(unit))
+        else:
+            self._slope(scores, first, log_sum, slopes)
+        return scores, slopes, query
+
+
+class _SlopesOfKept:
+    """The same, of weights that were kept."""
+
+    def __init__(self, given: _Given, value: Array, kept: Array) -> None:
+        self._scores, self._values = _Scores(given, kept), _Laid(value, given.tools, turned=True)
+        self._slope = given.tools.loop("slopes_of_kept")
+        self._room = self._scores.another_room()
+
+    def of(self, unit: _Unit, towards: Array, *_: Array) -> tuple[Array, Array, Array]:
+        """Return the same."""
+        weights = self._scores.place(unit)
+        slopes = _matrix_in(self._room, *weights.shape)
+        self._values.multiply(towards, unit, slopes)
+        self._slope(weights, unit.block.first, slopes)
+        return weights, slopes, self._scores.queries(unit)
+
+
+def _add_product(
+    multiply: Callable[..., None], a: Array, b: Array, to: Array, is_new: bool
+) -> None:
+    """Add a @ b to the first rows of `to`, or, if it is new, write it there and zeros below."""
+    multiply(a, b, to[: len(a)], adds=not is_new)
+    if is_new:
+        to[len(a) :] = 0
+
+
+def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -> None:
+    """Do work for so many units; on several threads where so many multiply-adds pay."""
+    threads = 1
+    if count > 1 and cost > _FOR_THREADS and tools.serves_threads:
+        from ..jit.launch import get_num_threads
+
+        threads = min(get_num_threads(), count)
+    if threads > 1:
+        from ..jit.launch import share_out
+
+        share_out(work, count, threads)
+    else:
+        work(range(count))
+
+
+def _add_slopes(slopes: Array, by_mask: Array, n: int, h: int, rows: slice) -> None:
+    """Add the slopes of a block of a head to those of a mask, which any axis may share."""
+    if not by_mask.size:
+        return
+    to = by_mask[n % len(by_mask), h % by_mask.shape[1]]
+    if len(to) == 1:
+        slopes = slopes.sum(0, keepdims=True)
+    if to.shape[1] < slopes.shape[1]:
+        slopes = slopes.sum(1, keepdims=True)
+    some = to if len(to) == 1 else to[rows]
+    np.add(some, slopes, out=some)
+
+
+@silent
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    seed: Array | None,
+    out: Array,
+    log_sum: Array,
+    kept: Array,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+) -> None:
+    """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
+    the sums of exp(score) beside it; and keep the weights, for the gradient alone.
+
+    query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
+    of bool or to be added; seed: (1,), int64, of what is dropped, None for nothing;
+    out: (n, h, l, v); log_sum: (n, h, l); kept: (n, h, l, s), in an order of its own, without
+    dropout, or of no elements. A head of key serves h / k heads of query. A query that a mask has
+    see nothing gets zeros, and inf for its logarithm.
+    """
+    if not (log_sum.size and key.shape[2]):
+        out.fill(0)
+        log_sum.fill(np.inf)
+        return
+    how = "weights" if seed is None else "thinned_weights"
+    tools = _tools_for(query, mask, is_causal, how, "scaled")
+    given = _Given(query, key, mask, seed, factor, dropout, tools)
+    weigh, scale = tools.loop(how), tools.loop("scaled")
+    times = 1 if mask is None else _MASKED
+    lots = _units(query, key, is_causal, times)
+    units, pays = [one for some in lots for one in some], _pay_to_lay(lots)
+
+    def work(part: range) -> None:
+        scores_of = _Scores(given, kept, times)
+        values = _Laid(value, tools, pays=pays)
+        share = np.empty(query.shape[2], query.dtype)
+        for unit in units[part.start : part.stop]:
+            scores, blind = scores_of.of(unit, scores_of.queries(unit))
+            n, _, h, block = unit
+            some, to, logs = share[block.rows], out[n, h, block.rows], log_sum[n, h, block.rows]
+            weigh(scores, block.first, some, logs, *scores_of.thinning(unit))
+            if blind is not None:
+                some[blind] = 0
+                logs[blind] = np.inf
+            if kept.size:
+                scale(scores, some)
+            values.multiply(scores, unit, to)
+            if not kept.size:
+                scale(to, some)
+
+    _share(work, len(units), log_sum.size * key.shape[2] * query.shape[3], tools)
+
+
+@silent
+def attention_gradient(
+    g: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    seed: Array | None,
+    result: Array,
+    log_sum: Array,
+    kept: Array,
+    out: Array,
+    by_key: Array,
+    by_value: Array,
+    by_mask: Array,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+) -> None:
+    """Write the gradient of attention by query into out, those by key, value and mask beside it.
+
+    Shapes as there; g as result; by_mask as mask, or of no elements where it is not wanted.
+    """
+    if not (log_sum.size and key.shape[2]):
+        for one in (out, by_key, by_value, by_mask):
+            one.fill(0)
+        return
+    how = "slopes_of_kept" if kept.size else "slopes" if seed is None else "thinned_slopes"
+    tools = _tools_for(query, mask, is_causal, how)
+    given = _Given(query, key, mask, seed, factor, dropout, tools)
+    by_mask.fill(0)
+    by_mask = _in_four_axes(by_mask)
+    units = _units(query, key, is_causal)
+    pays = _pay_to_lay(units)
+    pieces, count = _pieces(units, by_mask)
+    key_sums, value_sums = (
+        [to, *np.empty((count - 1, *to.shape), to.dtype)] for to in (by_key, by_value)
+    )
+
+    def work(part: range) -> None:
+        slopes_of = (_SlopesOfKept if kept.size else _Slopes)(given, value, kept)
+        keys = _Laid(key, tools, pays=pays)
+        for at, some in pieces[part.start : part.stop]:
+            before = None
+            for unit in some:
+                n, of, h, block = unit
+                rows = n, h, block.rows
+                towards, to = g[rows], out[rows]
+                weights, slopes, scaled = slopes_of.of(unit, towards, result[rows], log_sum[rows])
+                _add_slopes(slopes, by_mask, n, h, block.rows)
+                is_new, before = (n, of) != before, (n, of)
+                _add_product(tools.multiply, weights.T, towards, value_sums[at][n, of], is_new)
+                _add_product(tools.multiply, slopes.T, scaled, key_sums[at][n, of], is_new)
+                keys.multiply(slopes, unit, to)
+                np.multiply(to, to.dtype.type(factor), out=to)
+
+    _share(work, len(pieces), 2 * log_sum.size * key.shape[2] * query.shape[3], tools)
+    for first, *others in (key_sums, value_sums):
+        for one in others:
+            np.add(first, one, out=first)
+
+
+@silent
+def thinning(seed: Array, out: Array, dropout: float) -> None:
+    """Write what dropout multiplies weights by into out, (..., l, s): 0, or 1 / (1 - dropout)."""
+    if out.size:
+        rows = out.reshape(-1, out.shape[-1])
+        thinner = _Thinner(seed, dropout, rows.shape[1], out.dtype)
+        _tools(out.dtype, "thinning").loop("thinning")(rows, *thinner.of(0))

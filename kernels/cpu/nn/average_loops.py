@@ -1,0 +1,51 @@
+"""The loops of averages.py, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit.compiler import compiled
+
+
+# Bound by memory where windows are small: a row of sums stays in the first-level cache while each
+# place in the window is added to all of it, neighbours at once.
+@compiled("avg_pool")
+def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> None:
+    kernel, stride, padding = window
+    length, outputs = x.shape[1], into.shape[1]
+    for r in range(x.shape[0]):
+        row, sums = x[r], into[r]
+        sums[:] = 0
+        # Of the window what meets the row: the rest of a huge one lies in its padding.
+        for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
+            shift = k - padding
+            begin = max((stride - 1 - shift) // stride, 0)
+            for i in range(begin, min((length - 1 - shift) // stride + 1, outputs)):
+                sums[i] += row[i * stride + shift]
+        if of_integers:
+            for i in range(outputs):
+                quotient = sums[i] // counts[i]  # which floors, where C cuts off
+                sums[i] = quotient + (sums[i] < 0 and quotient * counts[i] != sums[i])
+        else:
+            for i in range(outputs):
+                sums[i] /= counts[i]
+
+
+@compiled("the gradient of avg_pool")
+def spread(x: Any, into: Any, counts: Any, window: Any) -> None:
+    kernel, stride, padding = window
+    outputs, length = x.shape[1], into.shape[1]
+    shares = np.empty(outputs, x.dtype)
+    for r in range(x.shape[0]):
+        row, sums = x[r], into[r]
+        for i in range(outputs):
+            shares[i] = row[i] / counts[i]
+        sums[:] = 0
+        # Of the window what meets the row: the rest of a huge one lies in its padding.
+        for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
+            shift = k - padding
+            begin = max((stride - 1 - shift) // stride, 0)
+            for i in range(begin, min((length - 1 - shift) // stride + 1, outputs)):
+                sums[i * stride + shift] += shares[i]

@@ -1,0 +1,85 @@
+"""Averages of windows along rows, and their adjoint, on the CPU.
+
+`window` is (kernel, stride, padding): output i is made of x[first] to x[first + kernel - 1], first
+being i * stride - padding, of which what lies outside counts as 0. It is divided by how many of
+them lie in the row, and with `whole` also in its padding.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..jit.background import is_numpys_turn
+from ..silence import silent
+from .segment_sums import sums_between
+
+Array = np.ndarray[Any, Any]
+Window = tuple[int, int, int]
+
+
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import average_loops
+
+    return average_loops
+
+
+def _compile(name: str, dtype: Any) -> None:
+    one = np.ones((1, 1), dtype)
+    if name == "average":
+        _loops().average(one, one.copy(), one[0], (1, 1, 0), dtype.kind != "f")
+    else:
+        _loops().spread(one, one.copy(), one[0], (1, 1, 0))
+
+
+def _rows(x: Array) -> Array:
+    return np.ascontiguousarray(x).reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
+
+
+@functools.lru_cache(maxsize=64)
+def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) -> Array:
+    """Return by what the sum of each window is divided."""
+    kernel, stride, padding = window
+    first = np.arange(outputs) * stride - padding
+    end = np.minimum(first + kernel, length + padding)
+    if not whole:
+        first, end = np.maximum(first, 0), np.minimum(end, length)
+    return (end - first).astype(dtype)
+
+
+@silent
+def average(x: Array, out: Array, window: Window, whole: bool) -> None:
+    """Write the averages of windows along the last axis of x into out; of integers, cut off."""
+    counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
+    of_integers = x.dtype.kind != "f"
+    if not is_numpys_turn(_compile, "average", x.dtype):
+        _loops().average(_rows(x), _rows(out), counts, window, of_integers)
+        return
+    kernel, stride, padding = window
+    first = np.arange(out.shape[-1]) * stride - padding
+    sums = sums_between(x, first, first + kernel, x.ndim - 1)
+    if of_integers:
+        quotient = sums // counts
+        np.add(quotient, (sums < 0) & (quotient * counts != sums), out=out, casting="unsafe")
+    else:
+        np.divide(sums, counts, out=out)
+
+
+@silent
+def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
+    """Write into out what average's adjoint makes of x: each place gets a share of each window that
+    it lies in.
+    """
+    counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
+    if not is_numpys_turn(_compile, "spread", x.dtype):
+        _loops().spread(_rows(x), _rows(out), counts, window)
+        return
+    kernel, stride, padding = window
+    # Windows that a place lies in follow each other.
+    place = np.arange(out.shape[-1]) + padding
+    first, end = -((kernel - 1 - place) // stride), place // stride + 1
+    np.copyto(out, sums_between(x / counts, first, end, x.ndim - 1))

@@ -1,0 +1,148 @@
+"""Normalisation of channels over samples and places, and its gradients, on the CPU.
+
+Bound by memory where a channel does not stay in the second-level cache: x is then read three times,
+its deviations being summed about the mean. Sums of up to 1024 elements are made in the elements'
+dtype, several side by side; those of more are added in float64.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..jit.background import is_numpys_turn
+from ..reduce.sums import add_up
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import batch_norm_loops
+
+    return batch_norm_loops
+
+
+def _compile(x: Any, other: Any, gradients: bool) -> None:
+    one, row = np.ones((1, 1, 2), x), np.ones(1, other)
+    if gradients:
+        _loops().gradients(one, one, row, row, row, one.copy(), row.copy(), row.copy(), 1.0, True)
+    else:
+        _loops().normalize(one, row, row, one.copy(), row.copy(), row.copy(), 1.0)
+
+
+def _seen(x: Array) -> Array:
+    """Return x as (samples, channels, places) in C order."""
+    made = np.ascontiguousarray(x)
+    return made.reshape(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
+
+
+def _numbers(given: Array | None, value: float, like: Array) -> Array:
+    if given is None:
+        return np.full(like.shape, value, like.dtype)
+    return np.ascontiguousarray(given, like.dtype)
+
+
+def _columns(x: Array) -> tuple[Array, Any]:
+    """Return the view of (samples, channels, places) that has the channels last, without places
+    where there is one, and the axes before them.
+    """
+    return (x[:, :, 0], 0) if x.shape[2] == 1 else (x.transpose(0, 2, 1), (0, 1))
+
+
+@silent
+def _normalize_columns(
+    x: Array, weight: Array, bias: Array, out: Array, mean: Array, variance: Array, eps: float
+) -> None:
+    columns, axes = _columns(x)
+    n = x.shape[0] * x.shape[2]
+    np.divide(add_up(columns, axes), n, out=mean)
+    away = np.subtract(columns, mean)
+    np.divide(add_up(np.square(away), axes), n, out=variance)
+    np.multiply(away, np.divide(weight, np.sqrt(np.add(variance, eps))), out=away, casting="unsafe")
+    np.add(away, bias, out=_columns(out)[0], casting="unsafe")
+
+
+@silent
+def _column_gradients(
+    g: Array,
+    x: Array,
+    weight: Array,
+    mean: Array,
+    variance: Array,
+    out: Array,
+    by_weight: Array,
+    by_bias: Array,
+    eps: float,
+    is_whole: bool,
+) -> None:
+    n = x.shape[0] * x.shape[2]
+    g, (x, axes) = _columns(g)[0], _columns(x)
+    scale = np.divide(1.0, np.sqrt(np.add(variance, eps)))
+    normal = np.multiply(np.subtract(x, mean), scale)
+    add_up(g, axes, out=by_bias)
+    add_up(np.multiply(g, normal), axes, out=by_weight)
+    if is_whole:
+        np.multiply(normal, np.divide(by_weight, n), out=normal)
+        np.subtract(np.subtract(g, np.divide(by_bias, n)), normal, out=normal)
+        np.multiply(normal, np.multiply(scale, weight), out=_columns(out)[0], casting="unsafe")
+
+
+@silent
+def channels(
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    out: Array,
+    mean: Array,
+    variance: Array,
+    eps: float,
+) -> None:
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, the
+    channels' numbers beside it.
+
+    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one
+    dtype. The variance is that over the count.
+    """
+    if not x.size:
+        mean.fill(np.nan)
+        variance.fill(np.nan)
+        return
+    weight, bias = _numbers(weight, 1.0, mean), _numbers(bias, 0.0, mean)
+    x = _seen(x)
+    turn = x.shape[2] == 1 or is_numpys_turn(_compile, x.dtype, mean.dtype, False)
+    run: Callable[..., None] = _normalize_columns if turn else _loops().normalize
+    run(x, weight, bias, out.reshape(x.shape), mean, variance, eps)
+
+
+@silent
+def channels_gradients(
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    mean: Array,
+    variance: Array,
+    out: Array,
+    by_weight: Array,
+    by_bias: Array,
+    eps: float,
+) -> None:
+    """Write the gradients of channels by x, weight and bias. Shapes as there; an out of no
+    elements is left out.
+    """
+    if not x.size:
+        by_weight.fill(0)
+        by_bias.fill(0)
+        return
+    weight = _numbers(weight, 1.0, mean)
+    g, x = _seen(g), _seen(x)
+    seen = out.reshape(x.shape) if out.size else x
+    turn = x.shape[2] == 1 or is_numpys_turn(_compile, x.dtype, mean.dtype, True)
+    run: Callable[..., None] = _column_gradients if turn else _loops().gradients
+    run(g, x, weight, mean, variance, seen, by_weight, by_bias, eps, out.size > 0)

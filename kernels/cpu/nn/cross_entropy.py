@@ -1,0 +1,73 @@
+"""Cross entropy of rows of logits with class indices, and its gradient, on the CPU.
+
+What a classifier's last layer calls: one pass over (rows, classes) in place of the three of
+log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. What the
+gradient needs is kept on the way, if there is one: exp of the shifted logits, and their sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..index.indices import own_classes
+from ..reduce.sums import add_up, log_of_total
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def rows(
+    x: Array, target: Array, out: Array, weights: Array, totals: Array, reduction: int
+) -> None:
+    """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
+
+    weights: (rows, classes), becomes exp(x) up to a factor for each row; totals: (rows,), their
+    sums; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the
+    sum. NaN and inf as softmax.log_softmax has them.
+
+    Raises  IndexError for a class that there is not
+    """
+    if not x.size:
+        # The mean of nothing is NaN, its sum 0.
+        out.fill(np.nan if reduction == 1 else 0)
+        return
+    own = own_classes(target, x.shape[1])
+    np.subtract(x, np.maximum.reduce(x, 1, keepdims=True), out=weights)
+    chosen = weights[np.arange(len(own)), own]
+    np.exp(weights, out=weights)
+    add_up(weights, 1, out=totals)
+    losses = np.subtract(log_of_total(weights, totals, 1), chosen)
+    if reduction == 0:
+        np.copyto(out, losses)
+        return
+    total = add_up(losses)
+    np.copyto(out, total / len(target) if reduction == 1 else total)
+
+
+@silent
+def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
+    """Write what rows writes into out, for no gradient."""
+    rows(x, target, out, np.empty_like(x), np.empty(len(x), x.dtype), reduction)
+
+
+@silent
+def rows_gradient(
+    g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
+) -> None:
+    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    own = own_classes(target, out.shape[1])
+    if reduction == 1 and len(own):
+        g = g / len(own)
+    shares, rows = np.divide(g, totals), np.arange(len(own))
+    np.multiply(weights, shares[:, None], out=out)
+    out[rows, own] -= g
+    # See Note [Rows with one large share] in row_steps.py.
+    large = np.flatnonzero(weights[rows, own] > totals * 0.9375)
+    if large.size:
+        others = weights[large]
+        others[np.arange(len(large)), own[large]] = 0
+        slopes = np.broadcast_to(shares, totals.shape)[large]
+        out[large, own[large]] = -(add_up(others, 1) * slopes)

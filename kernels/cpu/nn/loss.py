@@ -1,0 +1,117 @@
+"""The negative log likelihood and its gradient, on the CPU.
+
+x has the classes along axis 1 (axis 0 of a vector), target the class of each sample. Samples of
+class `ignored` count for nothing. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..index.indices import ends, refuse_class
+from ..reduce.sums import add_up
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array, Array | None]:
+    """Return the index of each sample's class, these classes in a private copy, and which samples
+    count; None if all do. The class of a sample that does not count is 0.
+
+    Raises  IndexError for a class that there is not
+    """
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    # Private: NumPy reads an index again after its check. See Note [Indices that change].
+    target, counts = target.copy(), None
+    low, high = ends(target) if target.size else (-1, 0)
+    if low < 0 or high >= classes or 0 <= ignored < classes:
+        counts = np.not_equal(target, ignored)
+        target = np.where(counts, target, 0)
+        low, high = ends(target) if target.size else (0, 0)
+        if target.size and (low < 0 or high >= classes):
+            refuse_class(low if low < 0 else high, classes)
+    if len(shape) == 1:
+        return (target,), target, counts
+    if len(shape) == 2:
+        return (np.arange(len(target)), target), target, counts
+    grid = np.ogrid[tuple(slice(n) for n in target.shape)]
+    return (grid[0], target, *grid[1:]), target, counts
+
+
+def _flat(x: Array, index: Any) -> tuple[Array, Any]:
+    """Return x and the index that _chosen gives; for a matrix in C order return a vector and places
+    along it, which NumPy reads faster.
+    """
+    if x.ndim != 2 or not x.flags.c_contiguous:
+        return x, index
+    places, classes = index
+    places *= x.shape[1]
+    places += classes
+    return x.reshape(-1), places
+
+
+def _weights(target: Array, weight: Array | None, counts: Array | None, dtype: Any) -> Array:
+    if counts is None:
+        return np.ones(target.shape, dtype) if weight is None else weight[target]
+    if weight is None:
+        return counts.astype(dtype)
+    return np.where(counts, weight[target], np.zeros((), dtype))
+
+
+@silent
+def nll(
+    x: Array,
+    target: Array,
+    weight: Array | None,
+    out: Array,
+    total: Array,
+    ignored: int,
+    reduction: int,
+) -> None:
+    """Write -weight[target] * x[target] of each sample, or their sum or weighted mean, into out.
+
+    total becomes the sum of the weights.
+    """
+    index, own, counts = _chosen(x.shape, target, ignored)
+    if weight is None and counts is None:
+        # What most training does, in a third of the time.
+        flat, places = _flat(x, index)
+        losses = np.negative(flat[places], dtype=x.dtype)
+        total.fill(own.size)
+    else:
+        weights = _weights(own, weight, counts, x.dtype)
+        losses = np.negative(np.multiply(x[index], weights))
+        if counts is not None:
+            # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
+            losses = np.where(counts, losses, np.zeros((), x.dtype))
+        np.copyto(total, add_up(weights), casting="unsafe")
+    if reduction == 0:
+        np.copyto(out, losses, casting="unsafe")
+        return
+    loss = add_up(losses)
+    np.copyto(out, np.divide(loss, total) if reduction == 1 else loss, casting="unsafe")
+
+
+@silent
+def nll_gradient(
+    g: Array,
+    target: Array,
+    weight: Array | None,
+    total: Array,
+    out: Array,
+    ignored: int,
+    reduction: int,
+) -> None:
+    """Write the gradient of nll by x into out: -weight[target] * g at each sample's class."""
+    index, own, counts = _chosen(out.shape, target, ignored)
+    out.fill(0)
+    parts = np.negative(np.divide(g, total) if reduction == 1 else g)
+    if weight is not None or counts is not None:
+        parts = np.multiply(_weights(own, weight, counts, out.dtype), parts)
+    if counts is not None:
+        parts = np.where(counts, parts, np.zeros((), out.dtype))
+    flat, places = _flat(out, index)
+    flat[places] = parts

@@ -1,0 +1,126 @@
+"""The loops that lay out patches as columns and add them back, compiled.
+
+Bound by memory: each number is read and written once. Images come with their padding, so there are
+no conditions, and a line of the grid is one loop that vectorises where the stride is 1: a third of
+a nanosecond a number on lines of 16 or more (AMD EPYC, Zen 3), where NumPy's own walk takes half a
+nanosecond to lay out and two to add.
+
+All is done with addresses: where they stand for arrays Numba compiles half as long.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+from ..jit.array_objects import require_arrays
+from ..jit.compiler import compiled, entry_point
+from ..jit.iteration import HEADER
+from ..jit.machine import LOAD, STORE, copy_bytes
+
+Array = Any
+_get = LOAD["int64"]
+
+
+@functools.cache
+def loop(name: str, dtype: str) -> Callable[[Array, Array, Array], None]:
+    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64.
+
+    gather writes columns, a row after the other; scatter, its adjoint, adds them to padded. words
+    is as Block.words has it; all are gapless.
+    """
+    line = _copied(dtype) if name == "gather" else _added(dtype)
+    run = entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)
+
+    def lay(padded: Array, columns: Array, words: Array) -> None:
+        # See Note [Reading array objects] in iteration.py.
+        require_arrays(padded, columns, words)
+        run(id(padded), id(columns), id(words))
+
+    return lay
+
+
+def _copied(dtype: str) -> Any:
+    """Return the function that copies a line of count numbers, step apart, to `to`."""
+    load, store, size = LOAD[dtype], STORE[dtype], 4 if dtype == "float32" else 8
+
+    @compiled(inline=True)
+    def copy(at: Any, to: Any, count: Any, step: Any) -> None:
+        if step != 1:
+            for i in range(count):
+                store(to, i, load(at, i * step))
+        elif count >= 8:
+            # Lines are short. What is left over is copied with some of what was copied before.
+            for i in range(count // 8):
+                copy_bytes(at + i * (8 * size), to + i * (8 * size), 8 * size)
+            last = (count - 8) * size
+            copy_bytes(at + last, to + last, 8 * size)
+        elif count >= 4:
+            last = (count - 4) * size
+            copy_bytes(at, to, 4 * size)
+            copy_bytes(at + last, to + last, 4 * size)
+        else:
+            for i in range(count):
+                store(to, i, load(at, i))
+
+    return copy
+
+
+def _added(dtype: str) -> Any:
+    """Return the function that adds a line of count numbers at `to` to those at `at`."""
+    load, store = LOAD[dtype], STORE[dtype]
+
+    @compiled(inline=True)
+    def add(at: Any, to: Any, count: Any, step: Any) -> None:
+        if step == 1:
+            for i in range(count):
+                store(at, i, load(at, i) + load(to, i))
+        else:
+            for i in range(count):
+                store(at, i * step, load(at, i * step) + load(to, i))
+
+    return add
+
+
+def _walked(line: Any, size: int) -> Any:
+    """Return the function that goes through all lines of a block."""
+
+    @compiled("convolutions, unfold and fold")
+    def walk(padded: Any, columns: Any, words: Any) -> None:
+        flat, to, words = (
+            _get(padded + HEADER, 0),
+            _get(columns + HEADER, 0),
+            _get(words + HEADER, 0),
+        )
+        channels, depth, height, width = _four(words, 0)
+        images, taps_d, taps_h, taps_w = _four(words, 4)
+        _, slab_step, line_step, step = _four(words, 8)
+        _, tap_d, tap_h, tap_w = _four(words, 12)
+        start, first, grid_h, lines = _four(words, 16)
+        count = _get(words, 20)
+        for channel in range(channels):
+            for i in range(taps_d):
+                for j in range(taps_h):
+                    for k in range(taps_w):
+                        for image in range(images):
+                            plane = (image * channels + channel) * depth * height * width
+                            at = plane + start + i * tap_d + j * tap_h + k * tap_w
+                            h = first
+                            for _ in range(lines):
+                                line(flat + at * size, to, count, step)
+                                to += count * size
+                                at += line_step
+                                h += 1
+                                if h == grid_h:
+                                    h = 0
+                                    at += slab_step - grid_h * line_step
+
+    return walk
+
+
+@compiled(inline=True)
+def _four(words: Any, at: Any) -> Any:
+    return _get(words, at), _get(words, at + 1), _get(words, at + 2), _get(words, at + 3)

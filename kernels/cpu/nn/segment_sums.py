@@ -1,0 +1,25 @@
+"""Sums of stretches of an axis by NumPy, which serve while loops over windows are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def sums_between(x: Array, first: Array, end: Array, axis: int) -> Array:
+    """Return the sums of x[first[i]:end[i]] along an axis, of x's dtype: of what the axis has."""
+    length = x.shape[axis]
+    first, end = np.clip(first, 0, length), np.clip(end, 0, length)
+    x = np.moveaxis(x, axis, 0)
+    # One more lies behind them, so that a stretch may begin and end there. Each second sum is of
+    # what lies between two stretches.
+    longer = np.concatenate([x, np.zeros((1, *x.shape[1:]), x.dtype)])
+    sums = np.add.reduceat(longer, np.stack([first, end], 1).reshape(-1), 0, x.dtype)[::2]
+    sums[first >= end] = 0
+    return np.moveaxis(sums, 0, axis)

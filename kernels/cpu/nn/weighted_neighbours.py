@@ -1,0 +1,77 @@
+"""Sums of neighbours by weight along one, two or three axes at once, on the CPU.
+
+Output i of an axis is the sum of weights[k] * x[places[k]] for k from starts[i] to starts[i + 1].
+x has these axes last; what comes before is planes. `table` holds starts and places, axis by axis,
+and `weights` the weights in the same order, both of three axes: those that x has not come first, as
+ones of a single element. `taps` says how many places each of x's axes has.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..index.indices import own_copy, refuse
+from ..jit.background import is_numpys_turn
+from ..silence import silent
+from .segment_sums import sums_between
+
+Array = np.ndarray[Any, Any]
+
+
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import weighted_loops
+
+    return weighted_loops
+
+
+def _compile(x: Any, out: Any, weights: Any, table: Any) -> None:
+    one = np.array([0, 1], table), np.zeros(1, table), np.zeros(1, weights)
+    _loops().weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), out), one, one, one, 1)
+
+
+def _tables(
+    table: Array, weights: Array, lengths: tuple[int, ...], taps: tuple[int, ...]
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield (starts, places, weights) of each axis."""
+    at, weight = 0, 0
+    for length, count in zip(lengths, taps, strict=True):
+        split, end = at + length + 1, at + length + 1 + count
+        yield table[at:split], table[split:end], weights[weight : weight + count]
+        at, weight = end, weight + count
+
+
+@silent
+def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, ...]) -> None:
+    """Write the weighted sums along the last len(taps) axes into out.
+
+    The rows that make one row of out are added first, many elements at once; what they make stays
+    in the first-level cache while the sums along it are taken.
+    """
+    axes = len(taps)
+    if not x.size or not out.size:
+        out.fill(0)
+        return
+    ones = (1,) * (3 - axes)
+    tables = list(_tables(table, weights, ones + out.shape[-axes:], ones + taps))
+    given = np.ascontiguousarray(x).reshape(-1, *ones, *x.shape[-axes:])
+    made = out.reshape(-1, *ones, *out.shape[-axes:])
+    if is_numpys_turn(_compile, x.dtype, out.dtype, weights.dtype, table.dtype):
+        for axis, (starts, places, by) in enumerate(tables, 1):
+            column = by.reshape([-1 if i == axis else 1 for i in range(4)])
+            own = own_copy(places, given.shape[axis], axis)
+            starts = own_copy(starts, len(own) + 1, axis)
+            parts = np.multiply(np.take(given, own, axis), column, dtype=out.dtype)
+            given = sums_between(parts, starts[:-1], starts[1:], axis)
+        np.copyto(made, given)
+        return
+    counts = np.diff(tables[-1][0])
+    even = int(counts[0]) if (counts == counts[0]).all() else 0
+    found, axis = _loops().weigh(given, made, *tables, even)
+    if axis:
+        refuse(found, given.shape[axis], axis)

@@ -1,0 +1,177 @@
+"""The largest element of each window, and moving elements from where it stood and back, on the CPU.
+
+x has one, two or three axes of space last; what comes before is planes. `windows` says of each axis
+of space (kernel, stride, padding, dilation) of its windows, or (0, 0, 0, 0) where they are even
+parts: window i of n then goes from floor(i * length / n) to ceil((i + 1) * length / n). A place
+counts through the space of a plane in C order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..index.indices import INSIDE, OutOfBounds, as_bits, ends
+from ..jit.array_objects import require_arrays
+from ..jit.background import is_numpys_turn
+
+Array = np.ndarray[Any, Any]
+Windows = tuple[tuple[int, int, int, int], ...]
+
+
+def _planes(x: Array, axes: int) -> Array:
+    """Return x as (planes, depth, height, width) without gaps; missing axes have length 1."""
+    planes = int(np.prod(x.shape[: x.ndim - axes], dtype=np.int64))
+    return np.ascontiguousarray(x).reshape(planes, *[1] * (3 - axes), *x.shape[x.ndim - axes :])
+
+
+def _flat(x: Array, axes: int) -> Array:
+    """Return x as (planes, places) without gaps."""
+    shape = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
+    return np.ascontiguousarray(x).reshape([int(np.prod(one, dtype=np.int64)) for one in shape])
+
+
+def _three(windows: Windows) -> Windows:
+    return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
+
+
+# Those of most models: rows, columns, stride.
+_USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
+
+
+def _loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
+    """Return of which windows the loop is that serves, as window_loops.entry takes it."""
+    (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
+    usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
+    usual = usual and windows[1][3] == 1
+    return *((rows, columns, stride) if usual else (0, 0, 1)), dtype
+
+
+@functools.cache
+def _compiled(name: str, *kind: Any) -> Any:
+    # Numba comes with these.
+    from . import window_loops
+
+    return getattr(window_loops, name)(*kind)
+
+
+def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
+    """Write the largest element of each window into out, and where it stands into places.
+
+    NaN is larger than all. A window that lies in the padding alone gives the lowest
+    number.
+    """
+    axes = len(windows)
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    outs = [_planes(one, axes) for one in (out, places)]
+    planes, three = _planes(x, axes), _three(windows)
+    kind = _loop_for(three, planes[:1].size, x.dtype.name)
+    if is_numpys_turn(_compiled, "entry", *kind):
+        _largest_by_numpy(planes, outs[0], outs[1], three, low)
+        return
+    words = np.array([planes.shape, outs[0].shape, *three], np.int64)
+    run = _compiled("entry", *kind)
+    require_arrays(planes, *outs)
+    run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
+
+
+def _largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low: float) -> None:
+    """Go over the places of the window in turn, each for all windows at once."""
+    axes = [
+        _seen_along(length, count, one)
+        for length, count, one in zip(x.shape[1:], out.shape[1:], windows, strict=True)
+    ]
+    out.fill(low)
+    places[...] = _counted([seen[0] for seen, _ in axes], x.shape)
+    for tap in np.ndindex(*[len(seen) for seen, _ in axes]):
+        at = [seen[t] for t, (seen, _) in zip(tap, axes, strict=True)]
+        inside = np.logical_and.outer(
+            np.logical_and.outer(axes[0][1][tap[0]], axes[1][1][tap[1]]), axes[2][1][tap[2]]
+        )
+        value = x[:, *np.ix_(*at)]
+        larger = inside & ((value > out) | (value != value))
+        np.copyto(out, value, where=larger)
+        np.copyto(places, _counted(at, x.shape), where=larger)
+
+
+def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tuple[Array, Array]:
+    """Return what places of an axis its windows see, a row for each place of the window, and which
+    of them lie inside.
+    """
+    kernel, stride, padding, dilation = one
+    i = np.arange(count)
+    if kernel:
+        first, step = i * stride - padding, dilation
+        end = np.minimum(first + (kernel - 1) * step + 1, length)
+        first += np.maximum(-first + step - 1, 0) // step * step
+    else:
+        first, end, step = i * length // count, -(-(i + 1) * length // count), 1
+    taps = max(int((end - first).max(initial=0) + step - 1) // step, 1)
+    seen = first + step * np.arange(taps)[:, None]
+    return np.minimum(seen, length - 1), seen < end
+
+
+def _counted(at: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Return the places that indices of three axes stand for."""
+    depth, height, width = np.ix_(*at)
+    counted: Array = (depth * shape[2] + height) * shape[3] + width
+    return counted
+
+
+def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
+    """Write the elements of x that stand at places of each plane into out.
+
+    Raises  IndexError for a place that a plane does not have
+    """
+    axes = len(windows)
+    given, at, to = as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes))
+    kind = given.dtype, at.dtype
+    if is_numpys_turn(_compiled, "picking", *kind):
+        to[...] = np.take_along_axis(given, _own_places(at, x.shape[x.ndim - axes :]), 1)
+        return
+    found = _compiled("picking", *kind)(given, at, to)
+    if found != INSIDE or (at.size and not given.shape[1]):
+        _refuse(found, x.shape[x.ndim - axes :])
+
+
+def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
+    """Write zeros into out and add x at places of each plane, each of which stands in the window
+    that its own position names: the adjoint of pick.
+
+    Raises  IndexError for a place that a plane does not have
+    """
+    axes = len(windows)
+    given, at, to = [_flat(one, axes) for one in (x, places, out)]
+    kind = given.dtype, at.dtype
+    if is_numpys_turn(_compiled, "spreading", *kind):
+        own = _own_places(at, out.shape[out.ndim - axes :])
+        to.fill(0)
+        np.add.at(to, (np.arange(len(to))[:, None], own), given)
+        return
+    found = _compiled("spreading", *kind)(given, at, to)
+    if found != INSIDE or (at.size and not to.shape[1]):
+        _refuse(found, out.shape[out.ndim - axes :])
+
+
+def _own_places(places: Array, space: tuple[int, ...]) -> Array:
+    """Return a private copy of places, for NumPy's loops.
+
+    Raises  IndexError for a place that space does not have
+    """
+    own = places.copy()
+    if own.size:
+        low, high = ends(own)
+        if low < 0 or high >= math.prod(space):
+            _refuse(low if low < 0 else high, space)
+    return own
+
+
+def _refuse(place: int, space: tuple[int, ...]) -> None:
+    raise OutOfBounds(
+        f"Found an invalid max index: {place} (output volumes are of size "
+        f"{'x'.join(map(str, space if len(space) > 1 else (*space, 1)))})"
+    )

@@ -1,0 +1,147 @@
+"""One program over many tensors, on the CPU: a single launch that walks a table of their addresses.
+
+What stands in the way of a step of an optimiser is not arithmetic: ten million numbers read and
+written once are bound by memory, and a thousand tensors of a thousand numbers by what is done for
+each of them beside. So all lines of a program are one loop, which holds the numbers of an element
+in registers, and the loop is called tensor by tensor from compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.program import Program
+
+from .numpy_pointwise import fold
+from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
+
+Array = np.ndarray[Any, Any]
+Numbers = Sequence[float]
+
+# Elements of all tensors together beyond which a launch is compiled, so that a program of few
+# parameters never waits for Numba, nor holds its 115 MB; one that is there serves any number. A
+# step of Adam over four on one core of an AMD EPYC (Zen 5), us by lines and by a launch: 40 and 25
+# at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
+LIMIT: Final = CHEAP_LIMIT
+
+
+def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
+    """Run a program over several rows of arrays, of which numbers has a row each. arrays holds
+    those that stand for the program's first one, row by row, then those for its second one.
+
+    The arrays of a row have one shape, all have one dtype, in C order. Every row is done with
+    before the next one begins, as far as they share memory.
+
+    Bound by memory: each element is read and written once. Elements do not know of each other, so
+    results are the same for any number of threads, and the same as line by line: no line is
+    contracted with another, and each result is rounded to the dtype.
+    """
+    rows, dtype = len(numbers), arrays[0].dtype
+    if dtype.itemsize >= 4:
+        launch = program.readings.get(dtype)
+        if launch is None and sum([array.size for array in arrays[:rows]]) > LIMIT:
+            from ..jit.background import is_numpys_turn
+
+            if is_numpys_turn(_compile, program, dtype):
+                _by_lines(program, numbers, arrays, by_numpy=True)
+                return
+            launch = _compile(program, dtype)
+        if launch is not None and launch(numbers, arrays):
+            return
+    _by_lines(program, numbers, arrays)
+
+
+def apply_given(
+    program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
+) -> None:
+    """Run a program as `apply`, with numbers that arrays hold: they begin with a column for each
+    None of numbers, float64, one element to a row. If skips, another comes before them, float32 of
+    one element: unless that is 0, nothing is written.
+    """
+    first = skips + list(numbers).count(None)
+    if skips and arrays[0].item():
+        return
+    count = (len(arrays) - first) // len(program.arrays)
+    columns = iter(arrays[skips:first])
+    by_number = [
+        [number] * count if number is not None else next(columns).tolist() for number in numbers
+    ]
+    rows = [list(row) for row in zip(*by_number, strict=True)] or [[]] * count
+    apply(program, rows, *arrays[first:])
+
+
+def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Array) -> None:
+    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
+    element, before the columns: it becomes 1 where an element of the program's first array was not
+    finite.
+    """
+    flag, *others = arrays
+    first = list(numbers).count(None)
+    count = (len(others) - first) // len(program.arrays)
+    if not all(np.isfinite(array).all() for array in others[first : first + count]):
+        flag.fill(1.0)
+    apply_given(program, numbers, False, *others)
+
+
+def take(column: Array, *kept: Array) -> None:
+    """Write arrays of one element, of column's dtype, behind each other into column."""
+    for place, one in enumerate(kept):
+        column[place] = one.reshape(())
+
+
+def put(column: Array, *kept: Array) -> None:
+    """Write a column over the arrays that take makes one of."""
+    for place, one in enumerate(kept):
+        one[...] = column[place]
+
+
+def _by_lines(
+    program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array], *, by_numpy: bool = False
+) -> None:
+    """Do what apply does with a pass for each line of each row."""
+    rows, dtype = len(numbers), arrays[0].dtype
+    lines = program.readings.get("lines")
+    if lines is None:
+        lines = program.readings["lines"] = _lines(program)
+    is_half = dtype.itemsize < 4
+    before: Any = None
+    constants: list[Array] = []
+    for row, given in enumerate(numbers):
+        # Mostly one row of numbers, many times.
+        if given is not before:
+            before, constants = given, [np.asarray(number, dtype) for number in given]
+        values = [*arrays[row::rows], *constants]
+        for kernel, operands, target in lines:
+            compute = kernel.run_small if by_numpy else kernel.compute
+            run = kernel.run if is_half else compute
+            run([values[i] for i in operands], values[target])
+
+
+def _lines(program: Program) -> list[tuple[PointwiseKernel, list[int], int]]:
+    """Return the kernel of each line, on which values it runs, those of arrays first, and over
+    which.
+    """
+    place = {name: i for i, name in enumerate((*program.arrays, *program.numbers))}
+    return [
+        (kernel_for(body), [place[name] for name in body.names], place[target])
+        for target, body in program.lines
+    ]
+
+
+def _compile(program: Program, dtype: Any) -> Callable[..., bool]:
+    from ..jit.waiting import compiling, waiting_for
+
+    what = f"a step over many tensors of {dtype.name}"
+    with waiting_for(what):
+        # Here, because this imports Numba: 0.3 s that small tensors never need.
+        from .multi_tensor_launch import launcher
+
+        with compiling(what):
+            found: Callable[..., bool] | None = program.readings.get(dtype)
+            if found is None:
+                results = {name: fold(tree) for name, tree in program.results().items()}
+                found = program.readings[dtype] = launcher(program, results, dtype)
+            return found

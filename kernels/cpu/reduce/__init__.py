@@ -1,0 +1,1 @@
+"""Reductions, cumulative ops and sorting on the CPU."""

@@ -1,0 +1,55 @@
+"""Writing what repeats numbers, or rows of them, by a compiled loop: gradients of sums are such."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..rows.long_rows import DTYPES, loop_of
+
+Array = np.ndarray[Any, Any]
+
+
+def repeat(x: Array, out: Array) -> bool:
+    """Write numbers that x repeats along its last axes, or rows that it repeats along its first
+    ones, into out, as a sum's gradient has them; False where that is not what x is.
+
+    Note    1e6 float32 in rows of 7 take 134 us, NumPy 512, in rows of 1000 41 and 75 (one core of
+            an AMD EPYC, Zen 4). A pass has emptied the nearer caches: what this function asks of
+            NumPy, to make an array of what is repeated, took 7 us more
+    """
+    dtype, shape, size = x.dtype, x.shape, out.size
+    loops = _repeat.get(dtype)
+    if loops is None or dtype != out.dtype or shape != out.shape:
+        return False
+    if not size or not out.flags.c_contiguous:
+        return False
+    strides, begin, end = x.strides, 0, len(shape)
+    while end and not strides[end - 1]:
+        end -= 1
+    if end == len(shape):
+        while begin < end and not strides[begin]:
+            begin += 1
+    # What is left of axes, those from begin to end, is to lie in C order. It begins where x does.
+    count, step = 1, int(dtype.itemsize)
+    for axis in range(end - 1, begin - 1, -1):
+        n = shape[axis]
+        if n > 1 and strides[axis] != step * count:
+            place: Any = (*[0] * begin, ..., *[0] * (len(shape) - end))
+            x = np.ascontiguousarray(x[place])
+            count = x.size
+            break
+        count *= n
+    times = size // count
+    along, length = (loops[1], count) if begin else (loops[0], times)
+    if length == 1:
+        return False
+    along((x, out), size // length, length)
+    return True
+
+
+_repeat: Final = {
+    np.dtype(name): [loop_of(loop, np.dtype(name)) for loop in ("repeat", "repeat_row")]
+    for name in DTYPES
+}

@@ -1,0 +1,104 @@
+"""Sorting along an axis, on the CPU. NaN counts as the largest, equals keep their order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..index.indices import own_copy
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def _in_order(x: Array, largest: bool) -> Array:
+    """Return the places of the last axis in order; equals keep theirs."""
+    if not largest:
+        return np.argsort(x, axis=-1, kind="stable")
+    # Sorting the mirrored axis and mirroring back keeps the order of equals.
+    mirrored = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
+    places: Array = np.subtract(x.shape[-1] - 1, np.flip(mirrored, -1))
+    return places
+
+
+@silent
+def sort(x: Array, out: Array, indices: Array, axis: int, descending: bool) -> None:
+    """Write x in order along axis into out, and from where each came into indices."""
+    if x.ndim == 0:
+        np.copyto(out, x)
+        indices.fill(0)
+        return
+    rows = np.moveaxis(x, axis, -1)
+    places = _in_order(rows, descending)
+    np.copyto(np.moveaxis(indices, axis, -1), places)
+    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, places, -1))
+
+
+# A part of a row smaller than this is chosen before it is sorted.
+_PART: Final = 1 / 8
+
+
+@silent
+def _chosen(x: Array, k: int, largest: bool) -> Array:
+    """Return the places of the k largest (or smallest) along the last axis, of equals the first, in
+    the order of the axis; x holds no NaN.
+    """
+    at = x.shape[-1] - k if largest else k - 1
+    bound = np.partition(x, at, -1)[..., at, None]
+    beyond, equal = (x > bound if largest else x < bound), x == bound
+    room = np.subtract(k, beyond.sum(-1, keepdims=True))
+    if (equal.sum(-1, keepdims=True) > room).any():
+        equal &= equal.cumsum(-1) <= room
+    places: Array = (beyond | equal).nonzero()[-1]
+    return places.reshape(*x.shape[:-1], k)
+
+
+@silent
+def topk(x: Array, out: Array, indices: Array, axis: int, k: int, largest: bool) -> None:
+    """Write the k largest (or smallest) of x along axis in order into out, and where they stand."""
+    if x.ndim == 0:
+        np.copyto(out, x)
+        indices.fill(0)
+        return
+    rows = np.moveaxis(x, axis, -1)
+    if k == 1 and largest:
+        places = rows.argmax(-1)[..., None]
+    elif 0 < k <= rows.shape[-1] * _PART and not (x.dtype.kind == "f" and np.isnan(x).any()):
+        places = _chosen(rows, k, largest)
+        order = _in_order(np.take_along_axis(rows, places, -1), largest)
+        places = np.take_along_axis(places, order, -1)
+    else:
+        places = _in_order(rows, largest)[..., :k]
+    np.copyto(np.moveaxis(indices, axis, -1), places)
+    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, places, -1))
+
+
+@silent
+def nth(x: Array, places: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write what of x stands at places along axis when it is in order into out, and where it came
+    from into indices; all of these have one place along axis.
+    """
+    if not out.size:
+        return
+    if x.ndim == 0:
+        np.copyto(out, x)
+        indices.fill(0)
+        return
+    own = own_copy(places, x.shape[axis], axis)
+    rows, wanted = np.moveaxis(x, axis, -1), np.moveaxis(own, axis, -1)
+    first = wanted.flat[0]
+    different = first if (wanted == first).all() else np.unique(wanted)
+    bound = np.take_along_axis(np.partition(rows, different, -1), wanted, -1)
+    before, equal = rows < bound, rows == bound
+    if x.dtype.kind == "f" and (is_nan := np.isnan(bound)).any():
+        nans = np.isnan(rows)
+        before |= ~nans & is_nan
+        equal |= nans & is_nan
+    among = wanted - before.sum(-1, keepdims=True)
+    found = equal.argmax(-1)[..., None]
+    if among.any():
+        found = (equal.cumsum(-1) > among).argmax(-1)[..., None]
+    np.copyto(np.moveaxis(indices, axis, -1), found)
+    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, found, -1))

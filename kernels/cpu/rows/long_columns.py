@@ -1,0 +1,74 @@
+"""Sums of many numbers over the first axes, or middle ones; see long_rows for the last ones.
+
+NumPy adds float32 row by row into a row of results; the loop adds bands of rows in float32, a few
+rows at a time, and bands in float64. Of few columns products with ones are faster.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..silence import silent
+from ..small.call_facts import LIMIT, Array, Facts, Run, adder_along, number
+from .long_rows import result_by
+
+# Of fewer columns a strip would be mostly empty.
+_FEWEST: Final = 64
+# Very long columns, so few that a product is mostly its call, are left to NumPy, which folds them.
+_MOST, _SOME = 1 << 14, 12
+# So many bytes are in a core's own cache: see Note [Parts of the rows] in column_code.py.
+_NEAR_BYTES: Final = 3 << 18
+
+
+def sum(facts: Facts, *, is_mean: bool = False) -> Run | None:
+    """Return the sum, or the mean, over axes that lie side by side before the last one."""
+    shape, axes = facts.shapes[0], facts.numbers[0]
+    if not shape or not axes or not facts.contiguous[0] or not facts.one_dtype:
+        return None
+    first, behind = axes[0], axes[0] + len(axes)
+    if tuple(axes) != tuple(range(first, behind)) or math.prod(shape) <= LIMIT:
+        return None
+    before, rows, n = (
+        math.prod(part) for part in (shape[:first], shape[first:behind], shape[behind:])
+    )
+    final = facts.shape if facts.seen_as is None else facts.seen_as
+    if 1 < n < _FEWEST and rows > 1 and (rows <= _MOST or n >= _SOME):
+        return _few(before, rows, n, facts.dtype, final, is_mean=is_mean)
+    if n < _FEWEST or (before > 1 and rows < _FEWEST):
+        return None
+    scale = 1.0 / rows if is_mean else 1.0
+    near = rows * n * int(facts.dtype.itemsize) <= _NEAR_BYTES
+    name = "sum_of_near_columns" if near else "sum_of_columns"
+    if before == 1:
+        return result_by(name, final, facts.dtype, rows, n, scale)
+    one, empty, whole = (
+        result_by(name, (n,), facts.dtype, rows, n, scale),
+        np.empty,
+        (before, rows, n),
+    )
+
+    def each(x: Array) -> Array:
+        out = empty((before, n), facts.dtype)
+        for i, part in enumerate(x.reshape(whole)):
+            out[i] = one(part)
+        return out.reshape(final)
+
+    return each
+
+
+@silent
+def _few(
+    before: int, rows: int, n: int, dtype: Any, final: tuple[int, ...], *, is_mean: bool
+) -> Run:
+    add, count, divide = adder_along(before, rows, n, dtype), number(rows, dtype), np.divide
+    if not is_mean:
+        return lambda x: add(x).reshape(final)
+
+    def mean(x: Array) -> Array:
+        out = add(x)
+        return divide(out, count, out).reshape(final)
+
+    return mean

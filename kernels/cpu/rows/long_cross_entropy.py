@@ -1,0 +1,73 @@
+"""Cross entropy of many rows, and its gradient, by compiled loops: see long_rows.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..index.indices import ALL_INSIDE, INSIDE, refuse_class
+from ..jit.array_objects import ARRAY, gapless, require_arrays
+from ..memory import maker_of
+from ..small.call_facts import Facts, Run
+from .long_rows import DTYPES, bound, loop_of, result_by
+
+Array = np.ndarray[Any, Any]
+
+
+def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
+    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
+    loss alone.
+    """
+    if not _is_cross_entropy(facts):
+        return None
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    in_order, empty, array_type = all(facts.contiguous), np.empty, ARRAY
+    large, launch = maker_of((rows, classes), dtype), None
+    loop = "cross_entropy_losses" if is_alone else "cross_entropy"
+    add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
+
+    def many_rows(x: Array, target: Array) -> Any:
+        nonlocal launch
+        losses = empty(rows, dtype)
+        kept = () if is_alone else (large((rows, classes), dtype), empty(rows, dtype))
+        if not (type(x) is type(target) is array_type):
+            require_arrays(x, target)
+        if not in_order:
+            x, target = gapless(x, target)
+        if launch is None:
+            launch = bound(loop, dtype, rows, classes)
+        wrong = ALL_INSIDE.copy()
+        launch((x, target, losses, *kept, wrong))
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
+        loss = losses if reduction == 0 else add(losses)
+        return loss if is_alone else (loss, *kept)
+
+    return many_rows
+
+
+def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of cross entropy by its input."""
+    if not _is_cross_entropy(facts):
+        return None
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    run, empty = loop_of("cross_entropy_gradient", dtype), maker_of((rows, classes), dtype)
+    scale = 1.0 / rows if reduction == 1 else 1.0
+
+    def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
+        made, (weights, totals) = empty((rows, classes), dtype), others
+        g, wrong = np.broadcast_to(g, (rows,)), ALL_INSIDE.copy()
+        given = gapless(g, target, weights, totals)
+        run((*given, made, wrong), rows, classes, scale)
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
+        return made
+
+    return by_input, None
+
+
+def _is_cross_entropy(facts: Facts) -> bool:
+    shape, dtype = facts.shapes[0], facts.dtypes[0]
+    return shape is not None and dtype.name in DTYPES and math.prod(shape) > 0

@@ -1,0 +1,188 @@
+"""Kernels along rows as LLVM's code, in vectors: from the steps of a row to a compiled function.
+
+LLVM's own vectorizer finds the loops of a row, but leaves what a row has over, up to 63 elements,
+to scalar loops: rows of 100 took 3 to 10 times as long an element as rows of 10,000. So vectors are
+written, in along_row_code. A loop takes four vectors a turn, into one accumulator each, then what
+is left one vector at a time, with a mask. A sum folds its accumulators into float64 every 32 turns:
+a float32 adds at most 34 terms in turn, whatever the row's length. All of it follows from the
+length alone, so that a row has the same bits on any number of threads, and with shorter vectors as
+well, but for the last bits of exp, which such a machine makes in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+
+from fastdist.core.blas import read_cpu
+
+from ..jit.compiler import Loop
+from ..jit.iteration import HEADER, ITEMS
+from ..jit.launch import row_launcher
+from ..jit.machine import intrinsic
+from ..jit.waiting import compiling
+from .along_row_code import BLOCK, RowCode, loops_of, take
+from .code_loops import as_written
+from .column_code import ColumnCode
+from .row_numbers import I64, WIDE
+from .row_steps import KERNELS, Columns, Row, Short
+from .short_row_code import ShortRowCode
+
+# So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
+# that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
+# float32, 1e7 in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds
+# up as fast without, and finds the greatest of each row at 34 GB/s, at 30 if it asks. What is in
+# the cache of all cores arrives later for being asked for: 1e6 at 61 GB/s, 78 without (Zen 4).
+_AHEAD: Final = {26: 12288}.get(read_cpu().family, 0)
+_FAR: Final = 1 << 24
+# Elements a thread: what pays for entering the pool (3 us) where each is read once.
+_SHARE: Final = 65536
+_ALL: Final = 1 << 62
+# Note [Blocks of rows]
+# A short row is soon read; then its numbers wait for each other: exp for the greatest, the total
+# for exp, the shares for the total. So rows are taken through each loop in blocks of up to 16, and
+# their numbers are kept meanwhile: one row is read while another's wait. What a block's rows are in
+# all operands fits into the nearest cache: softmax's gradient of 1000 x 1000, with three of them,
+# takes 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is a block of its
+# own.
+_NEAREST_BYTES: Final = 1 << 15
+_found: dict[tuple[str, str], Callable[..., None]] = {}
+
+
+def row_loop(name: str, dtype: str) -> Callable[..., None]:
+    """Return the function that runs the kernel of a name in row_steps for float32 or float64; see
+    row_launcher.
+    """
+    found = _found.get((name, dtype))
+    if found is None:
+        what = f"{name} of {dtype} along rows"
+        with compiling(what):
+            found = _found.get((name, dtype))
+            if found is None:
+                kernel, size = KERNELS[name], 4 if dtype == "float32" else 8
+                # Columns are added up by one thread.
+                share = _ALL if isinstance(kernel, Columns) else _SHARE
+                sizes = [size] * len(kernel.operands)
+                loop = Loop(_function_of(kernel, dtype), sizes, share, what)
+                found = _found[name, dtype] = row_launcher(loop)
+    return found
+
+
+def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
+    """Return the function of a row for float32 or float64, in the form of a Loop's: (words, count)
+    for count rows, with words the address of these: that of a tuple of the operands, the first row,
+    the length of a row, a, and b.
+    """
+    element = ir.FloatType() if dtype == "float32" else WIDE
+
+    @intrinsic
+    def rows(typingctx: Any, words: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _build_rows(builder, row, element, *args)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    def loop(words: Any, count: Any) -> None:
+        rows(words, count)
+
+    return loop
+
+
+def _build_rows(
+    builder: Any, row: Row | Columns | Short, element: Any, words: Any, count: Any
+) -> None:
+    def word(place: Any, at: int, kind: Any = I64) -> Any:
+        address = builder.add(place, ir.Constant(I64, at))
+        return builder.load(builder.inttoptr(address, kind.as_pointer()))
+
+    operands, first, n = (word(words, 8 * i) for i in range(3))
+    a, b = (word(words, 8 * i, WIDE) for i in (3, 4))
+    size = ir.Constant(I64, 4 if isinstance(element, ir.FloatType) else 8)
+    eight = ir.Constant(I64, 8)
+    whole = builder.mul(n, size)
+    steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
+    # See Note [Reading array objects] in iteration.py.
+    bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
+    if isinstance(row, Columns):
+        ColumnCode(builder, row, element, bases, n, a).build(count)
+        return
+    if isinstance(row, Short):
+        ShortRowCode(builder, row, element, bases, n, a).build(first, count)
+        return
+    band = None
+    if row.has_bands:
+        every, band = (builder.fptosi(number, I64) for number in (a, b))
+        last = builder.mul(builder.add(first, count), band)
+        last = builder.select(builder.icmp_signed("<", last, every), last, every)
+        first = builder.mul(first, band)
+        count = builder.sub(last, first)
+    numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
+    ahead = None
+    if _AHEAD:
+        far = builder.mul(builder.mul(count, n), size)
+        far = builder.icmp_signed(">", far, ir.Constant(I64, _FAR))
+        ahead = builder.select(far, ir.Constant(I64, _AHEAD), ir.Constant(I64, 0))
+
+    def places(i: Any) -> dict[str, Any]:
+        found = {}
+        for (name, kind), base in zip(row.operands, bases, strict=True):
+            step, at = steps.get(kind, eight), builder.udiv(i, band) if kind == "bands" else i
+            found[name] = base if step is None else builder.add(base, builder.mul(at, step))
+        return found
+
+    codes = [RowCode(builder, row, element, numbers, n, ahead) for _ in range(row.streams)]
+    if row.streams > 1:
+        _build_streams(builder, row, codes, first, count, places)
+        return
+    _build_blocks(builder, row, codes[0], first, builder.add(first, count), band, places)
+
+
+def _build_blocks(
+    builder: Any, row: Row, code: RowCode, first: Any, last: Any, band: Any, places: Any
+) -> None:
+    """Build the loops over the rows from first to last, block by block."""
+    most = ir.Constant(I64, BLOCK)
+    in_rows = sum(kind == "rows" for _, kind in row.operands)
+    together = _NEAREST_BYTES // (max(in_rows, 2) * code.size)
+    fit = builder.sdiv(ir.Constant(I64, together), code.n)
+    block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
+    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+    block = builder.select(builder.icmp_signed(">", block, one), block, one)
+    with as_written(builder, first, last, block) as begin:
+        end = builder.add(begin, block)
+        end = builder.select(builder.icmp_signed("<", end, last), end, last)
+        for group in loops_of(row.steps):
+            with as_written(builder, begin, end, one) as i:
+                if band is not None:
+                    code.joins = builder.icmp_signed("!=", builder.urem(i, band), zero)
+                take([code], group, [places(i)], builder.sub(i, begin))
+
+
+# Note [Streams]
+# The machine fetches ahead of a loop up to the end of a page; where the next one begins, the loop
+# waits. Where pages are of 4 KiB, that is at every 1000 float32. So what comes from memory is read
+# in four streams, each a quarter of the rows, whose waits are one. 5e7 float32 in rows of 1000 are
+# added up in 8.5 ms in place of 11.1, where pages lie about at random, and as before, in 6.4, where
+# they are huge ones; two streams take 10.2, six 8.4 and 6.9 (one core of an AMD EPYC, Zen 4). Turns
+# go from stream to stream with each vector: where LLVM took those of a stream together, the norm of
+# 1e7 in huge pages took 1.6 ms in place of 1.0.
+def _build_streams(
+    builder: Any, row: Row, codes: Sequence[RowCode], first: Any, count: Any, places: Any
+) -> None:
+    """Build the loop over rows, of which each code takes those of one stream."""
+    zero, one, streams = (ir.Constant(I64, i) for i in (0, 1, len(codes)))
+    each = builder.sdiv(builder.add(count, builder.sub(streams, one)), streams)
+    begins, most = [], builder.sub(count, each)
+    for i in range(len(codes)):
+        # The last ones have some rows in common with others, which are made twice.
+        begin = builder.mul(each, ir.Constant(I64, i))
+        begin = builder.select(builder.icmp_signed("<", begin, most), begin, most)
+        begins.append(builder.add(first, begin))
+    with as_written(builder, zero, each, one) as i:
+        of_rows = [places(builder.add(begin, i)) for begin in begins]
+        for group in loops_of(row.steps):
+            take(codes, group, of_rows, zero)

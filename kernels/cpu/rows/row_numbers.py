@@ -1,0 +1,308 @@
+"""Arithmetic of the scalar language on vectors of LLVM, for kernels along rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import codegen
+
+from fastdist.core.scalar import Call, Literal, Name, parse, walk
+
+from ..pointwise import polynomials
+
+_codegen: Any = codegen  # untyped
+I64: Final = ir.IntType(64)
+I32: Final = ir.IntType(32)
+WIDE: Final = ir.DoubleType()
+# A vector, whatever the machine's own, and how many a loop takes a turn.
+BYTES: Final = 64
+VECTORS: Final = 4
+# ln 2 in two parts, of which the first times a small whole number is exact.
+_LN2: Final = {
+    "float32": (0.693359375, -0.00021219444),
+    "float64": (0.693147175014019, 5.5459262969660605e-09),
+}
+CONTRACT: Final = ("contract",)
+# Whether a register is a table of as many numbers as it has lanes, and something scales by 2^n.
+_HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
+
+
+class Numbers:
+    """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers."""
+
+    def __init__(self, builder: Any, element: Any, lanes: int) -> None:
+        self.builder, self.element, self.lanes = builder, element, lanes
+        self.is_32 = isinstance(element, ir.FloatType)
+        self._name = "float32" if self.is_32 else "float64"
+        self._ln2 = _LN2[self._name]
+        self._held: dict[Any, Any] = {}
+        bits = I32 if self.is_32 else I64
+        self.type = ir.VectorType(element, lanes) if lanes else element
+        self.integer = ir.VectorType(bits, lanes) if lanes else bits
+
+    def constant(self, value: float) -> Any:
+        """Return a number in each lane."""
+        value = float(np.float32(value)) if self.is_32 else value
+        return ir.Constant(self.type, [value] * self.lanes if self.lanes else value)
+
+    def held(self, value: float | tuple[float, ...]) -> Any:
+        """Return a number in each lane, or a number for each, that a register keeps: LLVM would
+        load what it knows to be constant in each turn of a loop.
+        """
+        if value not in self._held:
+            if isinstance(value, tuple):
+                constant = ir.Constant(self.type, list(value))
+            else:
+                constant = self.constant(value)
+            kind = ir.FunctionType(self.type, [self.type])
+            with self.builder.goto_entry_block():
+                self._held[value] = self.builder.asm(kind, "", "=v,0", [constant], False)
+        return self._held[value]
+
+    def whole(self, value: int) -> Any:
+        """Return a whole number of the element's size in each lane."""
+        return ir.Constant(self.integer, [value] * self.lanes if self.lanes else value)
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Return what one of LLVM's intrinsics makes of numbers."""
+        kind = ir.FunctionType(self.type, [self.type] * len(args))
+        function = self.builder.module.declare_intrinsic(f"llvm.{name}", [self.type], kind)
+        return self.builder.call(function, args)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once where the machine has that."""
+        build = self.builder
+        return build.fadd(build.fmul(a, b, flags=CONTRACT), c, flags=CONTRACT)
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        """Return a where it is below b, else b, which may be NaN."""
+        return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
+
+    def greater(self, a: Any, b: Any) -> Any:
+        """Return a where it is above b, else b, which may be NaN."""
+        return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
+
+    def magnitude(self, x: Any) -> Any:
+        """Return the bits of |x|, which are ordered as the numbers are, NaN above inf."""
+        bits = self.builder.bitcast(x, self.integer)
+        return self.builder.and_(bits, self.whole((1 << (31 if self.is_32 else 63)) - 1))
+
+    @property
+    def infinite_bits(self) -> Any:
+        """Return what the bits of NaN, without its sign, are above."""
+        bits = 0x7F800000 if self.is_32 else 0x7FF0000000000000
+        return ir.Constant(I32 if self.is_32 else I64, bits)
+
+    def exp(self, x: Any, is_bounded: bool = False) -> Any:
+        """Return exp(x), which is at most 1 if it is_bounded; within 1.06 units in the last place.
+
+        By vector_math's steps, or from a table of powers of 2: then r is 1/16 of that (1/8 in
+        float64), and 2 terms of a polynomial do (6) instead of 5 (11).
+        """
+        is_32 = self.is_32
+        # A vector of float64 with the lanes of float32 takes two registers.
+        by_table = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
+        constant = self.held if by_table else self.constant
+        top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
+        y = x if is_bounded else self.smaller(constant(top), x)
+        y = self.greater(constant(bottom), y)
+        # Added and subtracted it rounds: to whole numbers, or to the parts that a table has.
+        parts = self.lanes if by_table else 1
+        rounder = constant(1.5 * 2.0 ** (23 if is_32 else 52) / parts)
+        z = self.fma(y, constant(1 / math.log(2)), rounder)
+        n = self.builder.fsub(z, rounder)
+        r = self.fma(n, constant(-self._ln2[0]), y)
+        r = self.fma(n, constant(-self._ln2[1]), r)
+        if by_table:
+            tail = self._series(polynomials.EXP_OF_PART[self._name], r, constant)
+            tail = self.fma(tail, r, constant(1.0))
+            step = self._of_table([2.0 ** (i / parts) for i in range(parts)], z)
+            return self._scaled(self.fma(step, self.builder.fmul(tail, r), step), n)
+        tail = self._series(polynomials.EXP if is_32 else polynomials.EXPM1["float64"], r, constant)
+        made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
+        return self._times_power(made, z, rounder)
+
+    def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:
+        """Return Horner's rule."""
+        first, *others = coefficients
+        value = constant(first)
+        for coefficient in others:
+            value = self.fma(value, x, constant(coefficient))
+        return value
+
+    def _times_power(self, x: Any, z: Any, rounder: Any) -> Any:
+        """Return x * 2**n, for the n that z has behind rounder."""
+        build, is_32 = self.builder, self.is_32
+        bias, shift = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52)
+        k = build.sub(build.bitcast(z, self.integer), build.bitcast(rounder, self.integer))
+        half = build.ashr(k, self.whole(1))
+        # Two factors: one alone would overflow, or round a subnormal result twice.
+        for part in (half, build.sub(k, half)):
+            power = build.shl(build.add(part, bias), shift)
+            x = build.fmul(x, build.bitcast(power, self.type))
+        return x
+
+    def log(self, x: Any) -> Any:
+        """Return log(x) of float64, by what vector_math says of it: LLVM makes vectors of that, of
+        the numbers of several rows, and calls libm for each otherwise.
+        """
+        build, constant, shift = self.builder, self.constant, self.whole(52)
+        root = self.whole(int(np.float64(math.sqrt(0.5)).view(np.int64)))
+        is_small = build.fcmp_ordered("<", x, constant(np.finfo(np.float64).tiny))
+        lifted = build.select(is_small, build.fmul(x, constant(2.0**54)), x)
+        bits = build.bitcast(lifted, self.integer)
+        # x = m * 2^k with m from sqrt(1/2) to sqrt(2).
+        k = build.ashr(build.sub(bits, root), shift)
+        m = build.bitcast(build.sub(bits, build.shl(k, shift)), self.type)
+        k = build.sub(k, build.select(is_small, self.whole(54), self.whole(0)))
+        n, f = build.sitofp(k, self.type), build.fsub(m, constant(1.0))
+        s = build.fdiv(f, build.fadd(constant(2.0), f))
+        z, h = build.fmul(s, s), build.fmul(build.fmul(constant(0.5), f), f)
+        series = self._series(polynomials.LOG["float64"], z, constant)
+        low = build.fmul(n, constant(self._ln2[1]))
+        rest = build.fsub(build.fsub(h, self.fma(s, self.fma(z, series, h), low)), f)
+        y = build.fsub(build.fmul(n, constant(self._ln2[0])), rest)
+        y = build.select(build.fcmp_ordered("<", x, constant(math.inf)), y, x)
+        is_zero = build.fcmp_ordered("==", x, constant(0.0))
+        none = build.select(is_zero, constant(-math.inf), constant(math.nan))
+        return build.select(build.fcmp_ordered(">", x, constant(0.0)), y, none)
+
+    def _of_table(self, table: Sequence[float], places: Any) -> Any:
+        """Return what stands in a table of as many numbers as lanes, where the last bits tell."""
+        name = f"llvm.x86.avx512.permvar.{'s' if self.is_32 else 'd'}f.512"
+        kind = ir.FunctionType(self.type, [self.type, self.integer])
+        module = self.builder.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        numbers = tuple([float(np.float32(one)) if self.is_32 else one for one in table])
+        return self.builder.call(
+            function, [self.held(numbers), self.builder.bitcast(places, self.integer)]
+        )
+
+    def _scaled(self, x: Any, n: Any) -> Any:
+        """Return x * 2**n rounded once, in the one instruction that some machines have."""
+        mask = ir.IntType(self.lanes)
+        name = "llvm.x86.avx512.mask.scalef.p" + ("s" if self.is_32 else "d") + ".512"
+        kind = ir.FunctionType(self.type, [self.type] * 3 + [mask, I32])
+        module = self.builder.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        whole = ir.Constant(mask, (1 << self.lanes) - 1)
+        return self.builder.call(function, [x, n, x, whole, _at(4)])
+
+    def splat(self, value: Any) -> Any:
+        """Return the vector whose lanes are all value."""
+        first = self.builder.insert_element(ir.Constant(self.type, ir.Undefined), value, _at(0))
+        mask = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(first, first, mask)
+
+    def first(self, count: Any) -> Any:
+        """Return the mask of the first `count` lanes, or of all."""
+        build, kind = self.builder, ir.VectorType(I32, self.lanes)
+        count = build.trunc(count, I32)
+        spread = build.insert_element(ir.Constant(kind, ir.Undefined), count, _at(0))
+        spread = build.shuffle_vector(spread, spread, ir.Constant(kind, [0] * self.lanes))
+        return build.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), spread)
+
+    def load(self, address: Any, mask: Any = None) -> Any:
+        """Return what lies at address, zeros where mask does not hold; reads nothing there."""
+        pointer = self.builder.inttoptr(address, self.type.as_pointer())
+        if mask is None:
+            return self.builder.load(pointer, align=1)
+        given = [pointer, _at(1), mask, self.constant(0.0)]
+        return self.builder.call(self._masked("load", self.type, given), given)
+
+    def prefetch(self, address: Any, ahead: Any) -> None:
+        """Ask for what lies so many bytes behind address; there may be nothing."""
+        build, byte = self.builder, ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        name, module = "llvm.prefetch.p0", build.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        place = build.inttoptr(build.add(address, ahead), byte)
+        # To be read, and to be kept; of data.
+        build.call(function, [place, _at(0), _at(3), _at(1)])
+
+    def store(self, value: Any, address: Any, mask: Any = None) -> None:
+        """Write value to address where mask holds."""
+        pointer = self.builder.inttoptr(address, self.type.as_pointer())
+        if mask is None:
+            self.builder.store(value, pointer, align=1)
+            return
+        given = [value, pointer, _at(1), mask]
+        self.builder.call(self._masked("store", ir.VoidType(), given), given)
+
+    def _masked(self, what: str, result: Any, given: list[Any]) -> Any:
+        name = f"llvm.masked.{what}.v{self.lanes}f{32 if self.is_32 else 64}.p0"
+        kind = ir.FunctionType(result, [one.type for one in given])
+        module = self.builder.module
+        return module.globals.get(name) or ir.Function(module, kind, name)
+
+
+_COMPARED: Final = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
+    """Return what a primitive makes of args."""
+    build = on.builder
+    arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
+    if name in arithmetic:
+        # Not of quotients: those are of a row's numbers, and few.
+        return arithmetic[name](*args, flags=() if name == "div" else CONTRACT)
+    if name in _COMPARED:
+        return build.fcmp_ordered(_COMPARED[name], *args)
+    one: dict[str, Callable[..., Any]] = {
+        "neg": build.fneg,
+        "square": lambda x: build.fmul(x, x, flags=CONTRACT),
+        "log": on.log,
+        "sqrt": lambda x: on.call("sqrt", x),
+        "abs": lambda x: on.call("fabs", x),
+        "where": build.select,
+        "logical_and": build.and_,
+        "logical_or": build.or_,
+        "isnan": lambda x: build.fcmp_unordered("uno", x, x),
+        "isinf": lambda x: build.fcmp_ordered("==", on.call("fabs", x), on.constant(math.inf)),
+    }
+    return one[name](*args)
+
+
+def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence[str]) -> Any:
+    """Return the value of text, whose names find looks up."""
+    made: dict[Any, Any] = {}
+    tree = parse(text, names).tree
+    for piece in walk(tree):
+        if isinstance(piece, Name):
+            made[piece] = find(piece.id)
+        elif isinstance(piece, Literal):
+            made[piece] = on.constant(float(piece.value))
+        elif isinstance(piece, Call):
+            args = [made[arg] for arg in piece.args]
+            if piece.primitive == "exp":
+                made[piece] = on.exp(args[0], is_bounded=_is_below_top(piece.args[0]))
+            else:
+                made[piece] = _apply(on, piece.primitive, args)
+    return made[tree]
+
+
+def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
+    """Return what join makes of all lanes of a vector, halves upon halves."""
+    n = value.type.count
+    while n > 1:
+        n //= 2
+        lower = ir.Constant(ir.VectorType(I32, n), list(range(n)))
+        upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
+        value = join(*[build.shuffle_vector(value, value, half) for half in (lower, upper)])
+    return build.extract_element(value, ir.Constant(I32, 0))
+
+
+def _is_below_top(tree: Any) -> bool:
+    """Return whether tree is what is left of a number without the greatest one of its row."""
+    match tree:
+        case Call(primitive="sub", args=(_, Name(id="top"))):
+            return True
+    return False
+
+
+def _at(place: int) -> Any:
+    return ir.Constant(I32, place)

@@ -1,0 +1,61 @@
+"""Copies that change dtype, order or place, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..halves import convert
+from ..silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+def cast(x: Array, out: Array) -> None:
+    """Write x into out, as C casts its dtype to out's. Same shape."""
+    convert(x, out)
+
+
+@silent
+def place(x: Array, out: Array, index: Any) -> None:
+    """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
+    Ellipsis.
+    """
+    out.fill(0)
+    out[index] = x
+
+
+@silent
+def flip(x: Array, out: Array, axes: tuple[int, ...]) -> None:
+    """Write x into out with the order along axes turned round."""
+    np.copyto(out, np.flip(x, axes))
+
+
+@silent
+def roll(x: Array, out: Array, shifts: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
+    """Write x moved by shifts along axes into out; axes None: along the flattened x."""
+    np.copyto(out, np.roll(x, shifts[0] if axes is None else shifts, axes))
+
+
+@silent
+def triangle(x: Array, out: Array, diagonal: int, upper: bool) -> None:
+    """Write x into out, with zeros below (upper) or above the diagonal of the last two axes."""
+    np.copyto(out, np.triu(x, diagonal) if upper else np.tril(x, diagonal))
+
+
+@silent
+def place_diagonal(x: Array, out: Array, offset: int, dim1: int, dim2: int) -> None:
+    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros beside it."""
+    out.fill(0)
+    np.moveaxis(out, (dim1, dim2), (-2, -1))[
+        ..., np.arange(x.shape[-1]) + max(-offset, 0), np.arange(x.shape[-1]) + max(offset, 0)
+    ] = x
+
+
+@silent
+def cat(x: Array, out: Array, axis: int, start: int) -> None:
+    """Write x into the part of out that begins at start along axis."""
+    part = [slice(None)] * out.ndim
+    part[axis] = slice(start, start + x.shape[axis])
+    convert(x, out[tuple(part)])

@@ -1,0 +1,350 @@
+"""Sums, means and extremes of small arrays, in as few calls of NumPy as they take."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..rows import long_columns, long_rows
+from ..silence import silent
+from .call_facts import (
+    TERMS,
+    Facts,
+    Run,
+    adder_along,
+    adder_of_columns,
+    adder_of_rows,
+    gradients,
+    in_float64,
+    number,
+    ones,
+    row_starts,
+    small,
+)
+from .center_rows import centred, squares_of
+
+# A mean whose square is so many variances at most is rounded by so little that of a variance, which
+# notices the square, 1e-7 at most is wrong.
+_FAR = 4000.0
+
+
+def _axes(facts: Facts) -> tuple[Any, Any, tuple[int, ...]]:
+    """Return the first input's shape, how many elements go into one result, and the axes."""
+    shape, axes = facts.shapes[0] or (), facts.numbers[0]
+    axes = tuple(range(len(shape))) if axes is None else axes
+    return shape, math.prod([shape[axis] for axis in axes]), axes
+
+
+def _final(facts: Facts) -> tuple[int, ...]:
+    return facts.shape if facts.seen_as is None else facts.seen_as
+
+
+@silent
+def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
+    """Return run with its result of shape seen as final."""
+    return run if shape == final else lambda x: run(x).reshape(final)
+
+
+@silent
+def _summed(facts: Facts) -> Run | None:
+    shape, n, axes = _axes(facts)
+    if not facts.small or facts.dtype != facts.dtypes[0]:
+        return None
+    final, dtype, ndim = _final(facts), facts.dtype, len(shape)
+    empty = np.empty
+    reduce: Run = np.add.reduce
+    if 0 < len(axes) < ndim and axes == tuple(range(len(axes))):
+        columns = math.prod(facts.shape)
+        down = adder_of_columns(n, columns, dtype)
+        return _seen(
+            down if ndim == 2 else lambda x: down(x.reshape(n, columns)), (columns,), final
+        )
+    if axes and axes == tuple(range(axes[0], axes[-1] + 1)) and axes[-1] < ndim - 1:
+        before, after = (math.prod(part) for part in (shape[: axes[0]], shape[axes[-1] + 1 :]))
+        along = adder_along(before, n, after, dtype)
+        return _seen(along, (before, after), final)
+    if n > TERMS:
+
+        def many(x: Any) -> Any:
+            out = empty((), dtype)
+            reduce(x, None, None, out)
+            return out
+
+        return _seen(many, (), final) if len(axes) == ndim else None
+    one = ones(n, dtype)
+    if len(axes) == ndim:
+
+        def all_of_it(x: Any) -> Any:
+            out = empty((), dtype)
+            x.ravel().dot(one, out)
+            return out
+
+        return _seen(all_of_it, (), final)
+    if axes == tuple(range(ndim - len(axes), ndim)):
+        rows = math.prod(facts.shape)
+        add = adder_of_rows(n, dtype)
+        return _seen(add if ndim == 2 else lambda x: add(x.reshape(rows, n)), (rows,), final)
+    return None
+
+
+@small("reduce.reductions.sum")
+def _sum(facts: Facts) -> Run | None:
+    return _summed(facts) or long_columns.sum(facts) or long_rows.sum(facts)
+
+
+@small("reduce.reductions.mean")
+def _mean(facts: Facts) -> Run | None:
+    total = _summed(facts)
+    if total is None:
+        return long_columns.sum(facts, is_mean=True) or long_rows.mean(facts)
+    n, divide = number(_axes(facts)[1], facts.dtype), np.divide
+
+    def mean(x: Any) -> Any:
+        out = total(x)
+        return divide(out, n, out)
+
+    return mean
+
+
+def _repeated(facts: Facts) -> Run | None:
+    """Return the function that sees a gradient once for each number that went into a result."""
+    shape, _, axes = _axes(facts)
+    if math.prod(shape) == 0 or facts.dtype != facts.dtypes[0]:
+        return None
+    steps_of = [i for i in range(len(shape)) if i not in axes]
+    kept = facts.seen_as is not None
+    ndarray, dtype = np.ndarray, facts.dtype
+
+    def repeat(g: Any) -> Any:
+        # A tenth of np.broadcast_to's time; it needs a buffer, which only C order has.
+        if not g.flags.c_contiguous:
+            g = g.copy()
+        given = g.strides
+        steps = [0] * len(shape)
+        for place, axis in enumerate(steps_of):
+            steps[axis] = given[axis if kept else place]
+        view: Any = ndarray(shape, dtype, g, 0, steps)
+        view.flags.writeable = False
+        return view
+
+    return repeat
+
+
+@gradients("reduce.reductions.sum")
+def _sum_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    repeat = _repeated(facts)
+    return None if repeat is None else (repeat,)
+
+
+@gradients("reduce.reductions.mean")
+def _mean_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    repeat = _repeated(facts)
+    if repeat is None:
+        return None
+    n, divide, array = number(_axes(facts)[1], facts.dtype), np.divide, np.asarray
+    return (lambda g: repeat(array(divide(g, n))),)
+
+
+def _extreme(facts: Facts, best: Any) -> Run | None:
+    """Return amax or amin by where the extreme stands: NaN counts as both, and is found first."""
+    shape, n, axes = _axes(facts)
+    if not facts.small:
+        return None
+    final, dtype, array = _final(facts), facts.dtype, np.array
+    if len(axes) == len(shape):
+        return _seen(lambda x: array(x.item(best(x)), dtype), (), final)
+    if axes != (1,) or len(shape) != 2:
+        return None
+    starts, add = row_starts(shape[0], n), np.add
+
+    def along(x: Any) -> Any:
+        where = best(x, 1)
+        return x.ravel()[add(where, starts, where)]
+
+    return _seen(along, (shape[0],), final)
+
+
+@small("reduce.reductions.amax")
+def _amax(facts: Facts) -> Run | None:
+    return _extreme(facts, np.ndarray.argmax) or long_rows.extreme(facts, "top")
+
+
+@small("reduce.reductions.amin")
+def _amin(facts: Facts) -> Run | None:
+    return _extreme(facts, np.ndarray.argmin) or long_rows.extreme(facts, "bottom")
+
+
+@gradients("reduce.reductions.amax", "reduce.reductions.amin")
+def _extreme_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    # max and min of all elements, which name no axes, take NaN for an extreme like any other.
+    of_all = facts.numbers[0] is None
+    return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
+
+
+def _with_places(facts: Facts, best: Any) -> Run | None:
+    shape, axis = facts.shapes[0], facts.numbers[0]
+    if not facts.small or shape is None or len(shape) != 2 or axis != 1:
+        return None
+    starts, add, final = row_starts(*shape), np.add, _final(facts)
+
+    def along(x: Any) -> Any:
+        where = best(x, 1)
+        return x.ravel()[add(where, starts)].reshape(final), where.reshape(final)
+
+    return along
+
+
+@small("reduce.reductions.max_along")
+def _max_along(facts: Facts) -> Run | None:
+    return _with_places(facts, np.ndarray.argmax)
+
+
+@small("reduce.reductions.min_along")
+def _min_along(facts: Facts) -> Run | None:
+    return _with_places(facts, np.ndarray.argmin)
+
+
+def _place(facts: Facts, best: Any) -> Run | None:
+    shape, axis = facts.shapes[0], facts.numbers[0]
+    if not shape or not facts.small:
+        return None
+    final, array = _final(facts), np.array
+    if axis is None:
+        return _seen(lambda x: array(best(x)), (), final)
+    return _seen(lambda x: best(x, axis), facts.shape, final) if len(shape) > 1 else None
+
+
+@small("reduce.reductions.argmax")
+def _argmax(facts: Facts) -> Run | None:
+    return _place(facts, np.ndarray.argmax)
+
+
+@small("reduce.reductions.argmin")
+def _argmin(facts: Facts) -> Run | None:
+    return _place(facts, np.ndarray.argmin)
+
+
+def _of_bools(facts: Facts, best: Any) -> Run | None:
+    shape, axes = facts.shapes[0], facts.numbers[0]
+    if facts.dtypes[0].kind != "b" or not shape or 0 in shape or len(axes) != len(shape):
+        return None
+    array = np.array
+    return _seen(lambda x: array(x.item(best(x))), (), _final(facts))
+
+
+@small("reduce.reductions.any")
+def _any(facts: Facts) -> Run | None:
+    return _of_bools(facts, np.ndarray.argmax)
+
+
+@small("reduce.reductions.all")
+def _all(facts: Facts) -> Run | None:
+    return _of_bools(facts, np.ndarray.argmin)
+
+
+@small("reduce.reductions.var")
+def _var(facts: Facts) -> Run | None:
+    shape, n, axes = _axes(facts)
+    correction = facts.numbers[1]
+    if not facts.small or n > TERMS or n - correction <= 0 or (len(shape), axes) != (2, (1,)):
+        return long_rows.var(facts)
+    one, count = ones(n, facts.dtype), number(n, facts.dtype)
+    share = np.full(n, 1 / n, facts.dtype)
+    left = number(n - correction, facts.dtype)
+    column, final = (shape[0], 1), _final(facts)
+    squares, far = squares_of(n, facts.dtype), _FAR / n
+    divide, subtract = np.divide, np.subtract
+    of_huge, inf = in_float64("reduce.reductions.var", facts), math.inf
+
+    def var(x: Any) -> Any:
+        centre = x.dot(share)
+        away = subtract(x, centre.reshape(column))
+        total = squares(away)
+        if not centre.dot(centre) <= far * total.item(total.argmin()) < inf:
+            if of_huge is not None and not total.item(total.argmax()) < inf:
+                return of_huge(x)
+            total = squares(centred(x, centre, one, count)[1])
+        return divide(total, left, total)
+
+    return _seen(var, (shape[0],), final)
+
+
+@gradients("reduce.reductions.var")
+def _var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    return long_rows.var_gradient(facts)
+
+
+@small("reduce.reductions.std")
+def _std(facts: Facts) -> Run | None:
+    return long_rows.std(facts)
+
+
+@silent
+def _norm_across(facts: Facts) -> Run | None:
+    """Return the norm of order 1 or 2 over axes before the last one, of sizes or squares that are
+    made first.
+    """
+    (shape, _, axes), order = _axes(facts), facts.numbers[1]
+    if order not in (1.0, 2.0) or len(shape) - 1 in axes:
+        return None
+    total, square, sqrt = _summed(facts) or long_columns.sum(facts), np.square, np.sqrt
+    if total is None:
+        return None
+    if order == 1.0:
+        absolute = np.abs
+        return lambda x: total(absolute(x))
+
+    def norm(x: Any) -> Any:
+        out = total(square(x))
+        return sqrt(out, out)
+
+    return norm
+
+
+@small("reduce.reductions.norm")
+def _norm(facts: Facts) -> Run | None:
+    shape, n, axes = _axes(facts)
+    dtype, empty, sqrt = facts.dtype, np.empty, np.sqrt
+    if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
+        return long_rows.norm(facts) or _norm_across(facts)
+
+    def norm(x: Any) -> Any:
+        out, flat = empty((), dtype), x.ravel()
+        flat.dot(flat, out)
+        return sqrt(out, out)
+
+    return _seen(norm, (), _final(facts))
+
+
+@gradients("reduce.reductions.norm")
+def _norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    if facts.numbers[1] != 2.0:
+        return None
+    return long_rows.reduction_gradient(facts, "norm_gradient")
+
+
+@small("reduce.reductions.logsumexp")
+def _logsumexp(facts: Facts) -> Run | None:
+    return long_rows.logsumexp(facts)
+
+
+@gradients("reduce.reductions.logsumexp")
+def _logsumexp_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    return long_rows.reduction_gradient(facts, "logsumexp_gradient")
+
+
+@small("reduce.scan.cumsum")
+def _cumsum(facts: Facts) -> Run | None:
+    shape, axis = facts.shapes[0], facts.numbers[0]
+    if not facts.small or not shape or facts.dtype != facts.dtypes[0]:
+        return None
+    empty, accumulate, dtype = np.empty, np.add.accumulate, facts.dtype
+
+    def cumsum(x: Any) -> Any:
+        out = empty(shape, dtype)
+        accumulate(x, axis, None, out)
+        return out
+
+    return cumsum

@@ -1,0 +1,1 @@
+"""Ranges and random numbers, written into CUDA arrays."""

@@ -1,0 +1,99 @@
+"""Random numbers of a part of a Philox stream, written into CUDA arrays: the CPU's, bit for bit.
+
+`seed` is a number, or an array of two in the device's memory, where a kernel finds the seed and the
+block from which `first` counts: see Note [Draws in a graph] in core/generator.py. Normal
+ones but for roundings: they are computed in float64, by another library's functions.
+
+Thread  any; queued on the current stream of out's device
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    address_of,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
+from ..layout import element_strides
+
+
+def uniform(out: Any, seed: Any, first: int) -> None:
+    """Write numbers in [0, 1) into out, from block `first` of a seed on."""
+    launch(plan_draw("uniform", out, seed, first))
+
+
+def open_uniform(out: Any, seed: Any, first: int, wide: bool) -> None:
+    """Write numbers in (0, 1) into out, in float64, from block `first` of a seed on: as fine as
+    float64 if they are wide, else of 32 bits.
+    """
+    launch(plan_draw("open_uniform", out, seed, first, is_long=wide))
+
+
+def normal(out: Any, seed: Any, first: int) -> None:
+    """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
+    launch(plan_draw("normal", out, seed, first))
+
+
+def integers(out: Any, seed: Any, first: int, low: int, high: int) -> None:
+    """Write integers in [low, high) into out, from block `first` of a seed on."""
+    launch(plan_draw("integers", out, seed, first, low, high))
+
+
+def plan_draw(
+    name: str,
+    out: Any,
+    seed: Any,
+    first: int,
+    low: int = 0,
+    high: int = 1,
+    *,
+    is_long: bool | None = None,
+) -> list[Launch]:
+    """Return the launch of uniform, open_uniform, normal or integers; none if out is empty. Those
+    of float64 and integers take two words each unless is_long says otherwise.
+    """
+    if not out.size:
+        return []
+    if is_long is None:
+        is_long = name == "integers" or out.dtype == np.float64
+    span = high - low
+    # The largest multiple of span below 2**64, less one: what lies above has no full round.
+    last = (1 << 64) - (1 << 64) % span - 1
+    numbers = *start_of(seed, first), *map(_signed, (low, span, last))
+    shape, steps = out.shape or (1,), element_strides(out) or (0,)
+    task = int64_fields(out.size, *numbers, *shape, *steps)
+    blocks = -(-out.size // (2 if is_long else 4))
+    source = source_of_random(out.dtype, len(shape), is_long=is_long)
+    return [Launch(source, name, (-(-blocks // THREADS), 1), (out, task))]
+
+
+def start_of(seed: Any, first: int) -> tuple[int, int, int]:
+    """Return what a task is told of where a draw begins: first, seed, place."""
+    place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
+    return _signed(first), _signed(known), place
+
+
+def _signed(number: int) -> int:
+    """Return what has a number's lowest 64 bits, as int64."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_random(dtype: np.dtype[Any], dims: int = 1, *, is_long: bool) -> str:
+    """Return the text for elements of a dtype, and a number of axes."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+constexpr int DIMS = {dims};
+constexpr int BITS = {8 if dtype.name == "bfloat16" else 11 if dtype.itemsize == 2 else 24};
+constexpr bool LONG = {str(is_long).lower()};
+{text_of("headers/philox.cuh", "create/random.cu")}"""

@@ -1,0 +1,1 @@
+"""CUDA C++ headers that texts of several packages begin with."""

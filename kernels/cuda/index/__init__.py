@@ -1,0 +1,1 @@
+"""Reads and writes that indices select, on CUDA arrays."""

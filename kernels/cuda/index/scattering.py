@@ -1,0 +1,74 @@
+"""What meets at a place reduced, on CUDA arrays: in the order in which it lies."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from fastdist.core.dtypes import WIDE
+
+from ..launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_fields, launch, text_of
+from ..layout import element_strides
+from ..prepared import only_launches
+from ..shape.copying import cast
+from .indexing import CHUNK, plan_sorted_elements
+
+
+@only_launches
+def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
+    """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
+    mean, prod, amax or amin, with what stood there if include_self.
+
+    Half types are computed in float32, and the mean of integers is rounded down. Places that axis
+    has not are passed over.
+    """
+    cast(x, out)
+    if not out.size or not index.size:
+        return
+    ordered, sorted_, order = plan_sorted_elements(index, out, axis)
+    launch([*ordered, *plan_reduce(index, src, sorted_, order, out, way, include_self)])
+
+
+def plan_reduce(
+    index: Any, src: Any, sorted_: Any, order: Any, out: Any, way: str, include_self: bool
+) -> list[Launch]:
+    """Return the launch that reduces src at sorted places of out, and where there are several
+    chunks that which joins them. All have axes, as many.
+    """
+    entries = index.size
+    steps = (element_strides(out), index.shape, element_strides(src))
+    fields = [n for one in (out.shape, *steps) for n in one]
+    task = int64_fields(entries, out.size, include_self, *fields)
+    source = source_of_reduce(out.dtype, out.ndim, way=way, wide=max(entries, out.size) >= 2**32)
+    chunks = -(-entries // CHUNK)
+    tails, heads = [Scratch((chunks,), _computed(out.dtype)) for _ in range(2)]
+    args = (src, sorted_, order, out, tails, heads, task)
+    met = [Launch(source, "meet", (-(-entries // THREADS), 1), args)]
+    if chunks > 1:
+        joined = (sorted_, tails, heads, out, task)
+        met.append(Launch(source, "meet_chunks", (-(-chunks // THREADS), 1), joined))
+    return met
+
+
+def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return what elements of a dtype are reduced in."""
+    return np.dtype(np.uint8) if dtype == np.bool_ else WIDE.get(dtype, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str, wide: bool = False) -> str:
+    """Return the text for elements of a dtype, a number of axes and a way."""
+    if dtype == np.bool_ and way == "sum":
+        way = "amax"
+    return f"""{headers_for([dtype])}
+{text_of("headers/primitives.cuh")}
+typedef {C_TYPES[dtype]} Stored;
+typedef {C_TYPES[_computed(dtype)]} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+enum Meeting {{ SUM, MEAN, PROD, AMAX, AMIN }};
+constexpr Meeting MET = {way.upper()};
+constexpr int DIMS = {dims};
+constexpr long long CHUNK = {CHUNK};
+{text_of("index/scattering.cu")}"""

@@ -1,0 +1,64 @@
+"""Where numbers go in ordered rows, and where a condition holds, on CUDA arrays.
+
+Thread  any; queued on the current stream of out's device
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
+from ..prepared import only_launches
+
+
+@only_launches
+def sorted_places(x: Any, rows: Any, out: Any, right: bool) -> None:
+    """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
+
+    x and out: (..., m), rows: (..., n), or (n,) for all of x; in C order, x and rows of one dtype.
+    Who meets NaN goes behind it.
+    """
+    launch(plan_places(x, rows, out, right=right))
+
+
+def plan_places(x: Any, rows: Any, out: Any, *, right: bool) -> list[Launch]:
+    """Return the launch of sorted_places; none if there is nothing to look up."""
+    each = x.shape[-1] if rows.ndim > 1 else 0
+    task = int64_fields(x.size, rows.shape[-1], each)
+    return _launch("place_right" if right else "place_left", x, (rows, out, task))
+
+
+@only_launches
+def hits(x: Any, upto: Any, out: Any) -> None:
+    """Write the places where x holds into out, in order; upto is how often it does up to each.
+
+    x and upto: (n,), bool and int64; out: as many as x holds.
+    """
+    launch(_launch("hits", x, (upto, out, int64_fields(x.size, out.size, 0))))
+
+
+def _launch(name: str, x: Any, more: tuple[Any, ...]) -> list[Launch]:
+    if not x.size:
+        return []
+    return [Launch(source_of_searching(x.dtype), name, (-(-x.size // THREADS), 1), (x, *more))]
+
+
+@functools.lru_cache(maxsize=64)
+def source_of_searching(dtype: np.dtype[Any]) -> str:
+    """Return the text for elements of a dtype."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {computing_type(dtype)} Real;
+{text_of("index/searching.cu")}"""

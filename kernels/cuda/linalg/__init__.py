@@ -1,0 +1,1 @@
+"""Matrix products and factorisations, on CUDA arrays."""

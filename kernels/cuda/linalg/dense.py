@@ -1,0 +1,435 @@
+"""Linear algebra of batches of matrices, on CUDA arrays: cuSOLVER and cuBLAS (solvers.py).
+
+As in its twin on the CPU, what cannot be computed of one matrix is NaN and says so in `info`. That
+stays on the GPU: who reads `info` waits for it. Where numbers are not finite the libraries are
+given others, since a method that goes on until it is done may go on for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fastdist.core import ldl as host_ldl
+
+from ..launch import launch
+from . import solvers
+from .product import matmul
+from .swaps import plan_permutation
+
+_INT32 = np.dtype(np.int32)
+
+
+def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
+    """Write the triangle L of x = L @ L.H into out, or L.H; one triangle of x is read."""
+    import cupy
+
+    with out.device:
+        if not x.size:
+            info.fill(0)
+            return
+        # The library sees the conjugate matrix, whose factor is, turned, the one that is asked for.
+        stack = _stack(x)
+        told = _made((len(stack),), _INT32)
+        solvers.potrf(stack, told, lower=upper)
+        factor = cupy.triu(stack) if upper else cupy.tril(stack)
+        # Nowhere is it said what is told of a pivot that is NaN.
+        is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
+        first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
+        told = cupy.where(told == 0, first, told)
+        _give(told, info)
+        _give(cupy.where(told[:, None, None] == 0, factor, cupy.nan), out)
+
+
+def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
+    """Write the x of a @ x = b into out; a (..., n, n) is a triangle of which the rest is not read.
+
+    Batch axes broadcast to out's.
+    """
+    import cupy
+
+    with out.device:
+        if not out.size:
+            return
+        # Turned, as the library sees all of it, this is x.T @ a.T = b.T.
+        found = _stack(cupy.broadcast_to(b, out.shape))
+        triangles = _stack(cupy.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])))
+        solvers.trsm(triangles, found, lower=upper, unitriangular=unitriangular)
+        _give(found, out)
+
+
+def inverse(x: Any, out: Any, info: Any) -> None:
+    """Write the inverse of x into out."""
+    import cupy
+
+    with out.device:
+        one = cupy.broadcast_to(cupy.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        solve(x, one, out, info)
+
+
+def solve(a: Any, b: Any, out: Any, info: Any) -> None:
+    """Write the x of a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    import cupy
+
+    with out.device:
+        if not out.size:
+            info.fill(0)
+            return
+        factors, pivots, told = _factored(a)
+        _give(told, info)
+        batch = out.shape[:-2]
+        if a.shape[:-2] != batch:
+            factors = _stack(cupy.broadcast_to(factors.reshape(a.shape), (*batch, *a.shape[-2:])))
+            given = pivots.reshape((*a.shape[:-2], 1, a.shape[-1]))
+            pivots = _stack(cupy.broadcast_to(given, (*batch, 1, a.shape[-1])))
+            told = cupy.broadcast_to(told.reshape(a.shape[:-2]), batch)
+        found = _stack(cupy.broadcast_to(b, out.shape).swapaxes(-1, -2))
+        solvers.getrs(factors, pivots, found)
+        regular = told.reshape((len(found), 1, 1)) == 0
+        _give(cupy.where(regular, found.swapaxes(-1, -2), cupy.nan), out)
+
+
+def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
+    """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
+    row, from 1, with which each was swapped, into pivots.
+    """
+    with out.device:
+        if not x.size:
+            info.fill(0)
+            return
+        factors, swaps, told = _factored(x)
+        _give(factors.swapaxes(-1, -2), out)
+        _give(swaps, pivots)
+        _give(told, info)
+
+
+def _factored(x: Any) -> tuple[Any, Any, Any]:
+    """Return the stacks of L and U, turned, of pivots, and info."""
+    stack = _stack(x.swapaxes(-1, -2))
+    pivots, told = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
+    solvers.getrf(stack, pivots, told)
+    return stack, pivots, told
+
+
+def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
+    """Write L, with the blocks of D on and below its diagonal, of x = L @ D @ L.H (or L.T) into
+    out, and LAPACK's pivots, from 1, negative for blocks of two; x's lower triangle is read.
+
+    Note    by the host, which waits for it: cuSOLVER factors no Hermitian matrix so
+    """
+    import cupy
+
+    with out.device:
+        given = cupy.asnumpy(x)
+        made = np.zeros(x.shape, x.dtype)
+        swaps, told = np.zeros(pivots.shape, _INT32), np.zeros(info.shape, _INT32)
+        for index in np.ndindex(x.shape[:-2]):
+            made[index], swaps[index], told[index] = host_ldl.factor(given[index], hermitian)
+        for array, found in ((out, made), (pivots, swaps), (info, told)):
+            array[...] = cupy.asarray(found)
+
+
+def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
+    """Write the x of A @ x = b into out, by what ldl writes of A, pivots in a column; NaN for
+    pivots of no factorization. Batch axes broadcast to out's.
+
+    Note    by the host, as ldl
+    """
+    import cupy
+
+    with out.device:
+        batch, n = out.shape[:-2], a.shape[-1]
+        factors = np.broadcast_to(cupy.asnumpy(a), (*batch, n, n))
+        swaps = np.broadcast_to(cupy.asnumpy(pivots), (*batch, n, 1))[..., 0]
+        right = np.broadcast_to(cupy.asnumpy(b), out.shape)
+        made = np.empty(out.shape, out.dtype)
+        for index in np.ndindex(batch):
+            made[index] = host_ldl.solve(factors[index], swaps[index], right[index], hermitian)
+        out[...] = cupy.asarray(made)
+
+
+def permutation(pivots: Any, out: Any) -> None:
+    """Write into out which row stands where after the swaps, counted from 1, of pivots."""
+    import cupy
+
+    with out.device:
+        given = cupy.ascontiguousarray(pivots.astype(_INT32))
+        made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
+        launch(plan_permutation(given, made))
+        if made is not out:
+            out[...] = made
+
+
+def determinant(x: Any, out: Any) -> None:
+    """Write the determinant of x into out."""
+    import cupy
+
+    with out.device:
+        if not x.size:
+            out.fill(1)
+            return
+        sign, size = _sign_and_logarithm(x)
+        _give(sign * cupy.exp(size), out)
+
+
+def log_determinant(x: Any, out: Any, sign: Any) -> None:
+    """Write the logarithm of the determinant's size into out, and its sign."""
+    with out.device:
+        if not x.size:
+            sign.fill(1)
+            out.fill(0)
+            return
+        found, size = _sign_and_logarithm(x)
+        _give(found, sign)
+        _give(size, out)
+
+
+def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
+    """Return the sign of each determinant, of complex numbers its phase, and the logarithm of its
+    size: of what is singular 0 and -inf.
+    """
+    import cupy
+
+    factors, pivots, told = _factored(x)
+    diagonal = cupy.diagonal(factors, axis1=-2, axis2=-1)
+    size = cupy.abs(diagonal)
+    turns = (pivots != cupy.arange(1, x.shape[-1] + 1)).sum(-1)
+    if x.dtype.kind == "c":
+        sign = (diagonal / size).prod(-1) * (1 - turns % 2 * 2)
+    else:
+        sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
+        sign = sign * (diagonal == diagonal).all(-1)  # of NaN PyTorch says 0
+    # A pivot of 0 has -inf for its logarithm, and so has the matrix, unless others are not finite.
+    return cupy.where(told == 0, sign, 0), cupy.log(size).sum(-1)
+
+
+def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
+    """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and vectors as
+    columns; one triangle of x is read.
+    """
+    _eigen(x, out, vectors, info, upper)
+
+
+def eigenvalues(x: Any, out: Any, info: Any, upper: bool) -> None:
+    """Write the eigenvalues of symmetric x, ascending, into out."""
+    _eigen(x, out, None, info, upper)
+
+
+def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
+    import cupy
+
+    with out.device:
+        if not x.size:
+            info.fill(0)
+            return
+        stack, is_finite = _finite_stack(x)
+        values, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.syevd(stack, values, told, lower=upper, vectors=vectors is not None)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], values, cupy.nan), out)
+        if vectors is not None:
+            # The library saw the conjugate matrix, which has the conjugate vectors.
+            found = stack.swapaxes(-1, -2).conj()
+            _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
+
+
+def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
+    """Write the eigenvalues of any square x into out, and vectors as columns.
+
+    Note    by the host, which waits for it, before CUDA 12.6: cuSOLVER has no such function there
+    """
+    _any_eigen(x, out, vectors, info)
+
+
+def eigvals(x: Any, out: Any, info: Any) -> None:
+    """Write the eigenvalues of any square x into out, as eig does."""
+    _any_eigen(x, out, None, info)
+
+
+def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
+    import cupy
+
+    with out.device:
+        if not x.size:
+            info.fill(0)
+            return
+        if not solvers.has_geev():
+            _any_eigen_by_host(x, out, vectors, info)
+            return
+        # In double precision, as NumPy does: what is not symmetric may magnify each rounding.
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
+        stack = stack.astype(np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64))
+        values = _made(stack.shape[:2], np.dtype(np.complex128))
+        told = _made((len(stack),), _INT32)
+        right = _made(stack.shape, stack.dtype)
+        solvers.geev(stack, values, right, told, vectors=vectors is not None)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], values, cupy.nan).astype(out.dtype), out)
+        if vectors is not None:
+            found = (right if x.dtype.kind == "c" else _of_pairs(values, right)).swapaxes(-1, -2)
+            found = cupy.where(is_found[:, None, None], found, cupy.nan)
+            _give(found.astype(vectors.dtype), vectors)
+
+
+def _of_pairs(values: Any, right: Any) -> Any:
+    """Return the complex vectors, one a row, of which geev gave a pair's two parts."""
+    import cupy
+
+    before, behind = (_made(right.shape, right.dtype) for _ in range(2))
+    # What is left out is not chosen: no pair begins with the last one, or ends with the first.
+    before[:, 1:], behind[:, :-1] = right[:, :-1], right[:, 1:]
+    height = values.view(right.dtype)[:, 1::2, None]  # imaginary parts
+    real = cupy.where(height < 0, before, right)
+    imaginary = cupy.where(height > 0, behind, cupy.where(height < 0, -right, 0))
+    return real + imaginary * values.dtype.type(1j)
+
+
+def _any_eigen_by_host(x: Any, out: Any, vectors: Any, info: Any) -> None:
+    import cupy
+
+    given = cupy.asnumpy(x)
+    is_finite = np.isfinite(given).all((-2, -1))
+    safe = np.where(is_finite[..., None, None], given, 0)
+    if vectors is None:
+        values = np.linalg.eigvals(safe)
+    else:
+        values, columns = np.linalg.eig(safe)
+        vectors[...] = cupy.asarray(np.where(is_finite[..., None, None], columns, np.nan))
+    out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
+    info[...] = cupy.asarray(~is_finite)
+
+
+def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> None:
+    """Write U, S and V.H of x = U @ diag(S) @ V.H into out, values and right."""
+    import cupy
+
+    with out.device:
+        if not x.size:
+            for square in (out, right):
+                one = cupy.eye(*square.shape[-2:], dtype=square.dtype)
+                square[...] = cupy.broadcast_to(one, square.shape)
+            info.fill(0)
+            return
+        # The library takes no fewer rows than columns: of what is wide it sees the turned matrix.
+        is_tall = x.shape[-2] >= x.shape[-1]
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if is_tall else x)
+        count, columns, rows = stack.shape
+        long = _made((count, rows if full else columns, rows), x.dtype)
+        short = _made((count, columns, columns), x.dtype)
+        sizes, told = _made((count, columns), values.dtype), _made((count,), _INT32)
+        solvers.gesvd(stack, long, sizes, short, told)
+        u, v = (long.swapaxes(-1, -2), short.swapaxes(-1, -2)) if is_tall else (short, long)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], sizes, cupy.nan), values)
+        for found, place in ((u, out), (v, right)):
+            _give(cupy.where(is_found[:, None, None], found, cupy.nan), place)
+
+
+def singular_values(x: Any, out: Any, info: Any) -> None:
+    """Write the singular values of x, descending, into out."""
+    import cupy
+
+    with out.device:
+        if not x.size:
+            info.fill(0)
+            return
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if x.shape[-2] >= x.shape[-1] else x)
+        sizes, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.gesvd(stack, None, sizes, None, told)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], sizes, cupy.nan), out)
+
+
+def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: Any) -> None:
+    """Write the pseudoinverse of x into out, and its singular values, of which those that are not
+    above the larger of atol and rtol times the largest count as 0.
+    """
+    import cupy
+
+    with out.device:
+        u = _made((*x.shape[:-1], values.shape[-1]), x.dtype)
+        right = _made((*values.shape, x.shape[-1]), x.dtype)
+        svd(x, u, values, right, info, False)
+        if not values.size:
+            out.fill(0)
+            return
+        limit = cupy.maximum(atol, rtol * values[..., 0])[..., None]
+        scale = cupy.where(values > limit, 1 / values, 0).astype(x.dtype)
+        adjoint = u.swapaxes(-1, -2).conj()
+        matmul(right.swapaxes(-1, -2).conj(), scale[..., :, None] * adjoint, out)
+
+
+def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
+    """Write Q and R of x = Q @ R into out and upper; of mode "r" R alone."""
+    import cupy
+
+    with out.device:
+        if not x.size:
+            upper.fill(0)
+            if mode != "r":
+                one = cupy.eye(*out.shape[-2:], dtype=out.dtype)
+                out[...] = cupy.broadcast_to(one, out.shape)
+            return
+        stack, scales = _reflected(x)
+        _give(cupy.triu(stack.swapaxes(-1, -2)[:, : upper.shape[-2]]), upper)
+        if mode == "r":
+            return
+        # Columns of "complete" that are no reflection's are the library's to fill.
+        columns = out.shape[-1]
+        vectors = _made((len(stack), columns, stack.shape[2]), x.dtype)
+        known = min(columns, stack.shape[1])
+        vectors[:, :known] = stack[:, :known]
+        solvers.orgqr(vectors, scales)
+        _give(vectors.swapaxes(-1, -2), out)
+
+
+def reflectors(x: Any, out: Any, scales: Any) -> None:
+    """Write R of x = Q @ R and, below its diagonal, the vectors of the reflections whose product is
+    Q, into out; their scales into scales.
+    """
+    with out.device:
+        if x.size:
+            stack, found = _reflected(x)
+            _give(stack.swapaxes(-1, -2), out)
+            _give(found, scales)
+
+
+def _reflected(x: Any) -> tuple[Any, Any]:
+    """Return the stacks of R with the reflections below it, turned, and of their scales."""
+    stack = _stack(x.swapaxes(-1, -2))
+    scales = _made((len(stack), min(x.shape[-2:])), x.dtype)
+    solvers.geqrf(stack, scales)
+    return stack, scales
+
+
+def _made(shape: tuple[int, ...], dtype: Any) -> Any:
+    import cupy
+
+    return cupy.empty(shape, dtype)
+
+
+def _stack(x: Any) -> Any:
+    """Return a copy of matrices as one stack, (count, n, m) in C order."""
+    made = _made(x.shape, x.dtype)
+    made[...] = x
+    return made.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _finite_stack(x: Any) -> tuple[Any, Any]:
+    """Return such a copy, zeros in the place of what is not finite, and which matrices are."""
+    import cupy
+
+    stack = _stack(x)
+    is_finite = cupy.isfinite(stack).all((-2, -1))
+    return cupy.where(is_finite[:, None, None], stack, 0).astype(x.dtype), is_finite
+
+
+def _give(stack: Any, out: Any) -> None:
+    """Write a stack into out, which has axes of the batch in the place of its first one."""
+    out[...] = stack.reshape(out.shape)

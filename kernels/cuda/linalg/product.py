@@ -1,0 +1,98 @@
+"""Matrix products, on CUDA arrays: cuBLASLt, and CuPy for what that has no kernel for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.dtypes import WIDE
+from fastdist.core.scalar import parse
+
+from ..launch import Call, Scratch, Slot
+from ..pointwise.pointwise import pointwise
+from ..prepared import only_launches
+from .library_product import Product, laid_out, multiply
+
+_SUM: Final = parse("x + y", ("x", "y"))
+_SAME: Final = parse("x", ("x",))
+
+
+@only_launches
+def matmul(x: Any, y: Any, out: Any) -> None:
+    """Write x @ y into out; batch axes broadcast.
+
+    Shapes (..., n, k), (..., k, m) -> (..., n, m), one dtype, any strides. float16 adds in float32.
+
+    Thread  any; queued on the current stream of out's device
+    """
+    if isinstance(out, Slot):
+        out.launches.append(product_step(x, y, out))
+        return
+    with out.device:
+        if not multiply(x, y, out):
+            _multiply_otherwise(x, y, out)
+
+
+def product_step(x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch) -> Call:
+    """Return x @ y, as matmul writes it, among prepared launches; strides may be other than those
+    of the arrays to come.
+    """
+    return Call(Product((x, y, out), _multiply_otherwise), (x, y, out))
+
+
+def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:
+    """Multiply what lies as the library cannot go over it, or what it has no kernel for."""
+    import cupy
+
+    made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
+    batch = out.shape[:-2]
+    if not multiply(laid_out(x, batch), laid_out(y, batch), made):
+        if x.dtype in WIDE and x.ndim == y.ndim == 2 and out.size == 1:
+            # One sum alone CuPy makes without cuBLAS, of products that it rounds.
+            made[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
+        else:
+            cupy.matmul(x, y, out=made)
+    if made is not out:
+        pointwise(_SAME, [made], out)
+
+
+def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
+    """Return x @ y * factor in C order, of half types in float32, in which sums above their largest
+    number are finite.
+
+    Shape   (..., n, k), (..., k, m), of one dtype and one batch -> (..., n, m)
+
+    Thread  any; queued on the current stream of the current device, which is that of x
+    """
+    import cupy
+
+    made = cupy.empty((*x.shape[:-1], y.shape[-1]), WIDE.get(x.dtype, x.dtype))
+    if not multiply(laid_out(x), laid_out(y), made, None, factor):
+        wide = [one.astype(made.dtype) if one.dtype in WIDE else one for one in (x, y)]
+        cupy.matmul(*wide, out=made)
+        if factor != 1.0:
+            pointwise(_SCALED, [made, np.asarray(factor, made.dtype)], made)
+    return made
+
+
+_SCALED: Final = parse("x * factor", ("x", "factor"))
+
+
+@only_launches
+def linear(x: Any, weight: Any, bias: Any, out: Any) -> None:
+    """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
+    if isinstance(out, Slot):
+        slots = (x, weight, out) if bias is None else (x, weight, bias, out)
+        out.launches.append(Call(Product(slots, _linear_otherwise, is_turned=True), slots))
+        return
+    with out.device:
+        if not multiply(x, weight, out, bias, is_turned=True):
+            _linear_otherwise(*((x, weight, out) if bias is None else (x, weight, bias, out)))
+
+
+def _linear_otherwise(x: Any, weight: Any, *bias_and_out: Any) -> None:
+    *bias, out = bias_and_out
+    matmul(x, weight.transpose((1, 0)), out)
+    if bias:
+        pointwise(_SUM, [out, *bias], out)

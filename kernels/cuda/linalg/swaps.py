@@ -1,0 +1,25 @@
+"""Permutations out of the swaps that an LU factorisation tells of, on CUDA arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..launch import THREADS, Launch, int64_fields, text_of
+
+
+def plan_permutation(pivots: Any, out: Any) -> list[Launch]:
+    """Return the launch that writes into out which row stands where after the swaps of pivots,
+    counted from 1; none if out is empty.
+
+    pivots: int32, (..., swaps), out: int64, (..., rows); both in C order
+    """
+    if not out.size:
+        return []
+    task = int64_fields(out.size, out.shape[-1], pivots.shape[-1])
+    grid = (-(-out.size // THREADS), 1)
+    return [Launch(text_of_swaps(), "permutation", grid, (pivots, out, task))]
+
+
+def text_of_swaps() -> str:
+    """Return the text that permutes."""
+    return text_of("linalg/swaps.cu")

@@ -1,0 +1,1 @@
+"""Kernels of neural networks on CUDA arrays: convolution, pooling, attention, losses."""

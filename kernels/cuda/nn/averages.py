@@ -1,0 +1,72 @@
+"""Averages of windows along rows, and their adjoint, on CUDA arrays.
+
+`window` and `whole` say what they say on the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    adding_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
+from ..planes import planes_of
+
+Window = tuple[int, int, int]
+
+
+def average(x: Any, out: Any, window: Window, whole: bool) -> None:
+    """Write the averages of windows along the last axis of x into out; of integers, cut off.
+
+    float16 adds in float32.
+    """
+    lengths = x.shape[-1], out.shape[-1]
+    launch(plan_averages("average", x, out, lengths, window, whole))
+
+
+def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
+    """Write into out what average's adjoint makes of x: each place gets a share of each window that
+    it lies in.
+    """
+    lengths = out.shape[-1], x.shape[-1]
+    launch(plan_averages("spread", x, out, lengths, window, whole))
+
+
+def plan_averages(
+    name: str, x: Any, out: Any, lengths: tuple[int, int], window: Window, whole: bool
+) -> list[Launch]:
+    """Return the launch of one of the two, of rows of so many elements and so many windows; none if
+    nothing is to be written.
+    """
+    if not out.size:
+        return []
+    planes = planes_of((x, out), 1)
+    fields = (
+        *(out.size, *lengths, *window, whole),
+        *[steps[-1] for steps in planes.steps],
+        *planes.walk.shape,
+        *[step for steps in planes.walk.strides for step in steps],
+    )
+    source = source_of_averages(x.dtype, len(planes.walk.shape), wide=out.size >= 2**32)
+    return [Launch(source, name, (-(-out.size // THREADS), 1), (x, out, int64_fields(*fields)))]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_averages(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
+    """Return the text for x and out of a dtype and a number of merged axes of rows."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {adding_type(dtype)} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept};
+{text_of("nn/averages.cu")}"""

@@ -1,0 +1,1 @@
+"""Scalar bodies as CUDA C++ text, and their launches, on CUDA arrays."""

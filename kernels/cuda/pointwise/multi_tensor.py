@@ -1,0 +1,263 @@
+"""One program over many tensors, on CUDA arrays: launches that take a table of their addresses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.program import Program, read_program
+
+from ..launch import THREADS, Launch, Struct, address_of, addresses_of, launch, text_of
+from .pointwise import plan as pointwise_plan
+from .pointwise_source import Operand, body_function, compute_dtype, preamble
+
+# A kernel takes 4 KiB of arguments on every GPU; the numbers and the table's length come on top.
+_TABLE_BYTES: Final = 3840
+# Elements of one tensor that a block goes through: 16 to a thread.
+_CHUNK: Final = 16 * THREADS
+
+
+def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
+    """Run a program over several rows of arrays, of which numbers has a row each. arrays holds
+    those that stand for the program's first one, row by row, then those for its second one.
+
+    The arrays of a row have one shape, all have one dtype, in C order. Every row is done with
+    before the next one begins, as far as they share memory.
+
+    Bound by memory: each element is read and written once, in registers between the lines.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(plan(program, numbers, arrays), on=arrays[0])
+
+
+def apply_given(
+    program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
+) -> None:
+    """Run a program as `apply`, with numbers that the device knows: arrays begins with a column
+    for each None of numbers, float64, one element to a row. If skips, another comes before them,
+    float32 of one element: unless that is 0, nothing is written.
+
+    Thread  any; queued on the current stream of the arrays' device, which reads them then
+    """
+    launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
+
+
+def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Any) -> None:
+    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
+    element, before the columns: it becomes 1 where an element of the program's first array was not
+    finite.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(plan_given(program, numbers, False, arrays[1:], flag=arrays[0]), on=arrays[0])
+
+
+def take(column: Any, *kept: Any) -> None:
+    """Write arrays of one element, of column's dtype, behind each other into column.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(_plan_column(_column_program("to = from_", ("to", "from_")), column, kept), on=column)
+
+
+def put(column: Any, *kept: Any) -> None:
+    """Write a column over the arrays that take makes one of.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(_plan_column(_column_program("from_ = to", ("to", "from_")), column, kept), on=column)
+
+
+def _column_program(text: str, arrays: tuple[str, str]) -> Program:
+    return read_program(text, arrays, ())
+
+
+def _plan_column(program: Program, column: Any, kept: Sequence[Any]) -> list[Launch]:
+    dtype, rows, most = column.dtype, len(kept), _rows_of_table(program)
+    places = address_of(column) + dtype.itemsize * np.arange(rows)
+    starts = np.array([places, addresses_of(kept)], np.int64)
+    sizes = np.ones(rows, np.int64)
+    launches = []
+    for begin in range(0, rows, most):
+        part = slice(begin, min(begin + most, rows))
+        launches += _over_table(program, [], dtype, starts[:, part], sizes[part])
+    return launches
+
+
+def plan(
+    program: Program, numbers: Sequence[Sequence[float]], arrays: Sequence[Any]
+) -> list[Launch]:
+    """Return the launches, in order: one for a table of rows that do not share memory."""
+    rows = len(numbers)
+    starts, sizes = _places(arrays, rows)
+    dtype = arrays[0].dtype
+    if _share_memory(starts, sizes * dtype.itemsize):
+        return [
+            step
+            for row in range(rows)
+            for step in _by_lines(program, numbers[row], arrays[row::rows])
+        ]
+    launches = []
+    for part in _parts(numbers, _rows_of_table(program)):
+        launches += _over_table(program, numbers[part.start], dtype, starts[:, part], sizes[part])
+    return launches
+
+
+def plan_given(
+    program: Program,
+    numbers: Sequence[float | None],
+    skips: bool,
+    arrays: Sequence[Any],
+    flag: Any = None,
+) -> list[Launch]:
+    """Return the launches, in order; a launch for each row where rows share memory."""
+    first = skips + list(numbers).count(None)
+    skip = address_of(arrays[0]) if skips else 0
+    told = 0 if flag is None else address_of(flag)
+    columns = [address_of(column) for column in arrays[skips:first]]
+    rows = (len(arrays) - first) // len(program.arrays)
+    starts, sizes = _places(arrays[first:], rows)
+    dtype = arrays[first].dtype
+    apart = _share_memory(starts, sizes * dtype.itemsize)
+    most = 1 if apart else _rows_of_table(program)
+    launches = []
+    for begin in range(0, rows, most):
+        part = slice(begin, min(begin + most, rows))
+        here = [column + 8 * begin for column in columns]
+        launches += _over_table(
+            program,
+            numbers,
+            dtype,
+            starts[:, part],
+            sizes[part],
+            columns=here,
+            skip=skip,
+            flag=told,
+        )
+    return launches
+
+
+def _places(arrays: Sequence[Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where arrays begin, (arrays of the program, rows), and how long they are, (rows,)."""
+    starts = np.array(addresses_of(arrays), np.int64).reshape(-1, rows)
+    return starts, np.array([array.size for array in arrays[:rows]], np.int64)
+
+
+def _rows_of_table(program: Program) -> int:
+    return _TABLE_BYTES // (8 * (len(program.arrays) + 2))
+
+
+def _share_memory(starts: np.ndarray, lengths: np.ndarray) -> bool:
+    """Return whether some arrays begin before others end."""
+    there = lengths > 0
+    flat = starts[:, there].ravel()
+    order = np.argsort(flat)
+    ends = flat + np.tile(lengths[there], len(starts))
+    return bool((flat[order][1:] < ends[order][:-1]).any())
+
+
+def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any]) -> list[Launch]:
+    """Return a launch for each line of one row."""
+    values = dict(zip(program.arrays, arrays, strict=True))
+    for name, number in zip(program.numbers, numbers, strict=True):
+        values[name] = np.asarray(number, arrays[0].dtype)
+    launches = []
+    for target, body in program.lines:
+        launches += pointwise_plan(body, [values[name] for name in body.names], values[target])
+    return launches
+
+
+def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
+    """Yield the rows of one launch each: so many at most, and of the same numbers."""
+    at = 0
+    for _, alike in groupby(numbers):
+        end = at + len(list(alike))
+        for first in range(at, end, most):
+            yield slice(first, min(first + most, end))
+        at = end
+
+
+def _over_table(
+    program: Program,
+    numbers: Sequence[float | None],
+    dtype: np.dtype[Any],
+    starts: np.ndarray,
+    sizes: np.ndarray,
+    *,
+    columns: Sequence[int] = (),
+    skip: int = 0,
+    flag: int = 0,
+) -> list[Launch]:
+    """Return the launch over rows of such sizes that begin at starts; none if all are empty.
+    columns, skip and flag are addresses, as apply_given and apply_watched have them.
+    """
+    blocks = np.cumsum(-(-sizes // _CHUNK))
+    if not blocks[-1]:
+        return []
+    rows = len(sizes)
+    table = np.zeros((2 + len(starts), _rows_of_table(program)), np.int64)
+    table[0, :rows], table[1, :rows], table[2:, :rows] = blocks, sizes, starts
+    # Rounded to the arrays' dtype, which a double holds.
+    known = [0.0 if number is None else number for number in numbers or [0.0]]
+    values = np.array(known).astype(dtype).astype(np.float64).view(np.int64)
+    given = [place for place, number in enumerate(numbers) if number is None]
+    values[given] = columns
+    fields = np.concatenate([np.array([rows]), table.ravel(), values, np.array([skip, flag])])
+    aligned = not np.bitwise_or.reduce(starts, axis=None) & 15
+    source = source_of_program(
+        program, dtype, aligned=aligned, given=tuple(given), watched=bool(flag)
+    )
+    struct = Struct(fields.view(f"V{fields.nbytes}"))
+    return [Launch(source, "multi_tensor", (int(blocks[-1]), 1), (struct,))]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_program(
+    program: Program,
+    dtype: np.dtype[Any],
+    *,
+    aligned: bool,
+    given: tuple[int, ...] = (),
+    watched: bool = False,
+) -> str:
+    """Return the text of a program over tables of arrays of dtype; aligned if all of them begin at
+    multiples of 16 bytes. given are the places of numbers that come as columns; watched: the
+    first array's elements are looked at.
+    """
+    compute = compute_dtype([Operand(dtype)], dtype)
+    places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
+    places |= {name: f"n[{i}]" for i, name in enumerate(program.numbers)}
+    functions, lines = [], []
+    for i, (target, body) in enumerate(program.lines):
+        functions.append(body_function(f"line{i}", body, [compute] * len(body.names), compute))
+        operands = ", ".join(places[name] for name in body.names)
+        # Rounded as memory would round it.
+        lines.append(f"    {places[target]} = cast<T>(line{i}({operands}));")
+    read = {name for _, body in program.lines for name in body.used}
+    return "\n".join(
+        (
+            preamble([body for _, body in program.lines], [dtype], compute, dtype),
+            f"constexpr int ARRAYS = {len(program.arrays)};",
+            f"constexpr int NUMBERS = {max(len(program.numbers), 1)};",
+            f"constexpr unsigned int GIVEN = {sum([1 << place for place in given])};",
+            f"constexpr bool WATCHED = {str(watched).lower()};",
+            f"constexpr unsigned int READ = {_bits(program, read)};",
+            f"constexpr unsigned int WRITTEN = {_bits(program, program.written)};",
+            f"constexpr int MOST = {_rows_of_table(program)}, CHUNK = {_CHUNK};",
+            f"constexpr int PACK = {16 // dtype.itemsize if aligned else 1}, THREADS = {THREADS};",
+            *functions,
+            "__device__ __forceinline__ void update(T (&x)[ARRAYS], const T (&n)[NUMBERS]) {",
+            *lines,
+            "}",
+            text_of("pointwise/multi_tensor.cu"),
+        )
+    )
+
+
+def _bits(program: Program, names: Collection[str]) -> int:
+    return sum([(name in names) << i for i, name in enumerate(program.arrays)])

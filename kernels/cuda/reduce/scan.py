@@ -1,0 +1,234 @@
+"""Running sums, products, log-sums, extremes and linear recurrences, on CUDA arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    Scratch,
+    adding_type,
+    headers_for,
+    int64_fields,
+    is_whole,
+    launch,
+    text_of,
+)
+from ..prepared import only_launches
+from ..rows import Rows, rows_along
+
+# Blocks that long rows are cut into chunks for, and how many tiles of a group a chunk has at least.
+# Numbers of ours rather than of the GPU: the order of joining must not depend on the machine.
+_ENOUGH_BLOCKS: Final = 1024
+_LEAST_TILES: Final = 4
+
+
+@only_launches
+def cumsum(x: Any, out: Any, axis: int) -> None:
+    """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
+    float32, or in float64 what is that long, and the groups' sums in float64. So do the parts of
+    complex numbers.
+    """
+    launch(plan_scan(x, out, axis, joined="SUM"))
+
+
+@only_launches
+def cumprod(x: Any, out: Any, axis: int) -> None:
+    """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
+    as in cumsum.
+    """
+    launch(plan_scan(x, out, axis, joined="PRODUCT"))
+
+
+@only_launches
+def logcumsumexp(x: Any, out: Any, axis: int) -> None:
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
+    launch(plan_scan(x, out, axis, joined="LOG_SUM"))
+
+
+def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
+    """Return the launches of cumsum, cumprod or logcumsumexp; none if x is empty. A 0-d x is a
+    row of one.
+    """
+    rows = rows_along((x,), out, axis)
+    if rows is None:
+        return []
+    source = source_of_scan(x.dtype, rows.kept, rows.pack, joined=joined, wide=rows.wide)
+    walk = rows.walk
+    fields = (0, *rows.steps, *walk.shape, *walk.strides[0], *walk.strides[0], *walk.strides[1])
+    return _scan(source, x, out, out, rows, fields, words=2 if x.dtype.kind == "c" else 1)
+
+
+class _Cut(NamedTuple):
+    """How many threads share a row, and into how many chunks of which length it is cut."""
+
+    lanes: int
+    chunks: int
+    chunk: int
+
+    @classmethod
+    def of(cls, rows: Rows, most: int, elements: int) -> _Cut:
+        """Return a cut of rows among groups of at most so many threads, which take so many
+        elements each at a time.
+        """
+        # Neighbouring threads read neighbouring elements, be it of one row or of many.
+        lanes = 1 if rows.apart else min(32, 1 << ((rows.length - 1) // elements).bit_length())
+        if not rows.apart and rows.length > 32 * most:
+            lanes = most
+        blocks = -(-rows.walk.size * lanes // THREADS)
+        # A chunk costs reading its elements twice, and a State.
+        chunks = min(_ENOUGH_BLOCKS // blocks, rows.length // (lanes * elements * _LEAST_TILES))
+        if chunks <= 1:
+            return cls(lanes, 1, rows.length)
+        tile = lanes * elements
+        chunk = -(-rows.length // (chunks * tile)) * tile
+        return cls(lanes, -(-rows.length // chunk), chunk)
+
+    def grid(self, rows: Rows) -> tuple[int, int]:
+        return (-(-rows.walk.size * self.lanes // THREADS), self.chunks)
+
+
+def _scan(
+    source: str, x: Any, out: Any, places: Any, rows: Rows, fields: Sequence[int], *, words: int
+) -> list[Launch]:
+    """Return the launches of scan.cu; a State is made of so many words of 8 bytes."""
+    cut, count = _Cut.of(rows, THREADS, _items(rows.pack)), rows.walk.size
+    # What the threads of a group, or neighbouring groups, read lies together.
+    steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
+    task = int64_fields(
+        *(count, rows.length, cut.lanes, cut.chunk, cut.chunks, *fields[:3], *steps, *fields[3:])
+    )
+    if cut.chunks == 1:
+        return [Launch(source, "scan", cut.grid(rows), (x, places, out, out, task))]
+    states = Scratch((cut.chunks * count * words,), np.dtype(np.int64))
+    return [
+        Launch(source, "totals", cut.grid(rows), (x, states, task)),
+        Launch(source, "scan", cut.grid(rows), (x, places, out, states, task)),
+    ]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_scan(
+    dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, joined: str, wide: bool = False
+) -> str:
+    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
+    neighbours that a thread moves at once.
+    """
+    return _source("headers/sums.cuh", dtype, kept, pack, joined, wide=wide)
+
+
+def _items(pack: int) -> int:
+    """Return how many neighbours a thread joins at a time."""
+    return max(4, pack)
+
+
+def _source(
+    file: str, dtype: np.dtype[Any], kept: int, pack: int, joined: str, *, wide: bool
+) -> str:
+    real = adding_type(dtype)
+    carry = real if is_whole(dtype) else C_TYPES[_wide(dtype)]
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {real} Real;
+typedef {carry} Carry;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept}, PACK = {pack}, ITEMS = {_items(pack)};
+enum Joining {{ SUM, PRODUCT, LOG_SUM, LARGEST, SMALLEST }};
+constexpr Joining JOINED = {joined};
+{text_of(file, "reduce/scan.cu")}"""
+
+
+@only_launches
+def cummax(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    launch(plan_extremes(x, out, indices, axis, largest=True))
+
+
+@only_launches
+def cummin(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    launch(plan_extremes(x, out, indices, axis, largest=False))
+
+
+def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -> list[Launch]:
+    """Return the launches of cummax or cummin; none if x is empty. A 0-d x is a row of one."""
+    rows = rows_along((x, indices), out, axis)
+    if rows is None:
+        return []
+    source = source_of_extremes(x.dtype, rows.kept, rows.pack, largest=largest, wide=rows.wide)
+    of_x, of_places, of_out = rows.steps
+    strides = (rows.walk.strides[0], rows.walk.strides[2], rows.walk.strides[1])
+    fields = (of_places, of_x, of_out, *rows.walk.shape, *[step for one in strides for step in one])
+    return _scan(source, x, out, indices, rows, fields, words=2)
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_extremes(
+    dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, largest: bool, wide: bool = False
+) -> str:
+    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
+    neighbours that a thread moves at once.
+    """
+    joined = "LARGEST" if largest else "SMALLEST"
+    return _source("headers/extremes.cuh", dtype, kept, pack, joined, wide=wide)
+
+
+@only_launches
+def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> None:
+    """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
+    backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
+
+    All of one shape. Computes in float64, or complex128, and rounds once.
+    """
+    launch(plan_recurrence(factor, x, out, axis, backwards=backwards))
+
+
+def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool) -> list[Launch]:
+    """Return the launches of recurrence; none if x is empty. A 0-d x is a row of one."""
+    rows = rows_along((factor, x), out, axis)
+    if rows is None:
+        return []
+    cut, walk = _Cut.of(rows, 32, 1), rows.walk
+    source = source_of_recurrence(x.dtype, rows.kept, backwards=backwards, wide=rows.wide)
+    task = int64_fields(
+        *(walk.size, rows.length, cut.lanes, cut.chunk, cut.chunks, *rows.steps),
+        *(*walk.shape, *[step for one in walk.strides for step in one]),
+    )
+    if cut.chunks == 1:
+        return [Launch(source, "recurrence", cut.grid(rows), (factor, x, out, out, task))]
+    lines = Scratch((cut.chunks, walk.size, 3), _wide(x.dtype))
+    return [
+        Launch(source, "pieces", cut.grid(rows), (factor, x, lines, task)),
+        Launch(source, "begins", (cut.grid(rows)[0], 1), (factor, x, lines, task)),
+        Launch(source, "recurrence", cut.grid(rows), (factor, x, out, lines, task)),
+    ]
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_recurrence(
+    dtype: np.dtype[Any], kept: int = 1, *, backwards: bool, wide: bool = False
+) -> str:
+    """Return the text for arrays of one floating or complex dtype and a number of merged axes that
+    stay.
+    """
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {C_TYPES[_wide(dtype)]} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept};
+constexpr bool BACKWARDS = {str(backwards).lower()};
+{text_of("reduce/recurrence.cu")}"""

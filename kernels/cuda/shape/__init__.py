@@ -1,0 +1,1 @@
+"""Copies that change dtype, order or position, on CUDA arrays."""

@@ -1,0 +1,1 @@
+"""Kernels of sparse tensors and of updates of few rows, on CUDA arrays."""
