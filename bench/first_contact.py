@@ -86,7 +86,7 @@ def samples() -> Iterator[Sample]:
             for number, one in enumerate(calls):
                 title = f"{name}-{number}"
                 yield Sample(title, one.ours, one.arrays(f"{title} first"), one.differentiable)
-    pointwise = importlib.import_module("tests.ops.test_pointwise")
+    pointwise = importlib.import_module("tests.ops.pointwise.test_pointwise")
     for row in pointwise.ROWS.values():
         arrays = pointwise.sample(row, pointwise.SHAPES[0])
         yield Sample(row.name, pointwise.function_of(row), arrays, row.differentiable)

@@ -65,7 +65,7 @@ _AUTOGRAD: Final = (
 )
 # Leaves, their gradients and the modes, as tensors show them; sparse gradients.
 _LEAVES: Final = (
-    *("tests/tensor", "tests/namespace", "tests/ops/test_sparse_rules.py"),
+    *("tests/tensor", "tests/namespace", "tests/ops/sparse/test_rules.py"),
     *("tests/nn/test_sparse_embedding.py", "tests/optim/test_sparse_steps.py"),
 )
 ROOMS: Final = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from tests.ops.test_sparse_everywhere import FUNCTIONS, calls
+from tests.ops.sparse.test_every_function import FUNCTIONS, calls
 
 pytestmark = pytest.mark.interop("torch")
 

@@ -86,6 +86,8 @@ def bools(*rows: str) -> np.ndarray:
 
 def case_modules() -> list[ModuleType]:
     """Return the files of sample calls beside this one: all `*_cases.py` with CASES."""
-    paths = sorted(Path(__file__).parent.glob("*_cases.py"))
-    modules = [importlib.import_module(f"tests.ops.{path.stem}") for path in paths]
+    folder = Path(__file__).parent
+    paths = sorted(folder.rglob("*_cases.py"))
+    names = [".".join(path.relative_to(folder).with_suffix("").parts) for path in paths]
+    modules = [importlib.import_module(f"tests.ops.{name}") for name in names]
     return [module for module in modules if hasattr(module, "CASES")]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.ops.cases import Case, case_modules, is_number_array
 from tests.ops.differences import generator
-from tests.ops.pointwise_rows import ROWS
+from tests.ops.pointwise.pointwise_rows import ROWS
 
 WHOLE = ("uint8", "int8", "int16", "int32", "int64")
 WIDE_UNSIGNED = ("uint16", "uint32", "uint64")

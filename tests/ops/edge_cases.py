@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
-from tests.ops import fourier_edges, function_edges, image_edges, linalg_edges
+from tests.ops import function_edges
 from tests.ops.cases import Case, F, case, plain
+from tests.ops.fft import fourier_edges
+from tests.ops.linalg import linalg_edges
+from tests.ops.nn import image_edges
 
 NO_INTS = np.zeros(0, np.int64)
 NO_ROWS = np.zeros((0, 3), np.int64)

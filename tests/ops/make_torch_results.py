@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.ops.pointwise_rows import INTEGER_ROWS, ROWS
+from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, ROWS
 
 PLACE = Path(__file__).with_name("torch_results.json")
 ABOUT = "What PyTorch 2.13 gives on a CPU. Tests read it, none imports PyTorch."

@@ -10,8 +10,8 @@ import pytest
 import fastdist as fd
 from fastdist.func import vmap
 from tests.ops.cases import Case, as_tensors
-from tests.ops.pointwise_rows import ROWS, Row
-from tests.ops.test_pointwise import function_of, sample, shapes_for, tensors_of
+from tests.ops.pointwise.pointwise_rows import ROWS, Row
+from tests.ops.pointwise.test_pointwise import function_of, sample, shapes_for, tensors_of
 from tests.ops.test_table import ALL, CASES
 
 pytestmark = [

@@ -17,9 +17,9 @@ import fastdist as fd
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.graph.node import Node
 from tests.ops.cases import Case
-from tests.ops.pointwise_rows import Row
-from tests.ops.test_pointwise import beyond_numpy as many_for
-from tests.ops.test_pointwise import differentiable, function_of, sample, shapes_for
+from tests.ops.pointwise.pointwise_rows import Row
+from tests.ops.pointwise.test_pointwise import beyond_numpy as many_for
+from tests.ops.pointwise.test_pointwise import differentiable, function_of, sample, shapes_for
 from tests.ops.test_table import differentiated, every_differentiable_case
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")

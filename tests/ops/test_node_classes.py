@@ -11,9 +11,9 @@ import pytest
 import fastdist as fd
 from fastdist.graph.call_node import ShownNode, kind_of
 from tests.dispatch.node_names import CALLS, names_in
-from tests.ops.pointwise_rows import ROWS
+from tests.ops.pointwise.pointwise_rows import ROWS
+from tests.ops.pointwise.test_pointwise import function_of, sample
 from tests.ops.test_fresh import leaves_of, nodes_of
-from tests.ops.test_pointwise import function_of, sample
 from tests.ops.test_table import DIFFERENTIABLE, differentiated
 
 

@@ -87,7 +87,7 @@ def test_second_derivatives_are_those_of_differences(name: str, one: Case) -> No
     check_second_order(f, arrays, generator(f"{name} second direction"))
 
 
-# A view of memory with gaps may be impossible; then it raises, and test_movement.py says so.
+# A view of memory with gaps may be impossible; then it raises, and test_views.py says so.
 VIEWS = ("view", "view_as")
 
 

@@ -20,8 +20,8 @@ from tests.ops.dtype_samples import (
     Sample,
     samples,
 )
-from tests.ops.pointwise_rows import POLYNOMIALS, ROWS
-from tests.ops.test_pointwise import function_of
+from tests.ops.pointwise.pointwise_rows import POLYNOMIALS, ROWS
+from tests.ops.pointwise.test_pointwise import function_of
 
 # Parts of other ops, and what PyTorch answers in another form.
 NOT_IN_PYTORCH = {

@@ -21,8 +21,8 @@ from tests.ops.edge_cases import (
     SCALAR,
     Refused,
 )
-from tests.ops.fourier_edges import WITHOUT_EMPTY as NO_SIGNAL
-from tests.ops.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_EMPTY
+from tests.ops.fft.fourier_edges import WITHOUT_EMPTY as NO_SIGNAL
+from tests.ops.nn.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_EMPTY
 from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
 
 # The table broadcasts on purpose, and the losses warn of it.

@@ -12,8 +12,8 @@ import pytest
 
 import fastdist as fd
 from tests.ops.make_torch_results import INTEGER_VALUES, NOT_IN_PYTORCH, NUMBERS, count_of
-from tests.ops.pointwise_rows import INTEGER_ROWS, POLYNOMIALS, ROWS
-from tests.ops.test_pointwise import DTYPES, function_of
+from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, POLYNOMIALS, ROWS
+from tests.ops.pointwise.test_pointwise import DTYPES, function_of
 
 # PyTorch broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")

@@ -10,7 +10,7 @@ import scipy.special
 
 import fastdist as fd
 from fastdist.kernels.cpu.pointwise import bessel, orthogonal_polynomials
-from tests.ops.pointwise_rows import POLYNOMIALS
+from tests.ops.pointwise.pointwise_rows import POLYNOMIALS
 
 AT = np.linspace(-3.0, 3.0, 601)
 DEGREES = (0, 1, 2, 3, 10, 60, 127, 128, 129, 200)

@@ -7,7 +7,7 @@ import numpy as np
 import fastdist as fd
 from fastdist.namespace.names import words
 from tests.ops.cases import F, bools, case, ints, plain
-from tests.ops.reduction_cases import softmax
+from tests.ops.reduce.reduction_cases import softmax
 
 CLASSES = ints(0, 2, 1)
 IMAGES = ints([[0, 2], [1, -100]])
@@ -412,7 +412,7 @@ COVERED_BY = {
     "layer_norm_gradient": "layer_norm",
     "rms_norm_rows": "rms_norm",
 }
-# Composites without a tensor to differentiate: test_whole_tensors.py and test_random.py call them.
+# Composites without a tensor to differentiate: test_casting.py and test_random.py call them.
 ELSEWHERE = words(
     """
     allclose bernoulli bernoulli_ broadcast_shapes can_cast cuda equal get_rng_state is_complex

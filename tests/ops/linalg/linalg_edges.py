@@ -10,11 +10,11 @@ import numpy as np
 
 import fastdist as fd
 import fastdist.linalg as LA
-from tests.ops import linalg_cases, symmetric_cases
 from tests.ops.cases import case, plain
-from tests.ops.linalg_cases import HALF
+from tests.ops.linalg import ldl_cases, linalg_cases
+from tests.ops.linalg.linalg_cases import HALF
 
-CASES = linalg_cases.CASES | symmetric_cases.CASES
+CASES = linalg_cases.CASES | ldl_cases.CASES
 
 # LAPACK refuses what is not finite, or has NaN where NumPy's formula has none: test_linalg.py.
 FINITE_ALONE = frozenset(

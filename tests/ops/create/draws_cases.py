@@ -1,4 +1,4 @@
-"""Names of draws from distributions, which have no formula: test_draws.py looks at them."""
+"""Draws from distributions have no formula: test_random_distributions.py tests them."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ import numpy as np
 
 import fastdist as fd
 from fastdist.dispatch.op import OPS
-from tests.ops import (
+from tests.ops.cases import Case, F, as_tensors, case
+from tests.ops.nn import (
     attention_cases,
     convolution_cases,
     image_cases,
     pooling_cases,
     recurrent_cases,
 )
-from tests.ops.cases import Case, F, as_tensors, case
 
 _TABLES = (convolution_cases.CASES, pooling_cases.CASES, image_cases.CASES)
 IMAGES = {name for table in _TABLES for name in table} | {"bilinear", "pad"}

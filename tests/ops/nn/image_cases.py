@@ -8,7 +8,7 @@ import numpy as np
 
 import fastdist as fd
 from tests.ops.cases import F, case
-from tests.ops.pooling_cases import over, parts
+from tests.ops.nn.pooling_cases import over, parts
 
 
 def resized(x: np.ndarray, lengths: tuple[int, ...], *, align: bool) -> np.ndarray:

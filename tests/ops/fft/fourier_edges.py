@@ -9,7 +9,7 @@ import numpy as np
 import fastdist as fd
 import fastdist.fft as FT
 from tests.ops.cases import case, plain
-from tests.ops.fourier_cases import CASES, NO_HALF, parts
+from tests.ops.fft.fourier_cases import CASES, NO_HALF, parts
 
 # Each number goes into each other one, by sums that no two libraries take in one order: which parts
 # of them are NaN, and which infinite, is nobody's promise.

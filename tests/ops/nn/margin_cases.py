@@ -201,8 +201,8 @@ LOSSES = {
         ),
     ],
 }
-# tests/ops/test_margins.py holds them: few have an answer without elements or axes, or where
-# something is infinite.
+# tests/ops/nn/test_margin_losses.py tests them: few have an answer without elements or axes, or
+# where something is infinite.
 CASES: dict[str, list[Case]] = {}
 COVERED_BY: dict[str, str] = {}
 ELSEWHERE = frozenset(

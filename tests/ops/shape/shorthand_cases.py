@@ -114,7 +114,7 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
-# What answers for all tensors alike, as test_real_numbers.py says; what makes complex numbers or
+# What answers for all tensors alike, as test_angle.py says; what makes complex numbers or
 # takes them alone, and what casts to bfloat16, as test_complex.py and core/test_dtypes.py say.
 ELSEWHERE = frozenset(
     {

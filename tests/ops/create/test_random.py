@@ -79,7 +79,7 @@ def test_any_number_of_threads_draws_and_computes_the_same_bits() -> None:
         done = subprocess.run(
             [sys.executable, "-c", DRAW_AND_COMPUTE],
             env=environment,
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=Path(__file__).resolve().parents[3],
             capture_output=True,
             text=True,
             timeout=100,

@@ -6,7 +6,7 @@ import numpy as np
 
 from fastdist import linalg as LA
 from tests.ops.cases import Case
-from tests.ops.linalg_cases import np_lu, of_regular
+from tests.ops.linalg.linalg_cases import np_lu, of_regular
 
 
 def np_ldl(x: np.ndarray) -> np.ndarray:

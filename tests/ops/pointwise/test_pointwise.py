@@ -16,7 +16,7 @@ from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
-from tests.ops.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
+from tests.ops.pointwise.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")

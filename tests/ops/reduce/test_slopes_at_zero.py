@@ -13,7 +13,7 @@ from fastdist.autograd import forward_ad
 from fastdist.autograd.functional import hessian as functional_hessian
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
-from tests.ops.test_norms_at_zero import reverse_over_reverse, zeros
+from tests.ops.reduce.test_norms_at_zero import reverse_over_reverse, zeros
 
 Function = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ import fastdist as fd
 from fastdist.nn import functional as F
 from tests.ops.cases import Case, as_tensors
 from tests.ops.differences import check_first_order, check_second_order, generator
-from tests.ops.margin_cases import LOSSES
+from tests.ops.nn.margin_cases import LOSSES
 from tests.ops.test_table import differentiated
 
 ALL = [

@@ -516,7 +516,7 @@ COVERED_BY = {
     "reflectors": "geqrf",
     "pseudo_inverse": "linalg.pinv",
 }
-# Random, or removed from PyTorch: tests/ops/test_linalg.py calls them.
+# Random, or removed from PyTorch: tests/ops/linalg/test_linalg.py calls them.
 ELSEWHERE = frozenset(
     {"svd_lowrank", "pca_lowrank", "eig", "lstsq", "matrix_rank", "solve", "symeig"}
 )
