@@ -121,7 +121,8 @@ class Op:
     @functools.cached_property
     def doc(self) -> str:
         """What the declaration says of the op."""
-        return inspect.getdoc(self.declared) or ""
+        doc = self.declared.__doc__ or ""
+        return inspect.cleandoc(doc) if "\n" in doc else doc
 
     @functools.cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import importlib
 import os
-from pathlib import Path
 
 from .. import ops
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import OPS
 from .homes import HOMES
 
+
+def _import_all(folder: str, package: str) -> None:
+    """Import the modules of a folder and of the packages in it, in the order of their names."""
+    for name in sorted(os.listdir(folder)):
+        inside = f"{package}.{name.removesuffix('.py')}"
+        if name.endswith(".py") and name != "__init__.py":
+            if inside not in _late:
+                importlib.import_module(inside)
+        elif os.path.isfile(os.path.join(folder, name, "__init__.py")):
+            _import_all(os.path.join(folder, name), inside)
+
+
 _late = {f"{ops.__name__.rpartition('.')[0]}.{home}" for home in HOMES.values()}
-for _root in ops.__path__:
-    for _folder, _, _files in sorted(os.walk(_root)):
-        _package = ".".join((ops.__name__, *Path(_folder).relative_to(_root).parts))
-        for _file in sorted(name for name in _files if name.endswith(".py")):
-            _module = f"{_package}.{_file.removesuffix('.py')}"
-            if _file != "__init__.py" and _module not in _late:
-                importlib.import_module(_module)
+for _path in ops.__path__:
+    _import_all(_path, ops.__name__)
 
 __all__ = ["COMPOSITES", "OPS"]
