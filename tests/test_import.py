@@ -56,7 +56,7 @@ print(*[n for n in sys.modules if n.startswith("fastdist.distributed.profiler")]
 
 
 def test_the_import_reads_no_text_of_an_op() -> None:
-    program = "import fastdist.core.scalar as scalar; print(len(scalar.Body._interned))"
+    program = "import fastdist.language.scalar as scalar; print(len(scalar.Body._interned))"
     assert _printed(program) == {"0"}
 
 

@@ -16,9 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # room: the rooms right below it. A room may also import what its rooms may.
 ROOMS: dict[str, set[str]] = {
     "core": set(),
+    "language": {"core"},
     "kernels": set(),
-    "kernels.cpu": {"core"},
-    "kernels.cuda": {"core"},
+    "kernels.cpu": {"language"},
+    "kernels.cuda": {"language"},
     "as_torch": {"core"},
     "futures": {"core"},
     "multiprocessing": {"core"},

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.device import Device
 from ..core.dtypes import float16, float32, float64
-from ..core.program import read_program
 from ..devices.backend import backend_of
+from ..language.program import read_program
 from ..ops.create.creation import zeros
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor

@@ -18,9 +18,9 @@ from ..autograd.function import Function
 from ..core.device import Device
 from ..core.errors import DeviceError
 from ..core.generator import CapturedDraws, Generator, default_generator_of
-from ..core.scalar import parse
 from ..devices.backend import backend_of
 from ..engine.backward import grad
+from ..language.scalar import parse
 from ..ops.create.creation import ones_like
 from ..tensor.tensor import Tensor
 from .gpus import current_device

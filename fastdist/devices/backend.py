@@ -13,7 +13,7 @@ import numpy as np
 from fastdist.core.errors import DeviceError
 
 if TYPE_CHECKING:
-    from fastdist.core.scalar import Body
+    from fastdist.language.scalar import Body
 
 
 class Array(Protocol):

@@ -27,7 +27,7 @@ from .backend import Backend, Result, filling
 from .find_kernel import find_kernel
 
 if TYPE_CHECKING:
-    from fastdist.core.scalar import Body
+    from fastdist.language.scalar import Body
 
 
 _MIB = 1 << 20

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from fastdist.core import dtypes as all_dtypes
 from fastdist.core.dtypes import DType
-from fastdist.core.scalar import Body, Call, walk
 from fastdist.kernels.cpu.pointwise.numba_pointwise import Source, can_compile
 from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, source_of
+from fastdist.language.scalar import Body, Call, walk
 
 from .calls import write_short_path
 from .composite import COMPOSITES

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ..core.device import CPU
 from ..core.errors import out_of_memory
-from ..core.scalar import CONDITIONS
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.silence import define_silent
+from ..language.scalar import CONDITIONS
 from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import scalar
 from ..core.dtypes import bool_
 from ..core.errors import NoDerivativeError
 from ..core.generated_code import compile_text
-from ..core.scalar import Body, Call, Literal, Name
+from ..language import scalar
+from ..language.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
-from ..core.scalar import CONDITIONS
 from ..core.short_repr import short_repr
+from ..language.scalar import CONDITIONS
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
     NUMBERS,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from ..core import scalar
 from ..core.dtypes import DType, float64
 from ..core.errors import DeclarationError
-from ..core.scalar import Body
+from ..language import scalar
+from ..language.scalar import Body
 from .declaration import OutRule, defaults_of, require_word, shared
 from .derive import (
     REFUSED,

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_
-from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..graph.fit_gradients import as_array, cast_array, gathered
 from ..kernels.cpu.memory import maker_of
 from ..kernels.cpu.pointwise.numpy_pointwise import gives, writes_anywhere
 from ..kernels.cpu.pointwise.pointwise import is_half, kernel_for
 from ..kernels.cpu.silence import define_silent, silent
+from ..language.scalar import CONDITIONS, Body
 from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast

@@ -16,12 +16,12 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.dtypes import BorrowedDType, DType
-from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..graph.fit_gradients import as_array
 from ..kernels.cpu.halves import made_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import Facts
+from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.overriding import NOT_TAKEN
-from ..core.scalar import CONDITIONS
 from ..graph.modes import count_special, count_tracers
+from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor

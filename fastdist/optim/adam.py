@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from ..core.program import Program, read_program
+from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer

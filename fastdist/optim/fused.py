@@ -9,10 +9,10 @@ from typing import Any
 
 from numpy import asarray
 
-from ..core.scalar import Body, Call, Name, parse, walk
 from ..devices.backend import backend_of
 from ..dispatch.op import OPS
 from ..graph.modes import is_grad_enabled
+from ..language.scalar import Body, Call, Name, parse, walk
 from ..ops.create.creation import tensor
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, ClassVar
 
-from ..core.program import Program, read_program
+from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..ops.pointwise.where import where
 from ..tensor.tensor import Tensor

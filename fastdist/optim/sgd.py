@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.program import Program, read_program
 from ..graph.modes import no_grad
+from ..language.program import Program, read_program
 from ..ops.create.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .fused import direction

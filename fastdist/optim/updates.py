@@ -7,9 +7,9 @@ from itertools import chain, groupby
 from typing import Any
 
 from ..core.dtypes import float64
-from ..core.program import Program
 from ..devices.backend import backend_of
 from ..graph.modes import is_grad_enabled
+from ..language.program import Program
 from ..ops.create.creation import full_like
 from ..ops.pointwise.complex_numbers import view_as_real
 from ..tensor.layout import Layout

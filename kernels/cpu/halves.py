@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import Body, Call, Name
+from fastdist.language.scalar import Body, Call, Name
 
 from .pointwise.pointwise import HALF_LIMIT, kernel_for
 from .silence import silent

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import DeviceError
-from fastdist.core.scalar import parse
 from fastdist.devices import Backend, backend_of
 from fastdist.devices.sim import SimBackend
+from fastdist.language.scalar import parse
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 WAIT_S = 30.0

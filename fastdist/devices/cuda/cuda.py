@@ -14,8 +14,8 @@ import numpy as np
 
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.precision import products
-from fastdist.core.scalar import parse
 from fastdist.kernels.cuda.pointwise.pointwise import kernel_of_body, pointwise, table_of
+from fastdist.language.scalar import parse
 
 from ..backend import Result, replace_backend
 from ..find_kernel import find_kernel
@@ -28,7 +28,7 @@ from .stream import CudaEvent, CudaStream, event_of_handle, shared_event
 from .waiting import sync_debug_mode
 
 if TYPE_CHECKING:
-    from fastdist.core.scalar import Body
+    from fastdist.language.scalar import Body
 
 # Side streams of a device; who asks for more gets one that others use too.
 _STREAMS: Final = 32

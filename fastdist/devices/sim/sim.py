@@ -22,7 +22,7 @@ from .faults import Behaviour
 from .stream import Currents, SimStream
 
 if TYPE_CHECKING:
-    from fastdist.core.scalar import Body
+    from fastdist.language.scalar import Body
 
 DEFAULT_DEVICES = 2
 

@@ -14,13 +14,13 @@ from ...core.device import CPU, Device, chosen, get_default_device
 from ...core.dtypes import DType, dtype_of, uint64
 from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
-from ...core.scalar import Body, parse
 from ...core.short_repr import short_repr
 from ...devices.backend import Result, backend_of
 from ...devices.cpu import copy_of
 from ...devices.gpus import device_count
 from ...dispatch.arguments import checked
 from ...dispatch.output import given_out, with_out_parameter
+from ...language.scalar import Body, parse
 from ...listeners.offering import offering_to_modes
 from ...listeners.sparse_rules import refusal
 from ...tensor.constants import fits, held

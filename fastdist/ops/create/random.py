@@ -13,12 +13,12 @@ from ...core.dtypes import DType, bool_, dtype_of, float32, float64, float_limit
 from ...core.errors import DTypeError, ShapeError
 from ...core.generator import CapturedDraws, Generator, default_generator_of
 from ...core.memory_format import MemoryFormat, MemoryLayout
-from ...core.scalar import Body, parse
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
 from ...dispatch.op import OPS
 from ...dispatch.output import given_out
+from ...language.scalar import Body, parse
 from ...listeners.batch_loop import require_randomness
 from ...listeners.batched_tensor import levels
 from ...listeners.sparse_rules import refusal

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final
 from fastdist.core.cache_directory import cache_directory
 from fastdist.core.forked_imports import Forks, others_import, wait_for_imports
 from fastdist.core.running_op import running_op
-from fastdist.core.scalar import Node, to_text
+from fastdist.language.scalar import Node, to_text
 
 from .held_interrupt import interrupt_held
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.program import Program
+from fastdist.language.program import Program
 
 from .numpy_pointwise import fold
 from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for

@@ -12,8 +12,8 @@ import numba
 import numpy as np
 
 from fastdist.core.cache_directory import load_generated
-from fastdist.core.program import Program
-from fastdist.core.scalar import Name, Node
+from fastdist.language.program import Program
+from fastdist.language.scalar import Name, Node
 
 from ..jit import launch
 from ..jit.array_objects import ARRAY, require_arrays

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastdist.core.cache_directory import load_generated
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
+from fastdist.language.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
 
 from ..jit.compiler import Loop, sources_stamp
 from ..jit.machine import can_round_float16

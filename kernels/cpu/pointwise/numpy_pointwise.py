@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
+from fastdist.language.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
 
 from ..silence import define_silent, silent
 from . import bessel, orthogonal_polynomials, special

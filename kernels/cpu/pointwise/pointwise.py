@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import Body, Call, Literal, Name, substitute, walk
+from fastdist.language.scalar import Body, Call, Literal, Name, substitute, walk
 
 from ..silence import define_silent, silent
 from .numpy_pointwise import SCALAR_FUNCTIONS, fold, gives_bool, into_function, small_function

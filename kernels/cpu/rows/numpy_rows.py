@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.scalar import Body, parse
+from fastdist.language.scalar import Body, parse
 
 from ..pointwise.numpy_pointwise import small_function
 from .row_steps import (

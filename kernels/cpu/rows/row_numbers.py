@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import codegen
 
-from fastdist.core.scalar import Call, Literal, Name, parse, walk
+from fastdist.language.scalar import Call, Literal, Name, parse, walk
 
 from ..pointwise import polynomials
 

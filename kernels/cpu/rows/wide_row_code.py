@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 
-from fastdist.core.scalar import Name, parse, walk
+from fastdist.language.scalar import Name, parse, walk
 
 from .code_loops import as_written
 from .row_numbers import CONTRACT, I64, WIDE, Numbers, evaluate, halved

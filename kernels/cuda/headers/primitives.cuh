@@ -1,4 +1,4 @@
-// The primitives of the scalar language (fastdist/core/scalar.py), one device function each, under
+// The primitives of the scalar language (fastdist/language/scalar.py), one device function each, under
 // the same names. T is the compute type: bool, an integer, float or double. Integers wrap around,
 // as NumPy's and PyTorch's do; what C++ leaves undefined (overflow, division by zero, wide shifts)
 // is defined here.

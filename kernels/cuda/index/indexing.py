@@ -21,7 +21,7 @@ import numpy as np
 
 from fastdist.core.determinism import determinism
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..launch import (
     C_TYPES,

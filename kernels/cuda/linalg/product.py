@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..launch import Call, Scratch, Slot
 from ..pointwise.pointwise import pointwise

@@ -19,7 +19,7 @@ import numpy as np
 
 from fastdist.core import philox
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from ..layout import element_strides

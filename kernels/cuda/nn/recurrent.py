@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
 from ..linalg.product import matmul

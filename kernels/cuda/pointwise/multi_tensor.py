@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.program import Program, read_program
+from fastdist.language.program import Program, read_program
 
 from ..launch import THREADS, Launch, Struct, address_of, addresses_of, launch, text_of
 from .pointwise import plan as pointwise_plan

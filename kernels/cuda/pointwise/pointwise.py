@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core.scalar import Body
+from fastdist.language.scalar import Body
 
 from ..launch import THREADS, ByValue, Launch, Slot, address_of, int64_fields, is_number, launch
 from ..layout import Walk, broadcast_strides, walk

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
-from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, render, walk
+from fastdist.language.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, render, walk
 
 from ..launch import C_TYPES, THREADS, headers_for, text_of
 

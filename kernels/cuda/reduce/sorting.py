@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..index.indexing import gather
 from ..launch import launch

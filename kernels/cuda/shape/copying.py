@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core.scalar import parse
+from fastdist.language.scalar import parse
 
 from ..launch import (
     C_TYPES,

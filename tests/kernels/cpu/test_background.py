@@ -15,10 +15,10 @@ from tests.kernels.cpu.processes import ROOT, run_script
 PREPARE = """
 import logging, os, sys, threading, warnings
 import numpy as np
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import background, waiting
 from fastdist.kernels.cpu.pointwise import numba_pointwise
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 compile_loop, gate, began = numba_pointwise.compile_loop, threading.Event(), threading.Event()
 def slow(*args):
     began.set()

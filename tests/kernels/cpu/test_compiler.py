@@ -19,8 +19,8 @@ from tests.kernels.cpu.processes import ROOT, run_script
 SCRIPT = """
 import numpy as np
 from fastdist.core.cache_directory import cache_directory
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
+from fastdist.language.scalar import parse
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 loop = compile_loop(body.tree, body.names, [dtype], dtype)
 print(loop.address != 0, loop.was_cached, cache_directory() is not None)
@@ -260,8 +260,8 @@ def test_nothing_is_written_beside_the_sources(tmp_path: Path) -> None:
 def test_generated_source_names_its_body(text: str) -> None:
     import numpy as np
 
-    from fastdist.core.scalar import parse
     from fastdist.kernels.cpu.pointwise.numba_pointwise import Source
+    from fastdist.language.scalar import parse
 
     body, dtype = parse(text, ("x",)), np.dtype(np.float32)
     source = Source([body.tree], body.names, [dtype], dtype).text()

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.core.scalar import parse
 from fastdist.devices.cpu import CpuBackend
 from fastdist.dispatch.op import OPS
 from fastdist.kernels.cpu.half_tables import TABLE_FROM
@@ -18,6 +17,7 @@ from fastdist.kernels.cpu.halves import convert, in_float32
 from fastdist.kernels.cpu.pointwise import numba_pointwise, pointwise
 from fastdist.kernels.cpu.pointwise.pointwise import PointwiseKernel, kernel_for, run_wide
 from fastdist.kernels.cpu.silence import silent
+from fastdist.language.scalar import parse
 
 NUMBERS = np.random.default_rng(0).standard_normal((9, 70)).astype(np.float16)
 

@@ -24,9 +24,9 @@ def interrupted(module, code):
         signal.raise_signal(pending.pop())
     hook(module, code)
 JITCodeLibrary._object_compiled_hook = interrupted
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.pointwise import numba_pointwise
+from fastdist.language.scalar import parse
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 compile_loop = lambda: numba_pointwise.compile_loop(body.tree, body.names, [dtype], dtype)
 for compile_it in (compile_loop, launch._runner):

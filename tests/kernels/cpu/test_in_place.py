@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import compiler
 from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
 from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
+from fastdist.language.scalar import parse
 
 # One more than several blocks, so that the last one is short.
 COUNT = 2 * SMALL_LIMIT + 77

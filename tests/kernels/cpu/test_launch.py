@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import ShapeError
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 from tests.kernels.cpu.processes import run_script
 
 BODY = parse("tanh(x) * y", ("x", "y"))
@@ -85,9 +85,9 @@ def test_several_threads_may_launch_at_once() -> None:
 
 PREPARE = """
 import os, threading, numpy as np
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 kernel = kernel_for(body := parse("tanh(x) * y", ("x", "y")))
 launch.set_num_threads(2)
 x = np.linspace(-2, 2, 300_000)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.program import Program, read_program
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.pointwise import multi_tensor
 from fastdist.kernels.cpu.pointwise.multi_tensor import LIMIT
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.program import Program, read_program
 
 ADAM = read_program(
     """

@@ -40,8 +40,8 @@ FIRST_CALL = """
 import sys
 import numpy as np
 from numba.core.codegen import JITCodeLibrary
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 finalize, made = JITCodeLibrary._finalize_specific, []
 def count(self):
     made.append(self.name)

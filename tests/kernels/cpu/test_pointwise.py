@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import Body, parse
 from fastdist.kernels.cpu.pointwise.pointwise import (
     CHEAP_LIMIT,
     SMALL_LIMIT,
@@ -17,6 +16,7 @@ from fastdist.kernels.cpu.pointwise.pointwise import (
     PointwiseKernel,
     kernel_for,
 )
+from fastdist.language.scalar import Body, parse
 
 RATIO = parse("x / (T(1) + abs(y))", ("x", "y"))
 CHOICE = parse("where(c, x * y, -abs(x))", ("c", "x", "y"))

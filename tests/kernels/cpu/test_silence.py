@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 from fastdist.kernels.cpu.silence import silent
+from fastdist.language.scalar import parse
 
 HUGE = np.full(3, 3e38, np.float32)
 square = silent(lambda x: np.multiply(x, x))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 
 WIDE = np.longdouble
 UNITS = 3.0

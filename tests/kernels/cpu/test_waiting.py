@@ -242,9 +242,9 @@ def test_collector_rests_meanwhile_and_is_as_before_after_it(was_enabled: bool) 
 TWO_THREADS = """
 import threading
 import numpy as np
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise import numba_pointwise
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 compile_loop, compiled = numba_pointwise.compile_loop, []
 def counted(*args):
     compiled.append(args)
@@ -269,8 +269,8 @@ def test_two_threads_that_want_one_kernel_compile_it_once(tmp_path: Path) -> Non
 PROCESS = """
 import sys
 import numpy as np
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 kernel, x = kernel_for(parse("x * T(7)", ("x",))), np.ones(100_000)
 print("ready", flush=True)
 sys.stdin.readline()
@@ -308,9 +308,9 @@ def test_two_processes_that_want_one_kernel_at_once_both_get_it(tmp_path: Path) 
 FORK = """
 import os, threading, warnings
 import numpy as np
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.jit import waiting
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
+from fastdist.language.scalar import parse
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 inside, over, x = threading.Event(), [], np.ones(100_000)
 def compile_it(number):

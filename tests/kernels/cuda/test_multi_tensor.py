@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.program import read_program
 from fastdist.kernels.cpu.pointwise import multi_tensor as cpu
 from fastdist.kernels.cuda.pointwise.multi_tensor import plan, plan_given
+from fastdist.language.program import read_program
 from tests.fibre_shim.driver import run
 
 PROGRAM = read_program(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import PRIMITIVES, parse
 from fastdist.devices import Backend, backend_of
+from fastdist.language.scalar import PRIMITIVES, parse
 from tests.kernels.cuda.test_pointwise import BODIES, TOLERANCE, sample
 
 pytestmark = pytest.mark.gpu

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise.pointwise import kernel_for
 from fastdist.kernels.cuda.launch import int64_fields
 from fastdist.kernels.cuda.pointwise import pointwise as module
 from fastdist.kernels.cuda.pointwise.pointwise import plan
 from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, source_of
+from fastdist.language.scalar import parse
 from tests.fibre_shim.driver import SEEDS, run, run_text
 
 F16, F32, F64 = (np.dtype(name) for name in ("float16", "float32", "float64"))

@@ -7,9 +7,9 @@ import functools
 import numpy as np
 import pytest
 
-from fastdist.core.scalar import PRIMITIVES
 from fastdist.kernels.cpu.pointwise.numpy_pointwise import FUNCTIONS
 from fastdist.kernels.cuda.launch import C_TYPES, text_of
+from fastdist.language.scalar import PRIMITIVES
 from tests.fibre_shim.driver import run_text
 
 ONLY_INTEGERS = {name for name in PRIMITIVES if name.startswith("bitwise")} | {"gcd"}

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from fastdist.core.dtypes import WIDE, bfloat16
-from fastdist.core.program import read_program
-from fastdist.core.scalar import Body, Call, Name, parse, walk
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
@@ -49,6 +47,8 @@ from fastdist.kernels.cuda.reduce.scan import (
 )
 from fastdist.kernels.cuda.shape.copying import source_of_move
 from fastdist.kernels.cuda.sparse.coordinates import source_of as source_of_sparse
+from fastdist.language.program import read_program
+from fastdist.language.scalar import Body, Call, Name, parse, walk
 
 KERNELS = Path(launch.__file__).parent
 BF16 = bfloat16.numpy

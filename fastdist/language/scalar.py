@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 from typing import Literal as OneOf
 
-from .errors import ScalarSyntaxError
-from .forked_locks import renew_in_children
+from ..core.errors import ScalarSyntaxError
+from ..core.forked_locks import renew_in_children
 
 # Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
 CONDITIONS: Final = frozenset({"condition", "mask"})

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .errors import ScalarSyntaxError
+from ..core.errors import ScalarSyntaxError
 from .scalar import Body, Node, parse, substitute
 
 

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from fastdist.core.errors import ScalarSyntaxError
-from fastdist.core.scalar import (
+from fastdist.language.scalar import (
     Body,
     Call,
     Literal,

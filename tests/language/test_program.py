@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fastdist.core.errors import ScalarSyntaxError
-from fastdist.core.program import read_program
-from fastdist.core.scalar import parse
+from fastdist.language.program import read_program
+from fastdist.language.scalar import parse
 
 ARRAYS, NUMBERS = ("p", "g", "m"), ("rate", "keep")
 
