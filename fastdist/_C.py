@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .core.future import Future as Future
-from .core.generator import Generator
 from .core.missing import explain_missing
 from .core.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from .core.overriding import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
+from .random_numbers.generator import Generator
 
 __all__ = ["DisableTorchFunctionSubclass", "Future", "Generator"]
 

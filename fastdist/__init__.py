@@ -57,7 +57,6 @@ from .core.dtypes import (
 from .core.dtypes import bool_ as bool
 from .core.errors import KernelError as AcceleratorError
 from .core.errors import OutOfMemoryError
-from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .core.memory_format import FORMATS as _FORMATS
 from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
@@ -80,6 +79,7 @@ from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
 from .ops import return_types
 from .ops.create.creation import tensor as tensor
+from .random_numbers.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .tensor.dlpack import from_dlpack, to_dlpack
 from .tensor.printing import set_printoptions
 from .tensor.promotion import get_default_dtype, set_default_dtype

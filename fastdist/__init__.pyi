@@ -48,7 +48,7 @@ from . import version as version
 from . import xpu as xpu
 from .core.errors import KernelError
 AcceleratorError = KernelError
-from .core.generator import Generator as Generator
+from .random_numbers.generator import Generator as Generator
 from .core.errors import OutOfMemoryError as OutOfMemoryError
 from .tensor.tensor import Size as Size
 from .tensor.tensor import Tensor as Tensor
@@ -60,7 +60,7 @@ from .core.dtypes import bool_
 bool = bool_
 from .core.dtypes import complex128 as complex128
 from .core.dtypes import complex64 as complex64
-from .core.generator import default_generator as default_generator
+from .random_numbers.generator import default_generator as default_generator
 from .core.device import Device
 device = Device
 from .core.dtypes import DType
@@ -76,7 +76,7 @@ from .tensor.promotion import get_default_dtype as get_default_dtype
 from .namespace.threads import get_num_threads as get_num_threads
 from .namespace.limits import iinfo as iinfo
 from .graph.modes import inference_mode as inference_mode
-from .core.generator import initial_seed as initial_seed
+from .random_numbers.generator import initial_seed as initial_seed
 from .as_torch import install_as_torch as install_as_torch
 from .core.dtypes import int16 as int16
 from .core.dtypes import int32 as int32
@@ -86,12 +86,12 @@ from .graph.modes import is_grad_enabled as is_grad_enabled
 from .tensor.typed_storage import is_storage as is_storage
 from .core.memory_format import MemoryLayout
 layout = MemoryLayout
-from .core.generator import manual_seed as manual_seed
+from .random_numbers.generator import manual_seed as manual_seed
 from .core.memory_format import MemoryFormat
 memory_format = MemoryFormat
 from .graph.modes import no_grad as no_grad
 from .ops import return_types as return_types
-from .core.generator import seed as seed
+from .random_numbers.generator import seed as seed
 from .core.device import set_default_device as set_default_device
 from .tensor.promotion import set_default_dtype as set_default_dtype
 from .graph.modes import set_grad_enabled as set_grad_enabled

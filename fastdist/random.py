@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from .core.device import CPU, Device
-from .core.generator import (
+from .core.missing import explain_missing
+from .devices.gpus import device_count
+from .ops.create.random import get_rng_state, set_rng_state
+from .random_numbers.generator import (
     default_generator,
     default_generator_of,
     initial_seed,
     manual_seed,
     seed,
 )
-from .core.missing import explain_missing
-from .devices.gpus import device_count
-from .ops.create.random import get_rng_state, set_rng_state
 
 __all__ = [
     "default_generator",

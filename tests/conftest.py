@@ -208,7 +208,7 @@ def draws_the_same_numbers_in_each_run() -> None:
 def draw_the_same_numbers_in_each_run() -> None:
     """Seed what a process that nobody has seeded draws otherwise each time."""
     # Not imported for it: some tests look at what an import brings.
-    generator = sys.modules.get("fastdist.core.generator")
+    generator = sys.modules.get("fastdist.random_numbers.generator")
     if generator is not None:
         generator.manual_seed(generator.DEFAULT_SEED)
 

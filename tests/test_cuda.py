@@ -13,9 +13,9 @@ import pytest
 import fastdist
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
-from fastdist.core.generator import default_generator_of
 from fastdist.cuda.event import Event
 from fastdist.devices.backend import backend_of
+from fastdist.random_numbers.generator import default_generator_of
 from tests.fibre_shim.installed import cuda_on_fibres
 
 

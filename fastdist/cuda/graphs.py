@@ -17,11 +17,11 @@ import numpy as np
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.errors import DeviceError
-from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..devices.backend import backend_of
 from ..engine.backward import grad
 from ..language.scalar import parse
 from ..ops.create.creation import ones_like
+from ..random_numbers.generator import CapturedDraws, Generator, default_generator_of
 from ..tensor.tensor import Tensor
 from .gpus import current_device
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.device import Device
-from ..core.generator import Generator, default_generator_of
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
+from ..random_numbers.generator import Generator, default_generator_of
 
 __all__ = [
     "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",

@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import ShapeError
-from ..core.generator import Generator, default_generator
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..ops.create.creation import tensor
+from ..random_numbers.generator import Generator, default_generator
 from ..tensor.tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)

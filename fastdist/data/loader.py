@@ -8,9 +8,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..core.caller_warning import warn_caller
-from ..core.generator import Generator, default_generator
 from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
+from ..random_numbers.generator import Generator, default_generator
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
 from .fetch import Fetcher

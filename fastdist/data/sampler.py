@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..core.generator import Generator, default_generator
 from ..core.sequences import as_lists
 from ..core.short_repr import short_repr, short_text
+from ..random_numbers.generator import Generator, default_generator
 
 T_co = TypeVar("T_co", covariant=True)
 

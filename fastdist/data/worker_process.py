@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.generator import manual_seed
 from ..namespace.threads import use_one_thread
+from ..random_numbers.generator import manual_seed
 from .fetch import Fetcher
 
 if TYPE_CHECKING:

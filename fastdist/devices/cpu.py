@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fastdist.core import philox
 from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.halves import add_many, convert_many, in_float32
@@ -22,6 +21,7 @@ from fastdist.kernels.cpu.memory import LINES_FROM
 from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT
 from fastdist.kernels.cpu.reduce.repeat import repeat
 from fastdist.kernels.cpu.silence import silent
+from fastdist.random_numbers import philox
 
 from .backend import Backend, Result, filling
 from .find_kernel import find_kernel

@@ -19,9 +19,9 @@ import numpy as np
 from ..core.device import Device
 from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError
-from ..core.generator import Generator
 from ..core.memory_format import MemoryFormat
 from ..core.short_repr import short_repr
+from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU
-from ..core.generator import default_generator_of
 from ..core.overriding import NOT_TAKEN, values_of
+from ..random_numbers.generator import default_generator_of
 from ..tensor.pytree import tree_map
 from ..tensor.tensor import Tensor
 from .batched_tensor import (

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
-from ..core.generator import Generator, default_generator_of
 from ..graph.modes import no_grad
 from ..ops.create.random import require_std
+from ..random_numbers.generator import Generator, default_generator_of
 from ..tensor.tensor import Tensor
 from .truncated_normal import draw_truncated
 

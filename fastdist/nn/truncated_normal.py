@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float_limits
-from ..core.generator import Generator
+from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]

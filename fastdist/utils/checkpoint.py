@@ -15,7 +15,6 @@ from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.folded_frames import folds
-from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
@@ -24,6 +23,7 @@ from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
 from ..listeners.autocast import casting_as, casting_now
 from ..listeners.batched_tensor import Batched, batched
 from ..listeners.batching import levels_as, levels_now
+from ..random_numbers.generator import Bookmark, default_generator_of, default_generators
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
 

@@ -10,10 +10,10 @@ import pytest
 import fastdist as fd
 from fastdist import nn
 from fastdist.autograd.graph import saved_tensors_hooks
-from fastdist.core.generator import Generator
 from fastdist.core.running_op import running_op
 from fastdist.dispatch.op import OPS
 from fastdist.nn import functional as F
+from fastdist.random_numbers.generator import Generator
 
 
 def test_outside_of_ops_there_is_none() -> None:

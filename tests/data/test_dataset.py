@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import fastdist
-from fastdist.core.generator import Generator
 from fastdist.data import (
     ChainDataset,
     ConcatDataset,
@@ -20,6 +19,7 @@ from fastdist.data import (
     TensorDataset,
     random_split,
 )
+from fastdist.random_numbers.generator import Generator
 
 
 def rows(count: int) -> TensorDataset:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.core.generator import Generator
 from fastdist.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
+from fastdist.random_numbers.generator import Generator
 
 
 class Squares(Dataset[int]):

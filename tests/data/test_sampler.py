@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.generator import Generator
 from fastdist.data import (
     BatchSampler,
     DistributedSampler,
@@ -16,6 +15,7 @@ from fastdist.data import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from fastdist.random_numbers.generator import Generator
 
 
 def seeded(seed: int = 0) -> Generator:

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.core.generator import Generator
 from fastdist.data import (
     DataLoader,
     Dataset,
@@ -26,6 +25,7 @@ from fastdist.data import (
     worker_pool,
     worker_process,
 )
+from fastdist.random_numbers.generator import Generator
 
 
 class Squares(Dataset[int]):

@@ -10,8 +10,8 @@ import pytest
 
 import fastdist
 from fastdist import Tensor, nn
-from fastdist.core.generator import Generator
 from fastdist.nn import init
+from fastdist.random_numbers.generator import Generator
 
 SHAPE = (60, 90)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...core.device import CPU, Device
-from ...core.generator import default_generator_of
 from ...devices.gpus import device_count
+from ...random_numbers.generator import default_generator_of
 from .. import rpc
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from ...core.device import CPU, Device, get_default_device
 from ...core.dtypes import DType, bool_, dtype_of, float32, float64, float_limits, int64, real_of
 from ...core.errors import DTypeError, ShapeError
-from ...core.generator import CapturedDraws, Generator, default_generator_of
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
@@ -22,6 +21,7 @@ from ...language.scalar import Body, parse
 from ...listeners.batch_loop import require_randomness
 from ...listeners.batched_tensor import levels
 from ...listeners.sparse_rules import refusal
+from ...random_numbers.generator import CapturedDraws, Generator, default_generator_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape
 from ...tensor.promotion import dtype_or_default, get_default_dtype

@@ -2,9 +2,9 @@
 
 The op keeps its result and, of each query, the logarithm of the sum of exp(score), out of which its
 gradient makes the weights of a block anew; which of them dropout drops follows from one number: see
-Note [Dropout by counting] in core/philox.py. Weights that take no more memory than operands and
-result do, which is so of short sequences alone, are kept for the gradient. Higher derivatives and
-tangents are made of other ops, which do keep matrices.
+Note [Dropout by counting] in random_numbers/philox.py. Weights that take no more memory than
+operands and result do, which is so of short sequences alone, are kept for the gradient. Higher
+derivatives and tangents are made of other ops, which do keep matrices.
 """
 
 from __future__ import annotations

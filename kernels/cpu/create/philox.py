@@ -1,7 +1,8 @@
 """Random numbers by counting, compiled.
 
-The words are those of fastdist/core/philox.py, bit for bit; of them are made numbers in float32.
-Bound by arithmetic. LLVM takes eight blocks side by side; NumPy takes a hundred calls for them.
+The words are those of fastdist/random_numbers/philox.py, bit for bit; of them are made numbers in
+float32. Bound by arithmetic. LLVM takes eight blocks side by side; NumPy takes a hundred calls for
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random numbers of a part of a Philox stream, written into arrays: see core/philox.py."""
+"""Random numbers of a part of a Philox stream, written into arrays (random_numbers/philox.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core import philox
 from fastdist.core.dtypes import WIDE
+from fastdist.random_numbers import philox
 
 from ..silence import silent
 

@@ -1,4 +1,4 @@
-"""Random numbers that are tried until one is taken, written into arrays: see core/rejection.py."""
+"""Random numbers drawn by rejection, written into arrays: see random_numbers/rejection.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core import rejection
+from fastdist.random_numbers import rejection
 
 from ..silence import silent
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core import philox
+from fastdist.random_numbers import philox
 
 from ..jit.background import is_numpys_turn
 from ..linalg.product import MANY_ROWS, compile_alone, lay, multiply_alone, multiply_laid_alone

@@ -4,9 +4,9 @@ Those of row_steps make them of whole rows, see attention_rows. Row i of a block
 `first + i` keys, if there are as many: what it does not see is -inf before, or 0 afterwards.
 
 Where dropout thins weights out, loops draw the words of a row before they use them: see Note
-[Dropout by counting] in core/philox.py. They take five things more: the place of the first row's
-words in their stream, room for those of one row as blocks and as a line, the stream's seed, below
-which word a weight is dropped, and what the others are multiplied by.
+[Dropout by counting] in random_numbers/philox.py. They take five things more: the place of the
+first row's words in their stream, room for those of one row as blocks and as a line, the stream's
+seed, below which word a weight is dropped, and what the others are multiplied by.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core import philox
+from fastdist.random_numbers import philox
 
 from ..rows import numpy_rows
 from ..silence import silent

@@ -1,7 +1,7 @@
 // Random numbers by counting, Philox-4x32-10: see Note [One stream on every device] in
-// core/philox.py. random.py puts before this text: memory.cuh, the typedef of Stored, the number of
-// axes DIMS, whether an element takes 64 bits: LONG, and how many BITS a uniform number has if not;
-// philox.cuh.
+// random_numbers/philox.py. random.py puts before this text: memory.cuh, the typedef of Stored, the
+// number of axes DIMS, whether an element takes 64 bits: LONG, and how many BITS a uniform number
+// has if not; philox.cuh.
 //
 // A thread makes one block of the stream, four words, and the elements that are made of them.
 // Bound by arithmetic for normal numbers, by memory for others.

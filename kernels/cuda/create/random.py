@@ -1,7 +1,7 @@
 """Random numbers of a part of a Philox stream, written into CUDA arrays: the CPU's, bit for bit.
 
 `seed` is a number, or an array of two in the device's memory, where a kernel finds the seed and the
-block from which `first` counts: see Note [Draws in a graph] in core/generator.py. Normal
+block from which `first` counts: see Note [Draws in a graph] in random_numbers/generator.py. Normal
 ones but for roundings: they are computed in float64, by another library's functions.
 
 Thread  any; queued on the current stream of out's device

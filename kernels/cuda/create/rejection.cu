@@ -1,6 +1,7 @@
-// Gamma, Poisson and binomial numbers, tried until one is taken: core/rejection.py has the methods,
-// step by step as here, and tells where the words of each attempt come from. rejection.py puts
-// before this text: memory.cuh, philox.cuh, the typedef of Stored and LOG_FACTORIALS.
+// Gamma, Poisson and binomial numbers, tried until one is taken: random_numbers/rejection.py has
+// the methods, step by step as here, and tells where the words of each attempt come from.
+// rejection.py puts before this text: memory.cuh, philox.cuh, the typedef of Stored and
+// LOG_FACTORIALS.
 //
 // A thread makes one number. Bound by arithmetic in float64, and in each warp by the number that is
 // refused most often.

@@ -1,4 +1,4 @@
-// Four random words of a place in a stream: Philox-4x32-10, see core/philox.py.
+// Four random words of a place in a stream: Philox-4x32-10, see random_numbers/philox.py.
 
 typedef unsigned int Word;
 typedef unsigned long long Long;

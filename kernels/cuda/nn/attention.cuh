@@ -9,7 +9,7 @@ template <typename Number> __device__ Real added(Number mask) { return cast<Real
 
 // What a weight is multiplied by. A task says how many keys `all` a row of the stream has, below
 // which word a weight is dropped, and the bits of the number that others are multiplied by. See
-// Note [Dropout by counting] in core/philox.py.
+// Note [Dropout by counting] in random_numbers/philox.py.
 struct Thinner {
     Long seed, first;
     Word below;

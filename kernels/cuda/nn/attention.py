@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core import philox
 from fastdist.core.dtypes import WIDE
 from fastdist.language.scalar import parse
+from fastdist.random_numbers import philox
 
 from ..launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from ..layout import element_strides

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core import philox
+from fastdist.random_numbers import philox
 
 from ..launch import C_TYPES, Launch, Scratch, Struct, headers_for, int64_fields, text_of
 from ..layout import element_strides

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.core import philox
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.nn import attention as kernels
+from fastdist.random_numbers import philox
 
 Array = np.ndarray[Any, Any]
 

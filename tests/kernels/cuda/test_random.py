@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.core import philox
 from fastdist.core.dtypes import bfloat16
 from fastdist.kernels.cuda.create.random import plan_draw
+from fastdist.random_numbers import philox
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.core import rejection
 from fastdist.core.dtypes import bfloat16
 from fastdist.kernels.cuda.create.rejection import plan_tried
+from fastdist.random_numbers import rejection
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 

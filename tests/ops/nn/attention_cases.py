@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
-from fastdist.core import philox
 from fastdist.ops.nn.attention_blocks import attention_in_blocks
+from fastdist.random_numbers import philox
 from tests.ops.cases import F, bools, case, ints
 
 Array = np.ndarray

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from ..core.device import CPU, Device
+from ..core.errors import DTypeError
+from ..core.forked_locks import renew_in_children
 from . import philox
-from .device import CPU, Device
-from .errors import DTypeError
-from .forked_locks import renew_in_children
 
 DEFAULT_SEED: Final = 67280421310721
 _STATE_BYTES: Final = 16

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core import philox
+from fastdist.random_numbers import philox
 
 F4, F8 = np.dtype("float32"), np.dtype("float64")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.core import generator
 from fastdist.core.device import CPU, Device
-from fastdist.core.generator import Generator, default_generator_of, manual_seed
+from fastdist.random_numbers import generator
+from fastdist.random_numbers.generator import Generator, default_generator_of, manual_seed
 from tests.interrupts import each_ctrl_c
 
 F4, F8 = np.dtype("float32"), np.dtype("float64")
