@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # room: the rooms right below it. A room may also import what its rooms may.
 ROOMS: dict[str, set[str]] = {
     "core": set(),
+    "instrumentation": {"core"},
     "language": {"core"},
     "random_numbers": {"core"},
     "kernels": set(),
@@ -24,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "as_torch": {"core"},
     "futures": {"core"},
     "multiprocessing": {"core"},
-    "devices": {"kernels.cpu", "kernels.cuda", "core"},
+    "devices": {"kernels.cpu", "kernels.cuda", "instrumentation"},
     "tensor": {"devices"},
     "graph": {"tensor"},
     "listeners": {"graph"},

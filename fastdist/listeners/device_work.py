@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from ..core.device import CPU, Device
-from ..core.time_ranges import TimeRange, clock, time_ranges
 from ..devices.backend import backend_of
+from ..instrumentation.time_ranges import TimeRange, clock, time_ranges
 from ..tensor.tensor import Tensor
 
 _next_id: Final[Callable[[], int]] = itertools.count(1).__next__

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..core.caller_warning import is_ours
 from ..core.forked_locks import renew_in_children
-from ..core.time_ranges import time_ranges
+from ..instrumentation.time_ranges import time_ranges
 from ..tensor.tensor import Tensor
 from . import tracing
 from .timing import told

@@ -1,4 +1,4 @@
-"""Ops that hand in what they took, while somebody listens to core/time_ranges.py.
+"""Ops that hand in what they took, while somebody listens to instrumentation/time_ranges.py.
 
 A profile lets every op take its general path, where `modes.tracers` is looked at in any case: who
 does not listen pays nothing. A function that is made of ops hands in a range around theirs; what an
@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
-from ..core.memory_meter import memory_meter
 from ..core.overriding import values_of
-from ..core.time_ranges import time_range, time_ranges
 from ..graph.modes import tls
 from ..graph.node import next_sequence_number, node_of
+from ..instrumentation.memory_meter import memory_meter
+from ..instrumentation.time_ranges import time_range, time_ranges
 from ..tensor.memory import root_of
 from ..tensor.tensor import Tensor
 from .batched_tensor import Batched

@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from ..core.module_path import module_path
-from ..core.time_ranges import time_range, time_ranges
+from ..instrumentation.module_path import module_path
+from ..instrumentation.time_ranges import time_range, time_ranges
 from .module import Module
 
 _plain_call: Final = Module.__call__

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..core.time_ranges import time_range, time_ranges
 from ..graph.node import RemovableHandle
+from ..instrumentation.time_ranges import time_range, time_ranges
 from .hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 

@@ -1,11 +1,11 @@
 """Where a program's time goes, under PyTorch's names: `profile`, `record_function`, `schedule`.
 
 While a profile records, ops take their general path and hand in what they took to
-core/time_ranges.py; graph/recordings.py tells other rooms of it. events.py shows what is read from
-there, table.py as tables, trace.py as traces for chrome://tracing and as pages. activities.py has
-whose work is recorded, given.py refuses what profiles cannot take (a flag is anything that `if`
-takes for true or not, in the profiles of all rooms alike), emitted.py tells NVIDIA's profilers.
-Events have PyTorch's names for ops
+instrumentation/time_ranges.py; graph/recordings.py tells other rooms of it. events.py shows what is
+read from there, table.py as tables, trace.py as traces for chrome://tracing and as pages.
+activities.py has whose work is recorded, given.py refuses what profiles cannot take (a flag is
+anything that `if` takes for true or not, in the profiles of all rooms alike), emitted.py tells
+NVIDIA's profilers. Events have PyTorch's names for ops
 (dispatch/pytorch_names.py); a function that is made of ops has one around theirs. A GPU's work is
 told op by op and not kernel by kernel.
 """

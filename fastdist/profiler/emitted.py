@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ..core.time_ranges import Recording, TimeRange, Wanted
 from ..devices.backend import backend_of
 from ..graph import recordings
+from ..instrumentation.time_ranges import Recording, TimeRange, Wanted
 from .given import is_asked_for
 
 _next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__

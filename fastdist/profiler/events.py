@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from ..core.time_ranges import TimeRange
+from ..instrumentation.time_ranges import TimeRange
 from .activities import DeviceType
 from .formatted import Formatted
 from .function_event import FunctionEvent, Kernel

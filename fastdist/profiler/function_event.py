@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ..core.time_ranges import TimeRange
+from ..instrumentation.time_ranges import TimeRange
 from .activities import DeviceType, device_type_of
 from .formatted import Formatted
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.short_repr import short_repr
-from ..core.time_ranges import Wanted
+from ..instrumentation.time_ranges import Wanted
 from .activities import ProfilerActivity
 from .schedule import ProfilerAction
 

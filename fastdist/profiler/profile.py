@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ..core.missing import refusing
-from ..core.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 from ..graph import recordings
+from ..instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 from .activities import ProfilerActivity, activities_of, want_devices
 from .events import EventList, KeyAverages, events_of
 from .given import (

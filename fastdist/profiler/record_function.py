@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..core.future import Future
-from ..core.time_ranges import time_range
+from ..instrumentation.time_ranges import time_range
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

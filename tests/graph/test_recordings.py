@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdist.core.time_ranges import Recording
 from fastdist.graph import recordings
+from fastdist.instrumentation.time_ranges import Recording
 from tests.interleaving import Step, each_interleaving
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fastdist as fd
-from fastdist.core.time_ranges import Recording
+from fastdist.instrumentation.time_ranges import Recording
 from fastdist.optim import SGD, Adam, hooks
 from fastdist.profiler import profile
 

@@ -9,11 +9,11 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import profiler as autograd_profiler
-from fastdist.core.time_ranges import NOTHING, Recording, Wanted, time_ranges
 from fastdist.distributed import profiler as group_profiler
 from fastdist.distributed.profiler import group_recording
 from fastdist.graph import recordings
 from fastdist.graph.modes import modes
+from fastdist.instrumentation.time_ranges import NOTHING, Recording, Wanted, time_ranges
 from fastdist.profiler import ProfilerAction, ProfilerActivity, profile, schedule
 from fastdist.profiler.events import KeyAverages
 

@@ -11,8 +11,8 @@ import pytest
 import fastdist as fd
 from fastdist.autograd import profiler as old
 from fastdist.autograd import profiler_util
-from fastdist.core.time_ranges import TimeRange
 from fastdist.distributed.rpc import Future
+from fastdist.instrumentation.time_ranges import TimeRange
 from fastdist.profiler import (
     ProfilerAction,
     ProfilerActivity,

@@ -19,18 +19,17 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.core.time_ranges import Wanted, time_ranges
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import profiler as group_profiler
 from fastdist.distributed import rpc
+from fastdist.instrumentation.time_ranges import Wanted, time_ranges
 from fastdist.profiler import profile
 from tests.distributed.workers import run_group
 
 ROOT = os.path.join(os.path.dirname(fd.__file__), "")
-ROOMS = ("profiler", "distributed/profiler")
+ROOMS = ("instrumentation", "profiler", "distributed/profiler")
 FILES = (
-    *("core/time_ranges.py", "core/memory_meter.py", "core/module_path.py"),
-    *("core/python_stack.py", "listeners/timing.py", "listeners/device_work.py"),
+    *("listeners/timing.py", "listeners/device_work.py"),
     *("nn/module_ranges.py", "autograd/profiler.py", "optim/step_ranges.py"),
 )
 OF_THE_PROFILER = (

@@ -11,9 +11,9 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import profiler as old
-from fastdist.core.time_ranges import TimeRange
 from fastdist.graph import recordings
 from fastdist.graph.modes import modes
+from fastdist.instrumentation.time_ranges import TimeRange
 from fastdist.profiler import (
     ProfilerAction,
     ProfilerActivity,

@@ -10,7 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import profiler as autograd_profiler
-from fastdist.core.time_ranges import TimeRange
+from fastdist.instrumentation.time_ranges import TimeRange
 from fastdist.profiler import profile
 from fastdist.profiler.events import events_of
 from fastdist.profiler.function_event import Arrow

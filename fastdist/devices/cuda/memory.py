@@ -9,8 +9,8 @@ from threading import get_ident
 from typing import Any
 
 from fastdist.core.errors import DeviceError, KernelError, OutOfMemoryError
-from fastdist.core.memory_meter import memory_meter
-from fastdist.core.time_ranges import time_ranges
+from fastdist.instrumentation.memory_meter import memory_meter
+from fastdist.instrumentation.time_ranges import time_ranges
 
 from .library import cupy
 from .stream import CudaEvent, CudaStream

@@ -12,8 +12,8 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core.errors import DeviceError
-from fastdist.core.memory_meter import memory_meter
-from fastdist.core.time_ranges import time_ranges
+from fastdist.instrumentation.memory_meter import memory_meter
+from fastdist.instrumentation.time_ranges import time_ranges
 
 from .allocator import Block, CachingAllocator
 from .faults import Behaviour

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fastdist.core.errors import DeviceError, KernelError
-from fastdist.core.time_ranges import clock, time_ranges
+from fastdist.instrumentation.time_ranges import clock, time_ranges
 
 from .faults import Behaviour
 

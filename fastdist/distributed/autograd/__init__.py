@@ -42,7 +42,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...core.missing import load_later
-from ...core.time_ranges import time_range, time_ranges
+from ...instrumentation.time_ranges import time_range, time_ranges
 from ...tensor.tensor import Tensor
 from ..rpc.agent import add_debug_info, add_hooks
 from ..rpc.bindings import incompatible

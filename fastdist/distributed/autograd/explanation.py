@@ -9,8 +9,8 @@ from typing import Any
 from fastdist.core.foreign_text import one_line
 
 from ...core.errors import WorkerLostError
-from ...core.time_ranges import clock
 from ...graph.node import Node, node_of
+from ...instrumentation.time_ranges import clock
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.api import rpc_sync
 from ..rpc.clocks import Passage, Sighting, fit, sight

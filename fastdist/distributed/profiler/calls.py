@@ -19,8 +19,8 @@ from fastdist.distributed.rpc.message.types import MessageType, call_type_of
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 
 from ...core.future import Executor, Future, outcome_of
-from ...core.time_ranges import TimeRange, clock, time_ranges
 from ...graph import recordings
+from ...instrumentation.time_ranges import TimeRange, clock, time_ranges
 from ..rpc import agent as agents
 from ..rpc import interceptors
 from ..rpc.agent import RpcAgent

@@ -15,7 +15,7 @@ from fastdist.distributed.rpc.workers.record import WorkerInfo
 from fastdist.distributed.rpc.workers.worker import Worker
 
 from ...core.errors import RpcError, RpcTimeoutError
-from ...core.time_ranges import TimeRange, Wanted, clock
+from ...instrumentation.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
 from ...profiler.events import EventList, KeyAverages
 from ...profiler.given import listed_activities, wanted_in_profile

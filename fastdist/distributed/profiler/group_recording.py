@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
-from ...core.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 from ...graph import recordings
+from ...instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 
 # Categories: a call of another worker that ran here; gradients that were sent; and that came.
 SERVED: Final = "served"

@@ -10,7 +10,7 @@ from fastdist.distributed.rpc.message.words import number, text, texts
 from fastdist.distributed.rpc.workers.worker import Worker
 
 from ...core.errors import RpcError
-from ...core.time_ranges import Wanted, clock, wanted_of
+from ...instrumentation.time_ranges import Wanted, clock, wanted_of
 from ..rpc.handlers import Reply, register_handler
 from ..rpc.message.message import Message
 from . import group_recording

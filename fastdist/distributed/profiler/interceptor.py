@@ -10,7 +10,7 @@ from fastdist.distributed.rpc.message.types import USER_WORK, MessageType
 from fastdist.distributed.rpc.message.words import flag, number, numbers, texts
 
 from ...core.errors import MessageError
-from ...core.time_ranges import TimeRange, clock, time_ranges, wanted_of
+from ...instrumentation.time_ranges import TimeRange, clock, time_ranges, wanted_of
 from ..rpc.message.message import Message
 from ..rpc.remote_profiler_manager import REMOTE_PROFILING_KEY_PREFIX, RemoteProfilerManager
 from .group_recording import group_recording

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...core.time_ranges import TimeRange
+from ...instrumentation.time_ranges import TimeRange
 from ...profiler.events import EventList, events_of
 from ...profiler.function_event import Arrow, FunctionEvent
 from ..rpc.clocks import Clock

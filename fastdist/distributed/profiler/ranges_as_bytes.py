@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...core.errors import MessageError
-from ...core.time_ranges import TimeRange
+from ...instrumentation.time_ranges import TimeRange
 
 _MOST_BYTES: Final = 1 << 30
 # Plain values alone: numbers, texts that are written once, and lists of both.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ...core.future import Executor
-from ...core.time_ranges import DeviceWork, Recording, TimeRange, Wanted, time_ranges
 from ...graph import recordings
+from ...instrumentation.time_ranges import DeviceWork, Recording, TimeRange, Wanted, time_ranges
 
 # What is kept of one request at most.
 MOST_RANGES: Final = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from fastdist.core.time_ranges import clock
+from fastdist.instrumentation.time_ranges import clock
 
 _ROUNDS: Final = 8
 

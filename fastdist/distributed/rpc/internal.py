@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
-from fastdist.core.time_ranges import time_range, time_ranges
+from fastdist.instrumentation.time_ranges import time_range, time_ranges
 from fastdist.tensor.tensor import Tensor
 
 from .agent import get_current_agent

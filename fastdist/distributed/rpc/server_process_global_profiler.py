@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Self
 
 from fastdist.autograd.profiler import profile
-from fastdist.core.time_ranges import Wanted
+from fastdist.instrumentation.time_ranges import Wanted
 from fastdist.profiler.events import events_of
 from fastdist.profiler.function_event import FunctionEvent
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import DeviceError, KernelError
-from fastdist.core.time_ranges import Recording
 from fastdist.devices.sim import SimBackend
+from fastdist.instrumentation.time_ranges import Recording
 from tests.interrupts import each_ctrl_c
 
 WAIT_S = 30.0

@@ -13,13 +13,13 @@ import pytest
 import fastdist as fd
 from fastdist.autograd import profiler as autograd_profiler
 from fastdist.core.errors import RpcError
-from fastdist.core.time_ranges import time_ranges
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.calls.outgoing import serving
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.graph.modes import modes
+from fastdist.instrumentation.time_ranges import time_ranges
 from fastdist.profiler import DeviceType, ProfilerActivity, profile, record_function
 from tests.distributed.workers import open_gate, run_group, wait_at
 from tests.profiler.nvtx import install as install_nvtx

@@ -16,13 +16,13 @@ import pytest
 
 import fastdist as fd
 from fastdist.core.errors import RpcError, RpcTimeoutError
-from fastdist.core.time_ranges import NOTHING, time_ranges
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import profiler, rpc
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.profiler import group, group_recording, group_worker
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.graph import recordings
+from fastdist.instrumentation.time_ranges import NOTHING, time_ranges
 from tests.distributed.lives import life, next_life
 from tests.distributed.workers import Group, run_group
 

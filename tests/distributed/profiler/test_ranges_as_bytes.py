@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from fastdist.core.errors import MessageError
-from fastdist.core.time_ranges import TimeRange
 from fastdist.distributed.profiler.ranges_as_bytes import _NUMBERS, pack_ranges, unpack_ranges
+from fastdist.instrumentation.time_ranges import TimeRange
 
 KNOWN = [
     TimeRange(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastdist
-from fastdist.core.python_stack import python_stack
+from fastdist.instrumentation.python_stack import python_stack
 
 
 def inner() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from fastdist.core.memory_meter import Balance, MemoryMeter
+from fastdist.instrumentation.memory_meter import Balance, MemoryMeter
 
 
 def test_an_array_counts_once_until_its_end() -> None:

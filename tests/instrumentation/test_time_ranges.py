@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fastdist.core.time_ranges import Recording, clock, time_range, time_ranges
+from fastdist.instrumentation.time_ranges import Recording, clock, time_range, time_ranges
 
 
 def test_nobody_listens_until_a_recording_starts_and_after_it_stopped() -> None:
