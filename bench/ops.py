@@ -81,7 +81,7 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:
     """Return MLP 784-256-256-10, batch 64: forward, cross-entropy, backward, no optimiser."""
-    from fastdist.core.blas import openblas_core, runs_right_core
+    from fastdist.system.blas import openblas_core, runs_right_core
 
     core = openblas_core() or "unknown core"
     target = 0.75 if runs_right_core() else 1.0

@@ -11,8 +11,8 @@ import math as _math
 import os as _os
 from typing import Any as _Any
 
-from .core.quiet_interrupt import end_quietly_if_command as _end_quietly_if_command
 from .core.version import __version__ as __version__
+from .system.quiet_interrupt import end_quietly_if_command as _end_quietly_if_command
 
 _end_quietly_if_command()
 
@@ -27,14 +27,13 @@ if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(
     __path__.append(_beside)
 
 # First of all: OpenBLAS reads its core type when NumPy loads it.
-from .core import blas as _blas
+from .system import blas as _blas
 
 _blas.choose_core()
 
 from .as_torch import ROOMS as _ROOMS
 from .as_torch import find_torch_here as _find_torch_here
 from .as_torch import install_as_torch
-from .core.after_import import after_import as _after_import
 from .core.device import Device as device
 from .core.device import get_default_device, set_default_device
 from .core.dtypes import DType as dtype
@@ -80,6 +79,7 @@ from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 from .ops import return_types
 from .ops.create.creation import tensor as tensor
 from .random_numbers.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from .system.import_hooks import after_import as _after_import
 from .tensor.dlpack import from_dlpack, to_dlpack
 from .tensor.printing import set_printoptions
 from .tensor.promotion import get_default_dtype, set_default_dtype

@@ -160,7 +160,7 @@ def _warm(arguments: Sequence[str]) -> int:
         got = " ".join(arguments)
         print(f"fastdist info --warm: takes --into FOLDER or nothing, got {got!r}", file=sys.stderr)
         return _USAGE_ERROR
-    from fastdist.core.own_folder import ForeignFolderError
+    from fastdist.system.own_folder import ForeignFolderError
     from fastdist.warm import warm, warm_into
 
     try:

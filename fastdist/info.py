@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastdist
-from fastdist.core import blas
-from fastdist.core.cache_directory import (
+from fastdist.core.errors import DeviceError
+from fastdist.devices.backend import backend_of
+from fastdist.system import blas
+from fastdist.system.cache_directory import (
     SHIPPED,
     cache_directory,
     shipped_directory,
     why_no_cache,
     why_nothing_shipped,
 )
-from fastdist.core.errors import DeviceError
-from fastdist.devices.backend import backend_of
 
 
 class Row(NamedTuple):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import fastdist as torch
-from fastdist.core.cache_directory import cache_directory
-from fastdist.core.own_folder import make_own_folder
 from fastdist.examples.progress import RedrawnLine
 from fastdist.nn import functional as F
+from fastdist.system.cache_directory import cache_directory
+from fastdist.system.own_folder import make_own_folder
 
 # Enough elements for each compiled kernel, and few enough to take no time.
 _SIDE: Final = 256

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fastdist import info
-from fastdist.core import blas
+from fastdist.system import blas
 
 
 def test_collect_answers_every_question_on_this_machine() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import threading
 from typing import ClassVar
 
 from .errors import DeviceError
-from .forked_locks import renew_in_children
 from .short_repr import short_repr
 
 KNOWN_TYPES = ("cpu", "cuda", "sim")
@@ -128,7 +127,16 @@ class _Chosen:
 chosen = _Chosen()
 _choices = _Choices()
 _chosen_lock = threading.Lock()
-renew_in_children(sys.modules[__name__], "_chosen_lock")
+
+
+def _renew_lock() -> None:
+    """Give a forked child a lock that no thread of its parent holds."""
+    global _chosen_lock
+    _chosen_lock = threading.Lock()
+
+
+# As in system/forked_locks.py, which this package lies below.
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def choose(device: Device | None) -> None:

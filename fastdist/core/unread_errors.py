@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 
-from .foreign_text import many_lines, one_line
+from ..system.foreign_text import many_lines, one_line
 
 # A separate logger, so that users can silence these warnings alone.
 _logger = logging.getLogger("fastdist.unread_errors")

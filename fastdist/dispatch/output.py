@@ -9,12 +9,12 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
-from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.unresolved import Unresolved, written
 from ..listeners.batched_tensor import TakesNoBatch, level_of
 from ..listeners.tracing import listener, traced
+from ..system.shared_block import block_of
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of

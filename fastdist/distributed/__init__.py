@@ -18,8 +18,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.late_rooms import load_when_rpc_starts
 from fastdist.core.missing import NO_COLLECTIVES, instead, missing, refusing
+from fastdist.system.import_hooks import load_when_rpc_starts
 
 if TYPE_CHECKING:
     from . import autograd as autograd

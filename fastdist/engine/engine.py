@@ -9,12 +9,12 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from ..core.errors import GraphError, NoDerivativeError, out_of_memory
-from ..core.forked_locks import renew_in_children
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Edge, Node, next_sequence_number, node_of, oldest, output_number
 from ..instrumentation.time_ranges import time_range, time_ranges
+from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor, layout_near, layout_of, wrap
 from . import hooks
 from .device_threads import DeviceThreads, current_device_queue

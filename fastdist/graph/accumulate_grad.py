@@ -11,8 +11,8 @@ from weakref import ref
 import numpy as np
 
 from ..core.dense_order import dense_order, undone
-from ..core.forked_locks import renew_in_children
 from ..devices.backend import backend_of
+from ..system.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.sparse import Coo
 from ..tensor.storage import storage_of

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GraphError
-from ..core.forked_locks import renew_in_children
 from ..devices.backend import backend_of
+from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor
 from .modes import count_special, count_tracers
 from .node import Node

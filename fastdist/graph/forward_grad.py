@@ -11,8 +11,8 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from ..core.errors import GraphError
-from ..core.forked_locks import renew_in_children
 from ..core.short_repr import short_repr
+from ..system.forked_locks import renew_in_children
 from .modes import count_special
 
 # Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
-from ..core.forked_locks import renew_in_children
+from ..system.forked_locks import renew_in_children
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from ..core.errors import GraphError, VersionError
-from ..core.forked_locks import renew_in_children
+from ..system.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 

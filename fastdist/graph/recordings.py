@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..core.forked_locks import renew_in_children
 from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
+from ..system.forked_locks import renew_in_children
 from .modes import count_special, count_tracers
 
 # Guards the two below it.

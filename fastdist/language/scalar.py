@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 from typing import Literal as OneOf
 
 from ..core.errors import ScalarSyntaxError
-from ..core.forked_locks import renew_in_children
+from ..system.forked_locks import renew_in_children
 
 # Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
 CONDITIONS: Final = frozenset({"condition", "mask"})

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
 from fastdist.core.errors import RendezvousError, StoreError, StoreLostError, StoreTimeoutError
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store import Store
 from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.system.foreign_text import one_line
 
 _PLACES = "fastdist/launch/place/"
 _CARDS = "fastdist/launch/card/"

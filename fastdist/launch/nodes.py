@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
@@ -28,6 +27,7 @@ from fastdist.launch.lost_workers import LostWorker, LostWorkers
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 from fastdist.launch.way_to_store import ASK_S, WayToStore
+from fastdist.system.foreign_text import one_line
 
 # A launcher that was killed is known at once where it hosted the store, for nobody listens at its
 # port any more; any other is known by its silence. Workers wait as long for a peer while a network

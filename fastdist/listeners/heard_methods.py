@@ -12,8 +12,8 @@ from functools import wraps
 from typing import Any, Final
 
 from ..core.caller_warning import is_ours
-from ..core.forked_locks import renew_in_children
 from ..instrumentation.time_ranges import time_ranges
+from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor
 from . import tracing
 from .timing import told

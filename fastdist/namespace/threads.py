@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ..core import blas
 from ..core.short_repr import short_repr
+from ..system import blas
 
 _LAUNCH = "fastdist.kernels.cpu.jit.launch"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ..core.short_repr import short_repr
 from .activities import DeviceType

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.errors import DTypeError
-from ..core.forked_locks import renew_in_children
+from ..system.forked_locks import renew_in_children
 from . import philox
 
 DEFAULT_SEED: Final = 67280421310721

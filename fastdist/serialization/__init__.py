@@ -4,8 +4,8 @@ A file is a zip archive, neither packed nor split: `data.pkl`, a pickle that spe
 number, and `data/0`, `data/1` ..., their bytes, each at a multiple of 64 and with a checksum. What
 shares memory names the same storage. The pickle names PyTorch's classes, so that both libraries
 read it (`torch_names.py`); reading it runs nothing of the file's unless that is asked for
-(`safe_unpickler.py`). A path is written whole or not at all (`core/atomic_file.py`). The formats of
-PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
+(`safe_unpickler.py`). A path is written whole or not at all (`system/atomic_file.py`). The formats
+of PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
 (`legacy_reader.py`, `tar_reader.py`).
 """
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..core.short_repr import short_repr
-from ..core.usual_pages import Bytes, usual_pages
+from ..system.page_size import Bytes, allocate_base_pages
 from .checksum import Checksum
 from .zip_format import (
     CENTRAL,
@@ -100,7 +100,7 @@ class Archive:
         start = self._data_start(record, entry)
         if self._mapped is not None and record.startswith("data/"):
             return np.ndarray((entry.size,), np.uint8, self._mapped, start)
-        data = usual_pages(entry.size)
+        data = allocate_base_pages(entry.size)
         view = data.data
         self._file.seek(self._origin + start)
         done = 0

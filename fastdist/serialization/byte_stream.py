@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.usual_pages import Bytes, usual_pages
+from ..system.page_size import Bytes, allocate_base_pages
 
 _BUFFER_BYTES: Final = 1 << 16
 _LONGEST_LINE: Final = 1 << 16
@@ -68,7 +68,7 @@ class ByteStream:
         """Return a copy of bytes from anywhere in the file."""
         if not (start >= 0 and 0 <= size <= self.end - start):
             raise UnpicklingError(f"{size} bytes should lie at byte {start} of {self.end}")
-        data = usual_pages(size)
+        data = allocate_base_pages(size)
         self._file.seek(start)
         _read_into(self._file, data.data)
         return data

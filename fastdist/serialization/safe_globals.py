@@ -14,8 +14,8 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from ..core.device import Device
-from ..core.forked_locks import renew_in_children
 from ..graph.unresolved import Unresolved
+from ..system.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Size, Tensor
 from .budget import Budget, brief

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..core.atomic_file import atomic_file, full_disk_named
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
@@ -21,6 +20,7 @@ from ..core.memory_format import MemoryLayout, sparse_coo
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..graph.unresolved import resolved
+from ..system.atomic_file import atomic_file, full_disk_named
 from ..tensor.layout import contiguous_strides
 from ..tensor.memory import memory_and_offset
 from ..tensor.parameter import Parameter

@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
-from ..core.forked_locks import renew_in_children
 from ..kernels.cpu.pointwise.pointwise import SMALL_LIMIT
+from ..system.forked_locks import renew_in_children
 
 # Note [Ordinary and tiny tensors]
 # `layout.ordinary` is true for what needs no further look: CPU, float32 or float64, contiguous, at

@@ -11,9 +11,9 @@ from ..core.dense_order import undone, walk_order
 from ..core.device import CPU, Device
 from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
-from ..core.shared_block import Passage, block_of
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
+from ..system.shared_block import Passage, block_of
 from .layout import Layout
 from .sparse import Coo, SparseLayout
 from .storage import Storage

@@ -23,7 +23,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..core.device import CPU
 from ..core.errors import DeviceError
-from ..core.shared_block import Bytes, address_of, block_of, make_parts
+from ..system.shared_block import Bytes, address_of, block_of, make_parts
 from .tensor import Tensor
 
 

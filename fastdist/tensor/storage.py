@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from weakref import ref
 
-from ..core.forked_locks import renew_in_children
+from ..system.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):

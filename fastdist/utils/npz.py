@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.atomic_file import atomic_file
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
+from ..system.atomic_file import atomic_file
 from ..tensor.tensor import Tensor, from_users_array
 
 __all__ = ["load_file", "save_file"]

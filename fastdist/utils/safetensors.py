@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.atomic_file import atomic_file
 from ..core.dtypes import ALL, FLOATING, DType, bfloat16, bool_
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
+from ..system.atomic_file import atomic_file
 from ..tensor.tensor import Tensor, from_users_array
 
 __all__ = ["load", "load_file", "save", "save_file"]

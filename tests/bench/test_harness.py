@@ -143,7 +143,7 @@ def test_fastdist_is_there_before_any_benchmark_and_chooses_the_kernels_of_blas(
         "assert not {'numpy', 'fastdist'} & {*sys.modules}\n"
         "def run(*_):\n"
         "    assert 'torch' not in sys.modules\n"
-        "    print(sys.modules['fastdist.core.blas'].choose_core().how)\n"
+        "    print(sys.modules['fastdist.system.blas'].choose_core().how)\n"
         "    return {'bench': 'ops', 'rows': []}\n"
         "command.run = run; sys.argv = ['bench', 'ops']; command.main()\n"
     )

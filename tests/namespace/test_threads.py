@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.core.blas import blas_threads
+from fastdist.system.blas import blas_threads
 
 
 def test_kernels_and_matrix_products_take_the_number() -> None:

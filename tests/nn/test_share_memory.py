@@ -12,7 +12,7 @@ import fastdist as fd
 import fastdist.multiprocessing as mp
 from fastdist import nn, optim
 from fastdist.core.errors import DeviceError
-from fastdist.core.shared_block import block_of
+from fastdist.system.shared_block import block_of
 
 
 class Counted(nn.Module):

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from fastdist.core.errors import KernelError
-from fastdist.core.own_folder import ForeignFolderError, make_own_folder
+from fastdist.system.own_folder import ForeignFolderError, make_own_folder
 
 _logger = logging.getLogger(__name__)
 

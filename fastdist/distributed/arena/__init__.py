@@ -26,7 +26,7 @@
 # owner's blocks give the other pages back. A forked child has copies (fork.py).
 #
 # Off: `_channels=["basic"]` of the options, or FASTDIST_CHANNELS=basic, at either end; and on other
-# processors than x86, for which this version has no fence (core/fence.py).
+# processors than x86, for which this version has no fence (system/fence.py).
 #
 # Memory: the file is sparse. Pages come when a block needs them, and go 10 to 20 s after they were
 # last lent.

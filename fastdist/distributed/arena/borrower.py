@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fastdist.core.errors import MessageError
-from fastdist.core.fence import full_fence
+from fastdist.system.fence import full_fence
 
 from ..pipe.frames import Buffer
 from . import fork

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from fastdist.core import sealed_memory
-from fastdist.core.fence import why_no_fence
+from fastdist.system import sealed_memory
+from fastdist.system.fence import why_no_fence
 
 # Note [Layout of an arena]
 # The file begins with a table of rows of 64 bytes, one cache line each, of which eight words of 64

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.fence import full_fence
+from fastdist.system.fence import full_fence
 
 from ..pipe.frames import Buffer
 from .layout import (

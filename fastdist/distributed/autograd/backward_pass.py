@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from ...core.foreign_text import one_line
 from ...core.future import Future, InternalFuture
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.ready_queue import ReadyQueue
 from ...graph.node import Node, node_of
 from ...instrumentation.time_ranges import clock
+from ...system.foreign_text import one_line
 from ...tensor.tensor import Tensor
 from ..rpc.message.ids import id_text
 from ..rpc.message.remote_errors import has_origin, words_of

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ...core.errors import MessageError, RpcNotRunningError
 from ..rpc.agent import get_current_agent, is_current_agent_set

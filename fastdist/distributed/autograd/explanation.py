@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ...core.errors import WorkerLostError
 from ...graph.node import Node, node_of

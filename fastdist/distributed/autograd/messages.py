@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastdist.core.foreign_text import printable
+from fastdist.system.foreign_text import printable
 
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future

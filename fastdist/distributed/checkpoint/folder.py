@@ -6,7 +6,7 @@ import errno
 import os
 from types import TracebackType
 
-from ...core.atomic_file import fsync_folder
+from ...system.atomic_file import fsync_folder
 from .errors import CheckpointException
 from .manifest import NAME, is_half, read_manifest, saved_at
 from .metadata import Metadata, TensorStorageMetadata

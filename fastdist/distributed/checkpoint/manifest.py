@@ -2,8 +2,8 @@
 
 # Note [When a checkpoint is there] Each worker brings its file to the disk under a name that no
 # earlier file has. When all have, the coordinator lets the manifest appear, which names them, in
-# one step (core/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole;
-# after it the new one, whole. What no manifest names is rubbish of a save that did not end.
+# one step (system/atomic_file.py). Before it the folder holds no checkpoint, or the older one,
+# whole; after it the new one, whole. What no manifest names is rubbish of a save that did not end.
 #
 # It is two lines: how long the second is, its checksum and what `latest` orders by; and what files
 # there are, with all that they hold.
@@ -16,7 +16,7 @@ import re
 import zlib
 from typing import Any
 
-from ...core.atomic_file import atomic_file
+from ...system.atomic_file import atomic_file
 from .errors import CheckpointException
 from .metadata import Metadata, merged
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ...core.device import CPU
-from ...core.usual_pages import usual_pages
 from ...graph.modes import no_grad
 from ...ops.create.creation import from_numpy
 from ...serialization import load, save
+from ...system.page_size import allocate_base_pages
 from ...tensor.tensor import Tensor
 from .box import whole
 from .metadata import FileRow
@@ -107,7 +107,7 @@ def _copy(tensor: Tensor, old: Tensor | None) -> Tensor:
 
 def _room_for(tensor: Tensor) -> Tensor:
     size, shape = tensor.numel() * tensor.element_size(), tuple(tensor.shape)
-    return from_numpy(usual_pages(size).view(tensor.dtype.numpy).reshape(shape))
+    return from_numpy(allocate_base_pages(size).view(tensor.dtype.numpy).reshape(shape))
 
 
 def _loadable(values: dict[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.message.words import number
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from fastdist.distributed.rpc.workers.worker import Worker
+from fastdist.system.foreign_text import one_line
 
 from ...core.errors import RpcError, RpcTimeoutError
 from ...instrumentation.time_ranges import TimeRange, Wanted, clock

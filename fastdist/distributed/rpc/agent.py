@@ -11,8 +11,8 @@ from typing import Any
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcNotRunningError
 from fastdist.core.future import Future, outcome_of
-from fastdist.core.late_rooms import load_late_rooms
 from fastdist.core.thread_pool import ThreadPool
+from fastdist.system.import_hooks import load_for_rpc
 from fastdist.tensor.tensor import Tensor
 
 from .bindings import incompatible, seconds
@@ -281,7 +281,7 @@ def run_start_hooks(worker_id: int, *, may_change: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
     global _first_number
     _first_number = random_first_number() if may_change else 0
-    load_late_rooms()
+    load_for_rpc()
     for hook in _start_hooks:
         hook(worker_id)
 

@@ -13,7 +13,6 @@ import struct
 import threading
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.distributed.arena import borrower
 from fastdist.distributed.arena.borrower import BorrowedArena
@@ -21,6 +20,7 @@ from fastdist.distributed.arena.layout import ArenaError, arena_size, why_not_vi
 from fastdist.distributed.arena.lender import Lender, offer_ids
 from fastdist.distributed.arena.owner import TRIM_S, Arena
 from fastdist.distributed.pipe.host import process_lives
+from fastdist.system.foreign_text import one_line
 
 from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.devices.backend import backend_of
 from fastdist.distributed.arena.layout import ARENA_BLOCK, why_not_viable
 from fastdist.distributed.arena.lender import Lender, offer_ids
+from fastdist.system.foreign_text import one_line
 
 from .debug_log import debug_log
 from .handlers import Reply, register_handler, unregister_handler

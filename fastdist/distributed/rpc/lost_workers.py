@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store.environment import store_is_hosted
+from fastdist.system.foreign_text import one_line
 
 from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 from .workers.worker import Worker

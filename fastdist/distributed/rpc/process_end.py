@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 

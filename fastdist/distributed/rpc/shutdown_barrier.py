@@ -29,8 +29,8 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
     WorkerLostError,
 )
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future, InternalFuture
+from fastdist.system.foreign_text import one_line
 
 from . import constants
 from .agent import RpcAgent

@@ -17,8 +17,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcNotRunningError
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
+from fastdist.system.foreign_text import one_line
 
 from .handlers import Reply
 from .message.metadata import Value

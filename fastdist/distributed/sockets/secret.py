@@ -10,8 +10,8 @@ import stat
 from collections.abc import Mapping
 from typing import NoReturn
 
-from fastdist.core.digest import hmac_sha256
 from fastdist.core.errors import AuthenticationError
+from fastdist.system.digest import hmac_sha256
 
 SECRET_BYTES = 32
 

@@ -13,7 +13,6 @@ from collections.abc import Hashable, Mapping
 import zmq
 
 from fastdist.core.errors import MessageError, StoreError
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.sockets import (
     Doorbell,
     Refusals,
@@ -29,6 +28,7 @@ from fastdist.distributed.sockets import (
     unique_name,
     wait_until_free,
 )
+from fastdist.system.foreign_text import one_line
 
 from .mistakes import Mistakes
 from .state import Answer, Op, Request, Status, StoreState

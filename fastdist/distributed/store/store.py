@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from fastdist.core.errors import RankTakenError, StoreError, StoreLostError, StoreTimeoutError
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.sockets import JobSecret
+from fastdist.system.foreign_text import one_line
 
 from .state import Op, Status, require_fits
 from .waiting_line import WaitingLine, name_ranks, speaks_for_node

@@ -24,8 +24,8 @@ import numba.core.ccallback
 import numba.np.linalg
 import numpy as np
 
-from fastdist.core.cache_directory import cache_directory, shipped_directory
-from fastdist.core.own_folder import is_own_file, is_trusted_file
+from fastdist.system.cache_directory import cache_directory, shipped_directory
+from fastdist.system.own_folder import is_own_file, is_trusted_file
 
 from .numba_inlining import PART
 from .numba_passes import KernelCompiler

@@ -21,10 +21,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from fastdist.core.cache_directory import cache_directory
-from fastdist.core.forked_imports import Forks, others_import, wait_for_imports
 from fastdist.core.running_op import running_op
 from fastdist.language.scalar import Node, to_text
+from fastdist.system.cache_directory import cache_directory
+from fastdist.system.forked_imports import Forks, others_import, wait_for_imports
 
 from .held_interrupt import interrupt_held
 

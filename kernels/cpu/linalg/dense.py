@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core.blas import share_blas_threads
 from fastdist.core.ldl import valid_pivots
+from fastdist.system.blas import share_blas_threads
 
 from ..index.indices import OutOfBounds, ends
 from ..silence import silent

@@ -25,7 +25,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from fastdist.core.blas import read_cpu
+from fastdist.system.blas import read_cpu
 
 from ..jit.compiler import compiled, entry_point
 from ..jit.iteration import HEADER

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core.blas import read_cpu
+from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn

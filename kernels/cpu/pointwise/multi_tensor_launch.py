@@ -11,9 +11,9 @@ from typing import Any, Final
 import numba
 import numpy as np
 
-from fastdist.core.cache_directory import load_generated
 from fastdist.language.program import Program
 from fastdist.language.scalar import Name, Node
+from fastdist.system.cache_directory import load_generated
 
 from ..jit import launch
 from ..jit.array_objects import ARRAY, require_arrays

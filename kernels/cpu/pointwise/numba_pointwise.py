@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.cache_directory import load_generated
 from fastdist.core.dtypes import WIDE
 from fastdist.language.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
+from fastdist.system.cache_directory import load_generated
 
 from ..jit.compiler import Loop, sources_stamp
 from ..jit.machine import can_round_float16

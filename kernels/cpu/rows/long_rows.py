@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.blas import read_cpu
+from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import ARRAY, gapless, in_c_order, plain, require_arrays
 from ..memory import maker_of

@@ -17,7 +17,7 @@ from typing import Any, Final
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from fastdist.core.blas import read_cpu
+from fastdist.system.blas import read_cpu
 
 from ..jit.compiler import Loop
 from ..jit.iteration import HEADER, ITEMS

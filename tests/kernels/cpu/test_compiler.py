@@ -18,8 +18,8 @@ from tests.kernels.cpu.processes import ROOT, run_script
 
 SCRIPT = """
 import numpy as np
-from fastdist.core.cache_directory import cache_directory
 from fastdist.kernels.cpu.pointwise.numba_pointwise import compile_loop
+from fastdist.system.cache_directory import cache_directory
 from fastdist.language.scalar import parse
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 loop = compile_loop(body.tree, body.names, [dtype], dtype)

@@ -9,7 +9,7 @@
 #
 # Words and messages are ordered by a fence on each side: what was written before it is seen by who
 # reads after it, and of two that each write one word and read the other's, one sees what the other
-# wrote. So a sleeper is rung or sees the message. That takes an x86 processor (core/fence.py): on
+# wrote. So a sleeper is rung or sees the message. That takes an x86 processor (system/fence.py): on
 # others there are no rings.
 #
 # Each lane has a ring of its own. The one that many share has a connection of ZeroMQ beside it,

@@ -13,7 +13,7 @@ from os import unlink
 from typing import Final
 
 from fastdist.core.errors import MessageError
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ..frames import Buffer
 from ..listener import Received

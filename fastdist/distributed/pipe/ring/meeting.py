@@ -8,8 +8,8 @@ import socket
 import struct
 from typing import Final
 
-from fastdist.core import sealed_memory
-from fastdist.core.fence import why_no_fence
+from fastdist.system import sealed_memory
+from fastdist.system.fence import why_no_fence
 
 from .end import ANSWERS, REQUESTS, RingEnd
 from .memory import RING_BYTES

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from fastdist.core.errors import MessageError
-from fastdist.core.fence import fence, full_fence
+from fastdist.system.fence import fence, full_fence
 
 from ..frames import Buffer
 

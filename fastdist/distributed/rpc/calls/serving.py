@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import FastdistError, MessageError, RpcError, RpcTimeoutError
-from fastdist.core.foreign_text import many_lines, one_line
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
 from fastdist.core.unread_errors import log_unread
@@ -28,6 +27,7 @@ from fastdist.distributed.pipe.batch import (
 )
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.listener import Listener, Received, Route
+from fastdist.system.foreign_text import many_lines, one_line
 
 from .. import interceptors
 from ..debug_log import debug_log

@@ -22,9 +22,9 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from fastdist.core.errors import MessageError, RpcError
-from fastdist.core.foreign_text import many_lines
 from fastdist.core.unpicklable import Culprit, find_unpicklable
 from fastdist.distributed.pipe.frames import Buffer
+from fastdist.system.foreign_text import many_lines
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.pickling import parts_of, rebuild_sparse
 from fastdist.tensor.tensor import Tensor

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fastdist.core.errors import MessageError
-from fastdist.core.shared_block import Passage
+from fastdist.system.shared_block import Passage
 
 _CODE: Final = re.compile(r"[<>|][biufcmMSU][1-9]\d{0,8}(\[\d*[a-zA-Z]+\])?")
 _MAX_DIMENSIONS: Final = 32

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from fastdist.core.errors import RemoteError
-from fastdist.core.foreign_text import one_line, printable
+from fastdist.system.foreign_text import one_line, printable
 
 from .message import Message
 from .metadata import Value

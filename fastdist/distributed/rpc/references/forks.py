@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ..calls.outgoing import Call
 from ..handlers import Reply

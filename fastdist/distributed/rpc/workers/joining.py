@@ -17,7 +17,6 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.host import process_lives
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
@@ -26,6 +25,7 @@ from fastdist.distributed.sockets import Doorbell, knock
 from fastdist.distributed.sockets.patience import FROZEN_S
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.system.foreign_text import one_line
 
 from ..message.message import Message
 from ..message.types import MessageType

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
-from fastdist.core.foreign_text import one_line
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.distributed.pipe.pipe import MAX_OWN_LANES
 from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import descriptor_limit
+from fastdist.system.foreign_text import one_line
 
 from ..bindings import constructor
 from ..message.ids import MAX_WORKER_ID

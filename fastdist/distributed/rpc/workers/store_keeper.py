@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Final
 
 from fastdist.core.errors import FastdistError, RpcError, StoreError
-from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
+from fastdist.system.foreign_text import one_line
 
 from .group import LOOK_S
 from .group_log import note_again, view

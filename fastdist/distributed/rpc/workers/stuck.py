@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from fastdist.core import thread_pool
-from fastdist.core.foreign_text import one_line
+from fastdist.system.foreign_text import one_line
 
 from ..message.metadata import Value
 from ..message.words import number, text

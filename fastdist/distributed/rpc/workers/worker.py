@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
@@ -30,6 +29,7 @@ from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.pipe.shared_lane import SharedLane
 from fastdist.distributed.sockets import Doorbell
+from fastdist.system.foreign_text import one_line
 
 from ..debug_log import debug_log
 from ..message.layout import NO_CALL

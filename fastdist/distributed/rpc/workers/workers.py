@@ -19,12 +19,12 @@ from fastdist.core.errors import (
     StoreError,
     WorkerLostError,
 )
-from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.restarts import run_restart_hooks
 from fastdist.distributed.sockets.patience import crowding
+from fastdist.system.foreign_text import one_line
 
 from ..message.error_parts import fresh
 from ..message.types import MessageType

@@ -148,7 +148,7 @@ def set_blas_threads(count: int) -> bool:
     Raises  ValueError if count is not positive
     """
     if count < 1:
-        from .short_repr import short_repr  # imports NumPy
+        from ..core.short_repr import short_repr  # imports NumPy
 
         raise ValueError(f"set_blas_threads: count must be at least 1, got {short_repr(count)}")
     for library in _scipys_own():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.core.after_import import after_import
+from fastdist.system.import_hooks import after_import
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from fastdist.core import cache_directory as module
-from fastdist.core.cache_directory import cache_directory, load_generated
+from fastdist.system import cache_directory as module
+from fastdist.system.cache_directory import cache_directory, load_generated
 
 
 @pytest.fixture

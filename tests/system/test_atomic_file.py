@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.core import atomic_file as atomic
-from fastdist.core.atomic_file import atomic_file
+from fastdist.system import atomic_file as atomic
+from fastdist.system.atomic_file import atomic_file
 
 NOBODY = 65_534
 
@@ -162,7 +162,7 @@ def test_a_killed_writer_without_a_name_leaves_nothing(tmp_path: Path) -> None:
     # Asked where the file system has such files, which is where the tests' folder lies as well.
     script = (
         "import os, signal, sys\n"
-        "from fastdist.core.atomic_file import atomic_file\n"
+        "from fastdist.system.atomic_file import atomic_file\n"
         "with atomic_file(sys.argv[1]) as file:\n"
         "    file.write(b'x' * 5_000_000)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

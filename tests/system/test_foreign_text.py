@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fastdist.core.foreign_text import many_lines, one_line, printable
+from fastdist.system.foreign_text import many_lines, one_line, printable
 
 FORGED = "lost\n2026-01-01 00:00:00 ERROR all is well\r\x1b[2K\x1b[31mred\x07\0"
 

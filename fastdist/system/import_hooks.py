@@ -1,10 +1,11 @@
-"""A module of ours that is imported as soon as somebody imports a library that it serves."""
+"""Modules of fastdist to import when a library is imported, or when RPC starts."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,25 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 
+# Another worker may request this worker's part of a backward pass although no code here has imported
+# distributed autograd. So RPC must load that package, and may not import it, because RPC lies below.
+# `fastdist.distributed`, which may import both, registers a loader here; RPC runs the loaders.
+_rpc_loaders: list[Callable[[], object]] = []
+
+
+def load_when_rpc_starts(load: Callable[[], object]) -> None:
+    """Call load() each time before this process joins an RPC group."""
+    _rpc_loaders.append(load)
+
+
+def load_for_rpc() -> None:
+    """Call every registered loader; a module that is loaded already costs a dictionary lookup."""
+    for load in _rpc_loaders:
+        load()
+
+
 def after_import(library: str, ours: str) -> None:
-    """Import our module right after a library's, which may be there already or never come."""
+    """Import module `ours` right after `library`, or now if the library is already imported."""
     if library in sys.modules:
         importlib.import_module(ours)
     else:
@@ -22,7 +40,7 @@ def after_import(library: str, ours: str) -> None:
 
 
 class _Waiting:
-    """Finds nothing itself; asked for the library, it goes, and lets the others find it."""
+    """A finder that removes itself when the library is imported; the other finders find it."""
 
     def __init__(self, library: str, ours: str) -> None:
         self._library = library
@@ -45,7 +63,7 @@ class _LoadsBoth:
         self._ours = ours
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Do what the library's own loader does."""
+        """Call the library's own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from fastdist.core.digest import hmac_sha256, sha256
+from fastdist.system.digest import hmac_sha256, sha256
 
 
 @pytest.mark.parametrize("size", [0, 1, 55, 56, 63, 64, 65, 1000, 100_000])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import FastdistError, SharedMemoryError
-from fastdist.core.shared_block import SharedBlock, _receive, block_of, make_parts
+from fastdist.system.shared_block import SharedBlock, _receive, block_of, make_parts
 
 
 def descriptors() -> list[str]:

@@ -4,7 +4,7 @@
 # death. So its size is sealed before anybody else sees it, and looked at before it is mapped.
 #
 # In which order processes see what others write is their own matter: rings and arenas, which both
-# sides write at once, ask core/fence.py; shared blocks are handed over by system calls.
+# sides write at once, ask system/fence.py; shared blocks are handed over by system calls.
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tests.kernels.cpu.processes import run_script
 SCRIPT = """
 import importlib.util, os, signal, sys, threading
 import fastdist
-from fastdist.core.forked_imports import others_import
+from fastdist.system.forked_imports import others_import
 
 began, forking = threading.Event(), threading.Event()
 

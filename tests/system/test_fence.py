@@ -6,9 +6,9 @@ import platform
 
 import pytest
 
-from fastdist.core.fence import why_no_fence
 from fastdist.distributed.arena.layout import why_not_viable as why_no_arena
 from fastdist.distributed.pipe.ring.meeting import why_not_viable as why_no_rings
+from fastdist.system.fence import why_no_fence
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "arm64", "ppc64le", "riscv64", "s390x", ""])

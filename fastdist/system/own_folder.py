@@ -17,7 +17,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
-from .errors import FastdistError
+from ..core.errors import FastdistError
 
 _MOST_LINKS = 40
 _UID_MAP, _OVERFLOW_UID = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"

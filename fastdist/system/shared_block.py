@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ..core.errors import SharedMemoryError
 from . import sealed_memory
-from .errors import SharedMemoryError
 
 # Each tensor begins on a cache line of its own.
 _LINE: Final = 64

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.core import blas
+from fastdist.system import blas
 
 _ALL = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
 _ZEN4 = blas.Cpu("AuthenticAMD", 25, "AMD EPYC", _ALL)

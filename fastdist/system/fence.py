@@ -16,7 +16,7 @@ from typing import Final
 # for it. So both are refused there, and everything goes through sockets.
 #
 # Nothing else relies on it. Shared blocks (share_memory, DataLoader) are handed over by pipes and
-# semaphores, and slabs of GPUs take the table of an arena: see core/sealed_memory.py. Threads of
+# semaphores, and slabs of GPUs take the table of an arena: see system/sealed_memory.py. Threads of
 # one process hand the interpreter lock on, which orders all they wrote on any processor.
 _ORDERING: Final = frozenset({"x86_64", "amd64", "x86", "i386", "i486", "i586", "i686"})
 

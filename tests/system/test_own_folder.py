@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastdist.core import own_folder
-from fastdist.core.own_folder import (
+from fastdist.system import own_folder
+from fastdist.system.own_folder import (
     ForeignFolderError,
     is_own_file,
     is_trusted_file,
