@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core.future import Future as Future
+from .concurrency.future import Future as Future
 from .core.missing import explain_missing
 from .core.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from .core.overriding import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401

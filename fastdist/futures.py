@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .core.future import Future, collect_all, wait_all
+from .concurrency.future import Future, collect_all, wait_all
 
 __all__ = ["Future", "collect_all", "wait_all"]

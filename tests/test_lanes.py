@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.lanes import _COMPILING, _JOBS, _PARTS, WAITING, TwoLanes, lane_of, num_processes
 
-FILES = ("graph/test_modes.py", "core/test_future.py", "distributed/store/test_tcp_store.py")
+FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
 NAMES = "modes or future or frozen_host"
 TOLD = re.compile(r"=+ seed rows|[CUTEF]  |     \w|deselected ")

@@ -1,6 +1,6 @@
-"""The ground floor: facts that every room may know and that know no room.
+"""What every package may know: dtypes, devices, errors, memory formats, versions, names.
 
-Errors, dtypes and devices, the scalar language in which pointwise ops are declared, Philox random
-numbers and generators, Futures and the thread pool, the cache directory, NumPy's BLAS, time ranges,
-and what is imported when RPC starts. Nothing here imports another room of fastdist.
+The package imports no other package of fastdist. It also holds small helpers that all layers use:
+messages for missing names, short reprs, warnings and tracebacks without fastdist's own frames,
+generated code that debuggers show, and NumPy calls that check sizes.
 """

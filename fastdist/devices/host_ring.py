@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from fastdist.concurrency.thread_pool import hand_on_lead
 from fastdist.core.errors import DeviceError
-from fastdist.core.thread_pool import hand_on_lead
 
 # Note [Locked memory]
 # A device copies from and to pages that the system may not move, without the CPU's doing anything;

@@ -17,7 +17,7 @@ from copy import deepcopy
 from itertools import count
 from typing import Any, TypeVar
 
-from ..core.future import Future, outcome_of, outcomes
+from ..concurrency.future import Future, outcome_of, outcomes
 from ..core.missing import NO_COLLECTIVES, explain_missing, refusing
 from ..core.short_repr import short_repr
 from ..optim.lbfgs import LBFGS

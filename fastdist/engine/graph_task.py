@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import ref
 
-from ..core.future import Future, InternalFuture
+from ..concurrency.future import Future, InternalFuture
 from ..graph.forward_streams import after_pass
 from ..graph.modes import set_grad_mode, tls
 from ..graph.node import Node, node_of

@@ -12,7 +12,7 @@ _ROOT: Final = os.path.dirname(os.path.dirname(__file__))
 # Where the package lies, which is not among sys.path where it was installed to be edited.
 _SOURCE: Final = os.path.dirname(_ROOT)
 _ROOMS: Final = (
-    *("core", "instrumentation", "language", "random_numbers"),
+    *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
     *("dispatch", "engine", "graph", "listeners", "namespace", "ops", "profiler", "tensor"),
 )
 # What stands between an op and who called it; what is written for an op is in no file.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..core.future import Future
+from ..concurrency.future import Future
 from ..instrumentation.time_ranges import time_range
 
 F = TypeVar("F", bound=Callable[..., Any])

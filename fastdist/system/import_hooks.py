@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 
-# Another worker may request this worker's part of a backward pass although no code here has imported
-# distributed autograd. So RPC must load that package, and may not import it, because RPC lies below.
-# `fastdist.distributed`, which may import both, registers a loader here; RPC runs the loaders.
+# Another worker may request this worker's part of a backward pass although no code here has
+# imported distributed autograd. So RPC must load that package, and may not import it, because RPC
+# lies below. `fastdist.distributed`, which may import both, registers a loader here; RPC runs the
+# loaders.
 _rpc_loaders: list[Callable[[], object]] = []
 
 

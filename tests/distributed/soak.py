@@ -13,13 +13,13 @@ from typing import Any
 
 import fastdist
 import fastdist.distributed.autograd as da
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import (
     ContextReleasedError,
     FastdistError,
     GraphError,
     ShutdownIncomplete,
 )
-from fastdist.core.future import Future
 from fastdist.distributed import rpc
 
 WORLD_SIZE = 4

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from ...core.future import Future, InternalFuture
+from ...concurrency.future import Future, InternalFuture
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.ready_queue import ReadyQueue
 from ...graph.node import Node, node_of

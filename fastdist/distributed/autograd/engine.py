@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...concurrency.future import Future, InternalFuture
 from ...core.errors import ContextReleasedError
-from ...core.future import Future, InternalFuture
 from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, running
 from ...engine.input_buffer import InputBuffer

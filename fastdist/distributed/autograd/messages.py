@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastdist.system.foreign_text import printable
 
+from ...concurrency.future import Future
 from ...core.errors import ContextError, ContextReleasedError, GraphError
-from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
 from ...graph.unresolved import Unresolved, resolved
 from ..rpc.handlers import Reply, register_handler

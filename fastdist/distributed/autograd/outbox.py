@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from ...concurrency.future import Future, InternalFuture
 from ...core.device import CPU, Device
-from ...core.future import Future, InternalFuture
 from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent

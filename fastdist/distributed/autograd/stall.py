@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...concurrency.future import Future
 from ...core.errors import GraphError, RpcError, WorkerLostError
-from ...core.future import Future
 from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.message.ids import id_text

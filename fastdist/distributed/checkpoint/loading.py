@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.future import outcomes
+from ...concurrency.future import outcomes
 from .. import rpc
 from .contents import planned
 from .filesystem import DefaultLoadPlanner, FileSystemReader, Where, chosen

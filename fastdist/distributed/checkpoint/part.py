@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 
-from ...core.future import Future, InternalFuture
+from ...concurrency.future import Future, InternalFuture
 from .. import rpc
 from ..rpc.functions import async_execution
 from .contents import Thing, contents

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...core.future import Future, outcomes
+from ...concurrency.future import Future, outcomes
 from .. import rpc
 from .contents import planned
 from .errors import CheckpointException

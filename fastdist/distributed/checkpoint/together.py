@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ...concurrency.future import Future, InternalFuture, outcomes
 from ...core.errors import RpcTimeoutError
-from ...core.future import Future, InternalFuture, outcomes
 from .. import rpc
 from ..rpc.functions import async_execution
 from .errors import CheckpointException

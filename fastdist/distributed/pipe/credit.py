@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from fastdist.core.thread_pool import hand_on_lead, lend_slot, take_slot_back
+from fastdist.concurrency.thread_pool import hand_on_lead, lend_slot, take_slot_back
 
 
 class Credit:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from fastdist.distributed.rpc.message.types import MessageType, call_type_of
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 
-from ...core.future import Executor, Future, outcome_of
+from ...concurrency.future import Executor, Future, outcome_of
 from ...graph import recordings
 from ...instrumentation.time_ranges import TimeRange, clock, time_ranges
 from ..rpc import agent as agents

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ...core.future import Executor
+from ...concurrency.future import Executor
 from ...graph import recordings
 from ...instrumentation.time_ranges import DeviceWork, Recording, TimeRange, Wanted, time_ranges
 

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fastdist.concurrency.future import Future, outcome_of
+from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcNotRunningError
-from fastdist.core.future import Future, outcome_of
-from fastdist.core.thread_pool import ThreadPool
 from fastdist.system.import_hooks import load_for_rpc
 from fastdist.tensor.tensor import Tensor
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
+from fastdist.concurrency.future import Future, wait_all
+from fastdist.concurrency.lent_locks import lend_held_locks
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.core.folded_frames import fold, folds
-from fastdist.core.future import Future, wait_all
-from fastdist.core.lent_locks import lend_held_locks
 from fastdist.core.missing import missing
 from fastdist.tensor.tensor import Tensor
 

@@ -12,8 +12,8 @@ import os
 import struct
 import threading
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
-from fastdist.core.future import Future
 from fastdist.distributed.arena import borrower
 from fastdist.distributed.arena.borrower import BorrowedArena
 from fastdist.distributed.arena.layout import ArenaError, arena_size, why_not_viable

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcTimeoutError
-from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
 from . import backend_registry

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Final
 
+from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
-from fastdist.core.future import Future, InternalFuture
 
 from ...core.short_repr import short_repr
 from . import agent as agents

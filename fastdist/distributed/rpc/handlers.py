@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 from fastdist.tensor.tensor import Tensor
 
 from .message.message import Message

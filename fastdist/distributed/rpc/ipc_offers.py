@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
-from fastdist.core.future import Future
 from fastdist.devices.backend import backend_of
 from fastdist.distributed.arena.layout import ARENA_BLOCK, why_not_viable
 from fastdist.distributed.arena.lender import Lender, offer_ids

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import FastdistError, MessageError
-from fastdist.core.future import Future
 
 from .debug_log import debug_log
 from .handlers import Reply, register_handler, unregister_handler

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import (
     RpcError,
     RpcNotRunningError,
@@ -29,7 +30,6 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
     WorkerLostError,
 )
-from fastdist.core.future import Future, InternalFuture
 from fastdist.system.foreign_text import one_line
 
 from . import constants

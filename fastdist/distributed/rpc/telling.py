@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError, RpcNotRunningError
-from fastdist.core.future import Future
 from fastdist.system.foreign_text import one_line
 
 from .handlers import Reply

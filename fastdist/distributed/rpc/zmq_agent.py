@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 
+from fastdist.concurrency.future import Future, InternalFuture
+from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.core.errors import RankTakenError, RpcNotRunningError
-from fastdist.core.future import Future, InternalFuture
-from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.sockets import Security

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from fastdist.concurrency.future import Future
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
-from fastdist.core.future import Future
 from fastdist.distributed.rpc import WorkerInfo
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc.telling import Teller

@@ -10,8 +10,8 @@ import pytest
 
 import fastdist
 from fastdist import Tensor
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import ContextReleasedError, GraphError
-from fastdist.core.future import Future
 from fastdist.distributed.autograd.backward_pass import BackwardPass, PassState
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import fastdist.distributed.autograd as da
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.handlers import register_handler
 from tests.distributed.autograd.programs import first_of, leaf, mix_at

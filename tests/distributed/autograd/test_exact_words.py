@@ -12,8 +12,8 @@ import pytest
 
 import fastdist
 import fastdist.distributed.autograd as da
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import GraphError, MessageError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine

@@ -16,8 +16,8 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import ContextError, ContextReleasedError, RpcError
-from fastdist.core.future import Future
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward

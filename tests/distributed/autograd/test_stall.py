@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import GraphError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.sockets.patience import FROZEN_S
 from tests.distributed.rpc.simulated_group import Group, Kind, Worker, here, unexpected

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError
-from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.arena import borrower
 from fastdist.distributed.arena.layout import TABLE_BYTES

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc.telling import TOGETHER_S, Send, Teller, Telling
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Timeouts
 from tests.distributed.rpc.simulated_world import Clock, Process, World

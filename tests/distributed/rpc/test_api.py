@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc import api
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import fastdist
+from fastdist.concurrency.future import Future
 from fastdist.core.device import Device
-from fastdist.core.future import Future
 from fastdist.devices import backend_of
 from fastdist.devices.sim import SimBackend
 from fastdist.devices.staging import copy_to_devices

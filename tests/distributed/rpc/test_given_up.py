@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import fastdist
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed import autograd, rpc
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete
-from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from fastdist.distributed.rpc import leaving

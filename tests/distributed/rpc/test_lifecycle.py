@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core import thread_pool
+from fastdist.concurrency import thread_pool
 from fastdist.core.errors import RpcError, RpcNotRunningError, ShutdownIncomplete
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents

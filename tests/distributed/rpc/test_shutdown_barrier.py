@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import (
     RpcNotRunningError,
     RpcTimeoutError,
     ShutdownIncomplete,
     WorkerLostError,
 )
-from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import shutdown_barrier
 from fastdist.distributed.rpc.handlers import Reply

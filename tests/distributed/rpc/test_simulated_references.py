@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import fastdist
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed import autograd as da
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.container import get_instance

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import GivenUpError, RpcTimeoutError
-from fastdist.core.future import Future
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.rpc.simulated_calls import Calls, call, scenarios, try_seeds

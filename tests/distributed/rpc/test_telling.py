@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError
-from fastdist.core.future import Future
 from fastdist.distributed.rpc import telling
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.types import MessageType

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
+from fastdist.concurrency.future import Future
 from fastdist.core.device import CPU, Device
 from fastdist.core.errors import MessageError
-from fastdist.core.future import Future
 from fastdist.core.missing import explain_missing
 from fastdist.distributed.rpc.message.body import register_reducer
 from fastdist.nn.module import Module

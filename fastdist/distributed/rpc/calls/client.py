@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from fastdist.concurrency.future import Future, InternalFuture
+from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError, RpcNotRunningError, RpcTimeoutError
-from fastdist.core.future import Future, InternalFuture
-from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 

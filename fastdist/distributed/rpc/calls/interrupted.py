@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 
 from .outgoing import Call
 

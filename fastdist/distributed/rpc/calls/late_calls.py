@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fastdist.concurrency.future import Future
 from fastdist.core.device import CPU
-from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 

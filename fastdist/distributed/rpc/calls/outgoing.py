@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from fastdist.concurrency.future import Future
+from fastdist.concurrency.thread_pool import ThreadPool, hand_on_lead, lend_slot, take_slot_back
 from fastdist.core.device import Device
 from fastdist.core.errors import (
     GivenUpError,
@@ -17,8 +19,6 @@ from fastdist.core.errors import (
     TransformError,
     WorkerLostError,
 )
-from fastdist.core.future import Future
-from fastdist.core.thread_pool import ThreadPool, hand_on_lead, lend_slot, take_slot_back
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane

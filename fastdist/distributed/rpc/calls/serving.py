@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
+from fastdist.concurrency.future import Future
+from fastdist.concurrency.thread_pool import Work
+from fastdist.concurrency.unread_errors import log_unread
 from fastdist.core.device import Device
 from fastdist.core.errors import FastdistError, MessageError, RpcError, RpcTimeoutError
-from fastdist.core.future import Future
-from fastdist.core.thread_pool import Work
-from fastdist.core.unread_errors import log_unread
 from fastdist.distributed.pipe.batch import (
     MAX_MESSAGES,
     can_join,

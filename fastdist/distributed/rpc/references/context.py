@@ -33,8 +33,8 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
+from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import MessageError, OwnerLostError, RpcError
-from fastdist.core.future import Future, InternalFuture
 
 from ..calls.client import Client
 from ..calls.serving import run_function

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import OwnerLostError, RemoteError, RpcError, RpcTimeoutError
-from fastdist.core.future import Future
 
 from .. import constants
 from ..bindings import constructor, seconds

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from fastdist.core import thread_pool
+from fastdist.concurrency import thread_pool
 from fastdist.system.foreign_text import one_line
 
 from ..message.metadata import Value

@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
-from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit

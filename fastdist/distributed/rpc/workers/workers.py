@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from fastdist.concurrency.future import Future
 from fastdist.core.device import Device
 from fastdist.core.errors import (
     GivenUpError,
@@ -19,7 +20,6 @@ from fastdist.core.errors import (
     StoreError,
     WorkerLostError,
 )
-from fastdist.core.future import Future
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.restarts import run_restart_hooks

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.core import thread_pool
+from fastdist.concurrency import thread_pool
+from fastdist.concurrency.future import collect_all
 from fastdist.core.errors import RpcTimeoutError
-from fastdist.core.future import collect_all
 from fastdist.distributed import autograd as da
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.agent import get_current_agent

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.calls.outgoing import FutureCall, open_answer, whole_ms

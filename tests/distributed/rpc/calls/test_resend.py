@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fastdist.concurrency.future import Future
 from fastdist.core.errors import GivenUpError, RpcError, RpcNotRunningError, WorkerLostError
-from fastdist.core.future import Future
 from fastdist.distributed.rpc.calls.client import Client, Resend
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.lives import Life

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.future import Future
+from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc.workers import progress as progress_module
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Progress
 from fastdist.distributed.rpc.workers.session import Event, Patience, Session

@@ -8,8 +8,8 @@ from _thread import RLock
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from .errors import FutureError
-from .short_repr import short_repr
+from ..core.errors import FutureError
+from ..core.short_repr import short_repr
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
 from .unread_errors import Unread, UnreadTogether
 

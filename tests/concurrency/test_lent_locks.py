@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from fastdist.core.lent_locks import lend_held_locks
+from fastdist.concurrency.lent_locks import lend_held_locks
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.rpc.metrics import CallCounts
 

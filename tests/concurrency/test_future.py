@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fastdist.concurrency.future import outcomes
+from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.core.errors import FutureError
-from fastdist.core.future import outcomes
-from fastdist.core.thread_pool import ThreadPool
 from fastdist.futures import Future, collect_all, wait_all
 from tests.interrupts import each_ctrl_c
 from tests.standstill import Standstill

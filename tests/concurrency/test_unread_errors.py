@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fastdist.core.future import InternalFuture
-from fastdist.core.thread_pool import ThreadPool
+from fastdist.concurrency.future import InternalFuture
+from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.futures import Future, collect_all, wait_all
 
 Log = pytest.LogCaptureFixture

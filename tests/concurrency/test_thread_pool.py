@@ -11,10 +11,10 @@ from queue import SimpleQueue
 
 import pytest
 
-from fastdist.core import pool_watcher, thread_pool
-from fastdist.core.future import Future, collect_all
-from fastdist.core.pool_watcher import LOOK_EVERY_S
-from fastdist.core.thread_pool import (
+from fastdist.concurrency import pool_watcher, thread_pool
+from fastdist.concurrency.future import Future, collect_all
+from fastdist.concurrency.pool_watcher import LOOK_EVERY_S
+from fastdist.concurrency.thread_pool import (
     INITIAL_LIMIT,
     LAZY_LOOK_EVERY_S,
     LOOKS_IN_VAIN,
