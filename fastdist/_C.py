@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .concurrency.future import Future as Future
 from .core.missing import explain_missing
-from .core.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from .core.overriding import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
+from .core.torch_function import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from .core.torch_function import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
 from .random_numbers.generator import Generator
 
 __all__ = ["DisableTorchFunctionSubclass", "Future", "Generator"]

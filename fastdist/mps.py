@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .core.absent_gpus import device_count, empty_cache, is_available, manual_seed
 from .core.missing import explain_missing
+from .core.unavailable_gpus import device_count, empty_cache, is_available, manual_seed
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed"]
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from . import fft, linalg, special
 from .core.caller_warning import warn_caller
 from .core.missing import explain_missing
-from .core.overriding import (
+from .core.torch_function import (
     DisableTorchFunctionSubclass,
     ask,
     disabled_torch_function,

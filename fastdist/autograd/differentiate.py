@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import GraphError
-from ..core.overriding import NOT_TAKEN, offer
+from ..core.torch_function import NOT_TAKEN, offer
 from ..dispatch.op import PLAIN
 from ..engine import backward as engine
 from ..graph.gradient_edge import GradientEdge, Inputs, given_inputs, tensor_at

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.folded_frames import fold, was_folded
-from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
 from ..listeners.batch_loop import over_batch

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DeclarationError
-from ..core.overriding import NOT_TAKEN, offer
+from ..core.torch_function import NOT_TAKEN, offer
 from ..listeners.autocast import casting
 from .arguments import checked
 from .declaration import OutRule, homes_of

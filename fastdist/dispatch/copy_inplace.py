@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import ShapeError
-from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.call_node import CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded, zeros_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.overriding import NOT_TAKEN
+from ..core.torch_function import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..graph.node import Node

@@ -12,7 +12,7 @@ from ..core.device import CPU, Device
 from ..core.errors import DeclarationError, DeviceError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
-from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
+from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
 from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter

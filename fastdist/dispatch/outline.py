@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import DeclarationError
-from ..core.overriding import disabled_torch_function
+from ..core.torch_function import disabled_torch_function
 from ..tensor.tensor import Tensor
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..core.device import CPU
-from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.unresolved import Unresolved, unresolved

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError
-from ..core.overriding import NEVER_ASKED, disabled_torch_function
+from ..core.torch_function import NEVER_ASKED, disabled_torch_function
 from ..devices.backend import backend_of
 from ..tensor.memory import room_as
 from ..tensor.storage import storage_of

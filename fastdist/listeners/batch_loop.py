@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU
-from ..core.overriding import NOT_TAKEN, values_of
+from ..core.torch_function import NOT_TAKEN, values_of
 from ..random_numbers.generator import default_generator_of
 from ..tensor.pytree import tree_map
 from ..tensor.tensor import Tensor

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..core.errors import TransformError
-from ..core.overriding import disabled_torch_function
+from ..core.torch_function import disabled_torch_function
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.overriding import NOT_TAKEN
+from ..core.torch_function import NOT_TAKEN
 from ..graph.modes import count_special, count_tracers
 from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis

@@ -1,6 +1,6 @@
 """Calls offered to who takes them over, before an op or a composite runs on plain Tensors.
 
-See Note [Calls that others take over] in core/overriding.py.
+See Note [Calls that others take over] in core/torch_function.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import out_of_memory
 from ..core.folded_frames import fold
-from ..core.overriding import (
+from ..core.torch_function import (
     NEVER_ASKED,
     NOT_TAKEN,
     mode_is_open,

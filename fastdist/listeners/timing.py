@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
-from ..core.overriding import values_of
+from ..core.torch_function import values_of
 from ..graph.modes import tls
 from ..graph.node import next_sequence_number, node_of
 from ..instrumentation.memory_meter import memory_meter

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.copy_inplace import copy_computed
 from ..dispatch.op import PLAIN, Op, define
 from ..graph.modes import modes

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.dtypes import promote
 from ..core.folded_frames import fold
 from ..core.missing import MissingMethod
-from ..core.overriding import NOT_TAKEN, offer_operator
+from ..core.torch_function import NOT_TAKEN, offer_operator
 from ..dispatch.calls import operator_call
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.pointwise import PointwiseOp

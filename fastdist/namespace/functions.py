@@ -10,8 +10,8 @@ import numpy as np
 from ..core.caller_warning import warn_caller
 from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
-from ..core.overriding import DisableTorchFunctionSubclass
 from ..core.short_repr import short_repr
+from ..core.torch_function import DisableTorchFunctionSubclass
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.slopes_at_zero import use_engine
 from ..dispatch.tangents import tangent_of

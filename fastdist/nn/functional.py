@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.caller_warning import warn_caller
-from ..core.overriding import NOT_TAKEN as _NOT_TAKEN
-from ..core.overriding import mode_is_open as _mode_is_open
-from ..core.overriding import offer as _offer
+from ..core.torch_function import NOT_TAKEN as _NOT_TAKEN
+from ..core.torch_function import mode_is_open as _mode_is_open
+from ..core.torch_function import offer as _offer
 from ..dispatch.op import PLAIN as _PLAIN
 from ..dispatch.pytorch_names import recorded_as as _recorded_as
 from ..graph.modes import modes as _modes

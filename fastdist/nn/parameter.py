@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import DType
-from ..core.overriding import disabled_torch_function
+from ..core.torch_function import disabled_torch_function
 from ..ops.create.creation import empty
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor

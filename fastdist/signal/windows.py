@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy
 
-from ..core.counted import require_countable
 from ..core.device import Device
 from ..core.dtypes import DType, float32, float64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
+from ..core.overflow_checks import require_countable
 from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..ops.create.creation import elsewhere, finish, full, require_ordinary

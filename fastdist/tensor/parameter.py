@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.overriding import NEVER_ASKED, disabled_torch_function, is_offered
+from ..core.torch_function import NEVER_ASKED, disabled_torch_function, is_offered
 from .tensor import Tensor, TensorType
 
 

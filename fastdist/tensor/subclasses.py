@@ -1,6 +1,6 @@
 """What subclasses of Tensor find before Tensor's own: methods that ask `__torch_function__` first.
 
-See Note [Calls that others take over] in core/overriding.py.
+See Note [Calls that others take over] in core/torch_function.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from ..core.overriding import (
+from ..core.torch_function import (
     NEVER_ASKED,
     NOT_TAKEN,
     DisableTorchFunctionSubclass,

@@ -19,9 +19,9 @@ from ..core.memory_format import (
     sparse_coo,
     strided,
 )
-from ..core.overriding import NEVER_ASKED
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
+from ..core.torch_function import NEVER_ASKED
 from ..devices.backend import backend_of
 from .layout import Layout, Shape
 from .methods import TensorMethods
@@ -111,7 +111,7 @@ class TensorType(type):
 
     def mro(cls) -> list[type]:
         """Return the order in which names are looked for. See Note [Calls that others take over]
-        in core/overriding.py.
+        in core/torch_function.py.
         """
         return order_with_offers(super().mro())
 

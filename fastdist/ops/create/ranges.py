@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...core.caller_warning import warn_caller
-from ...core.counted import count_up
 from ...core.dtypes import DType, bool_, complex_of, dtype_of, float32, float64, int64, uint64
 from ...core.errors import DTypeError, ShapeError
-from ...core.evenly_apart import evenly_apart
+from ...core.linspace import evenly_spaced
 from ...core.memory_format import MemoryLayout
+from ...core.overflow_checks import count_up
 from ...dispatch.arguments import checked
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
@@ -141,7 +141,7 @@ def linspace(
     first, last = held(as_number(start), wanted), held(as_number(end), wanted)
 
     def values() -> np.ndarray[Any, Any]:
-        return rounded(evenly_apart(first, last, steps), wanted)
+        return rounded(evenly_spaced(first, last, steps), wanted)
 
     def write(backend: Any, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counted import require_countable
 from ...core.dtypes import WORDS, DType, complex_of
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.memory_format import MemoryLayout
+from ...core.overflow_checks import require_countable
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import bool_, int32, int64
-from ...core.overriding import NOT_TAKEN
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.op import OPS
 from ...listeners.batch_loop import loop, warn_of_loop
 from ...listeners.batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at

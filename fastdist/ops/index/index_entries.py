@@ -9,8 +9,8 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import bool_, int32, int64, uint8
 from ...core.errors import out_of_memory
-from ...core.overriding import NEVER_ASKED, is_offered
 from ...core.sequences import as_lists
+from ...core.torch_function import NEVER_ASKED, is_offered
 from ...tensor.axes import DimError
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array

@@ -9,8 +9,8 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
-from ...core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ...core.short_repr import short_repr
+from ...core.torch_function import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_, overwrite

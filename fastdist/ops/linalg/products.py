@@ -7,8 +7,8 @@ from typing import Any
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
-from ...core.overriding import NOT_TAKEN, offer
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS, PLAIN
 from ...dispatch.output import given_out

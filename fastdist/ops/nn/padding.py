@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counted import count_up
 from ...core.errors import ShapeError
+from ...core.overflow_checks import count_up
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counted import repeat_each
 from ...core.dtypes import WORDS
 from ...core.errors import NoKernelError, ShapeError
+from ...core.overflow_checks import repeat_each
 from ...dispatch.arguments import checked
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor, from_array

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import DType
 from ...core.errors import ShapeError
-from ...core.overriding import NOT_TAKEN, offer
+from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN, common_device

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ShapeError
-from ...core.overriding import NOT_TAKEN, mode_is_open, offer
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ...dispatch.arguments import checked
 from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named, recorded_as

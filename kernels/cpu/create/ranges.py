@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core.evenly_apart import evenly_apart
+from fastdist.core.linspace import evenly_spaced
 
 from ..silence import silent
 
@@ -25,4 +25,4 @@ def arange(out: Array, start: float, step: float) -> None:
 @silent
 def evenly(out: Array, start: Any, end: Any) -> None:
     """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector."""
-    np.copyto(out, evenly_apart(start, end, out.size), casting="unsafe")
+    np.copyto(out, evenly_spaced(start, end, out.size), casting="unsafe")

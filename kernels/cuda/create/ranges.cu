@@ -24,7 +24,7 @@ real(Stored* out, double start, double step, Task task) {
     if (i < task.size) out[i] = cast<Stored>(start + fma(double(i), step, 0.0));
 }
 
-// Counted from both ends, each product and each sum rounded to Held, as core/evenly_apart.py does it.
+// Counted from both ends, each product and each sum rounded to Held, as core/linspace.py does it.
 extern "C" __global__ void __launch_bounds__(THREADS)
 evenly(Stored* out, Wide start, Wide end, Wide step, Task task) {
     const long long i = (long long)(blockIdx.x) * THREADS + threadIdx.x;

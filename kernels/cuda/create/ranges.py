@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core.evenly_apart import ends_and_step
+from fastdist.core.linspace import ends_and_step
 
 from ..launch import (
     C_TYPES,

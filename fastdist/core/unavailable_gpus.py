@@ -1,4 +1,4 @@
-"""What fastdist answers for GPUs that it has no kernels for: `mps` and `xpu` name it."""
+"""Answers for GPUs that fastdist has no kernels for: `fastdist.mps` and `fastdist.xpu` use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Do nothing: there is no memory to give back."""
+    """Do nothing: there is no memory to release."""
 
 
 def manual_seed(seed: int) -> None:

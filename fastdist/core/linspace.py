@@ -1,4 +1,4 @@
-"""Numbers from one to another, equally far apart."""
+"""Evenly spaced numbers between two ends, for `linspace` and `logspace` on every device."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .counted import count_up
+from .overflow_checks import count_up
 
 
-def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
-    """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
-    what is as far from start as another from end is its mirror image, to the last bit.
+def evenly_spaced(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
+    """Return `steps` evenly spaced numbers from start to end, two NumPy scalars of one dtype.
+
+    Each half is counted from its own end, so both halves are mirror images to the last bit.
 
     Dtype   NumPy's floating -> the same; integers and bfloat16 -> float64
     """
@@ -26,7 +27,7 @@ def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
 
 
 def ends_and_step(start: Any, end: Any, steps: int) -> tuple[Any, Any, Any]:
-    """Return start, end and how far apart numbers are, in the dtype in which they are counted."""
+    """Return start, end and the step between numbers, in the dtype of the computation."""
     if start.dtype.kind not in "fc":
         start, end = np.float64(start), np.float64(end)
     gaps = start.dtype.type(max(steps - 1, 1))
@@ -38,9 +39,9 @@ def ends_and_step(start: Any, end: Any, steps: int) -> tuple[Any, Any, Any]:
 
 
 def _step_of_wide(start: Any, end: Any, gaps: Any) -> Any:
-    """Return how far apart numbers are whose ends are farther apart than their dtype can hold."""
+    """Return the step where end - start overflows the dtype."""
     step = end / gaps - start / gaps
     if step.dtype.kind == "c" or np.isfinite(step):
         return step
-    # There is one gap, and each of the two numbers is an end: the step is multiplied by 0.
+    # Only one gap: both numbers are ends, so the step is multiplied by 0.
     return np.copysign(np.finfo(step.dtype).max, step)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.core.counted import count_up, repeat_each
+from fastdist.core.overflow_checks import count_up, repeat_each
 from fastdist.nn import functional as F
 
 LARGEST = 2**63 - 1

@@ -1,4 +1,4 @@
-"""Who takes calls over: `__torch_function__` of subclasses, of foreign arguments, of modes."""
+"""Calls that `__torch_function__` takes over: of subclasses, of foreign arguments, of modes."""
 
 from __future__ import annotations
 
