@@ -31,7 +31,7 @@ from typing import Any, Literal, overload
 """
 _TYPES = """from {up}core.device import Device
 from {up}core.dtypes import DType
-from {up}core.generator import Generator
+from {up}random_numbers.generator import Generator
 from {up}core.memory_format import MemoryFormat, MemoryLayout
 from {up}ops import return_types
 """

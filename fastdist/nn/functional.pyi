@@ -5,7 +5,7 @@ from typing import Any, Literal, overload
 
 from ..core.device import Device
 from ..core.dtypes import DType
-from ..core.generator import Generator
+from ..random_numbers.generator import Generator
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..ops import return_types
 from ..tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number
