@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from ..core.device import Device
+from ..core.moved_modules import current_name
 from ..graph.unresolved import Unresolved
 from ..system.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
@@ -224,7 +225,9 @@ def find_safe(module: str, name: str) -> Any:
         found = own(module, name)
     if found is None:
         with _added_lock:
-            found = _added.get(f"{module}.{name}") or _twin_of(module, name)
+            names = (f"{module}.{name}", ".".join(current_name(module, name)))
+            added = [_added[one] for one in names if one in _added]
+            found = added[0] if added else _twin_of(module, name)
     root = module.partition(".")[0]
     if root in _NEVER:
         raise UnpicklingError(

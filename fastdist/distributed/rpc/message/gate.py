@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
+from fastdist.core.moved_modules import current_name, current_path
 
 from .metadata import MAX_NESTING
 from .pickle_uses import Use, error_use, free_use, plain_use
@@ -48,7 +49,7 @@ def allow(name: str) -> None:
     Note    not what the module only imported: naming `os.system` by way of it, for instance
     """
     with _rules_lock:
-        _allowed.add(name)
+        _allowed.add(current_path(name))
 
 
 def set_mode(mode: str, nesting: int = MAX_NESTING) -> None:
@@ -86,6 +87,7 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
     if _mode == OPEN or plain is not None:
         found = _look_up(module, name)
         return found, free_use(found) if plain is None else plain
+    module, name = current_name(module, name)
     if _is_to_come(sys.modules.get(module), name):
         __import__(
             module, level=0

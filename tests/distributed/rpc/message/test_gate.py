@@ -14,6 +14,7 @@ import pytest
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
 from fastdist.distributed.rpc.message import gate
 from fastdist.distributed.rpc.message.body import deserialize
+from fastdist.language.scalar import parse
 
 _SOURCE = """
 import os
@@ -72,6 +73,22 @@ def test_a_command_cannot_be_run_by_way_of_an_allowed_module(module: str) -> Non
     body = pickle.dumps(0, 5)[:2] + _text(module) + _text("os.system") + b"\x93"
     with pytest.raises(ForbiddenFunctionError):
         deserialize(body + _text("exit 1") + b"\x85R.", 1, [])
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize("package", ["core", "language"])
+def test_an_earlier_name_is_let_through_where_the_name_of_today_is(package: str) -> None:
+    earlier, today = "fastdist.core.scalar", "fastdist.language.scalar"
+    for name in ("parse", "threading"):
+        with pytest.raises(ForbiddenFunctionError, match=rf"{today}\.{name} may not be used"):
+            gate.find(earlier, name)
+    pickle.loads(f"c{earlier}\nparse\n.".encode())  # whose module is loaded from now on
+    with pytest.raises(ForbiddenFunctionError):
+        gate.find(earlier, "parse")
+    gate.allow(f"fastdist.{package}.scalar")
+    assert gate.find(earlier, "parse") is gate.find(today, "parse") is parse
+    with pytest.raises(ForbiddenFunctionError):
+        gate.find(earlier, "threading")
 
 
 def _text(text: str) -> bytes:

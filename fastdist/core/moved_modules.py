@@ -1,0 +1,144 @@
+"""The modules and names of earlier versions, which pickles and saved files still name.
+
+A pickle names a class or a function by its module and its name. When one of them moves, a row here
+keeps every file that an earlier version wrote readable. Three readers use the table:
+
+- `pickle`, through `MovedModuleFinder`, which Python queries after all other finders found nothing;
+- `load(weights_only=True)` and RPC in strict mode, which translate a name with `current_name` and
+  then check the new name as if the file had named it.
+
+So a row grants nothing: a name is accepted only where its new name is.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+# Modules that moved, or were renamed, as a whole.
+MODULES: Final[dict[str, str]] = {
+    "fastdist.core.absent_gpus": "fastdist.core.unavailable_gpus",
+    "fastdist.core.after_import": "fastdist.system.import_hooks",
+    "fastdist.core.atomic_file": "fastdist.system.atomic_file",
+    "fastdist.core.blas": "fastdist.system.blas",
+    "fastdist.core.cache_directory": "fastdist.system.cache_directory",
+    "fastdist.core.counted": "fastdist.core.overflow_checks",
+    "fastdist.core.digest": "fastdist.system.digest",
+    "fastdist.core.evenly_apart": "fastdist.core.linspace",
+    "fastdist.core.fence": "fastdist.system.fence",
+    "fastdist.core.foreign_text": "fastdist.system.foreign_text",
+    "fastdist.core.forked_imports": "fastdist.system.forked_imports",
+    "fastdist.core.forked_locks": "fastdist.system.forked_locks",
+    "fastdist.core.future": "fastdist.concurrency.future",
+    "fastdist.core.generator": "fastdist.random_numbers.generator",
+    "fastdist.core.lent_locks": "fastdist.concurrency.lent_locks",
+    "fastdist.core.memory_meter": "fastdist.instrumentation.memory_meter",
+    "fastdist.core.module_path": "fastdist.instrumentation.module_path",
+    "fastdist.core.overriding": "fastdist.core.torch_function",
+    "fastdist.core.own_folder": "fastdist.system.own_folder",
+    "fastdist.core.philox": "fastdist.random_numbers.philox",
+    "fastdist.core.pool_watcher": "fastdist.concurrency.pool_watcher",
+    "fastdist.core.program": "fastdist.language.program",
+    "fastdist.core.python_stack": "fastdist.instrumentation.python_stack",
+    "fastdist.core.quiet_interrupt": "fastdist.system.quiet_interrupt",
+    "fastdist.core.rejection": "fastdist.random_numbers.rejection",
+    "fastdist.core.scalar": "fastdist.language.scalar",
+    "fastdist.core.sealed_memory": "fastdist.system.sealed_memory",
+    "fastdist.core.shared_block": "fastdist.system.shared_block",
+    "fastdist.core.thread_pool": "fastdist.concurrency.thread_pool",
+    "fastdist.core.time_ranges": "fastdist.instrumentation.time_ranges",
+    "fastdist.core.unread_errors": "fastdist.concurrency.unread_errors",
+    "fastdist.core.usual_pages": "fastdist.system.page_size",
+}
+# Single names, "module.name", for modules whose names went to several modules, and renamed classes.
+NAMES: Final[dict[str, str]] = {}
+
+
+def current_name(module: str, name: str) -> tuple[str, str]:
+    """Return the module and the name that stand today for those that a file names.
+
+    Args:
+        module: The module's full name, as a pickle has it.
+        name: The name inside the module, such as "Kind" or "Kind.method".
+
+    Returns:
+        Both unchanged, unless the table has a row for them.
+    """
+    first, dot, rest = name.partition(".")
+    moved = NAMES.get(f"{module}.{first}")
+    if moved is None:
+        return MODULES.get(module, module), name
+    home, _, own = moved.rpartition(".")
+    return home, f"{own}{dot}{rest}"
+
+
+def current_path(path: str) -> str:
+    """Return today's name of a module ("pkg.mod"), or of a thing in one ("pkg.mod.f")."""
+    module, dot, name = path.rpartition(".")
+    if path in MODULES or not dot:
+        return MODULES.get(path, path)
+    return ".".join(current_name(module, name))
+
+
+class MovedModuleFinder:
+    """Finds the modules of earlier versions; each imports nothing until a name is taken from it."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to make a module of the table, None for any other."""
+        if not name.startswith("fastdist."):
+            return None
+        packages = _packages()
+        if name not in packages and name not in _modules():
+            return None
+        # importlib.abc, whose Loader this could be, imports a dozen modules more.
+        loader: Any = _MovedModuleLoader
+        return ModuleSpec(name, loader, is_package=name in packages)
+
+
+class _MovedModuleLoader:
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        """Leave the making of an empty module to Python."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Let each name of the module be looked up where it is today."""
+        names: Any = module
+        names.__getattr__ = functools.partial(_find, module.__name__)
+
+
+def _find(module: str, name: str) -> Any:
+    """Look up a name of an earlier module where it is today.
+
+    Raises  AttributeError if the table has no row for it
+    """
+    home, own = current_name(module, name)
+    if home == module or name.startswith("__"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), own)
+
+
+@functools.cache
+def _modules() -> frozenset[str]:
+    return frozenset({*MODULES, *(name.rpartition(".")[0] for name in NAMES)})
+
+
+@functools.cache
+def _packages() -> frozenset[str]:
+    """Return the packages that the modules of the table were in; some of them may be gone."""
+    parts = [name.split(".") for name in _modules()]
+    return frozenset(".".join(one[:end]) for one in parts for end in range(2, len(one)))
+
+
+def find_moved_modules() -> None:
+    """Put the finder behind all others, once."""
+    if not any(getattr(one, "__name__", "") == "MovedModuleFinder" for one in sys.meta_path):
+        sys.meta_path.append(MovedModuleFinder)
