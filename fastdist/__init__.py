@@ -2,6 +2,11 @@
 
 `import fastdist as torch` runs a PyTorch script as far as the names go. The ops are here at once;
 `nn`, `optim`, `autograd`, `distributed` and the other rooms are imported when they are first named.
+
+The modules next to this file are PyTorch's public modules (`types.py`, `futures.py`, `jit.py` ...),
+short as some are. Type checkers look for files and run no import hook, so `fastdist.futures` must
+be a file here; what it names lives in the packages. The other modules are the commands: `cli.py`,
+`run.py`, `info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder of `import torch`.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _as_torch(arguments: Sequence[str]) -> int:
 def _write_stubs(arguments: Sequence[str]) -> int:
     from pathlib import Path
 
-    from fastdist.torch_stubs import write_stubs
+    from fastdist.namespace.torch_stubs import write_stubs
 
     if len(arguments) != 1:
         got = " ".join(arguments) or "none"

@@ -56,7 +56,6 @@ ROOMS: dict[str, set[str]] = {
     "mps": {"core"},
     "xpu": {"core"},
     "version": {"core"},
-    "torch_stubs": set(),
     "torch_version": {"core"},
     "random": {"namespace"},
     "types": {"tensor"},

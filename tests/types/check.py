@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fastdist.torch_stubs import write_stubs
+from fastdist.namespace.torch_stubs import write_stubs
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]

@@ -7,13 +7,23 @@ from pathlib import Path
 
 import pytest
 
+import fastdist
 from fastdist.cli import main
-from fastdist.torch_stubs import MODULES
+from fastdist.namespace.torch_stubs import MODULES
+
+# The modules behind `fastdist ...` and `python -m fastdist`, and the finder of `import torch`.
+COMMANDS = ("__main__", "as_torch", "cli", "info", "run", "warm")
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_each_stub_is_of_a_module_that_there_is(name: str) -> None:
     assert importlib.util.find_spec(f"fastdist.{name}") is not None
+
+
+def test_modules_at_the_top_are_pytorch_s_or_commands() -> None:
+    """A module of PyTorch's must be a file there, or type checkers would not find it."""
+    top = {path.stem for path in Path(fastdist.__file__).parent.glob("*.py")} - {"__init__"}
+    assert top - {*MODULES} == {"_C", "__config__", *COMMANDS}
 
 
 def test_the_command_writes_a_stub_for_each_module(
