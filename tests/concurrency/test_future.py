@@ -19,7 +19,7 @@ from fastdist.concurrency.future import outcomes
 from fastdist.concurrency.thread_pool import ThreadPool
 from fastdist.core.errors import FutureError
 from fastdist.futures import Future, collect_all, wait_all
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 from tests.standstill import Standstill
 
 

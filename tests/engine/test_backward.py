@@ -15,7 +15,7 @@ from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
 from fastdist.engine.engine import current_graph_task, queue_callback
 from fastdist.graph.modes import modes
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 pytestmark = pytest.mark.usefixtures("loop")
 

@@ -17,7 +17,7 @@ from fastdist.engine.inline_chosen import ChosenPass
 from fastdist.graph.modes import modes, tls
 from fastdist.graph.node import node_of, output_number
 from fastdist.utils.checkpoint import checkpoint
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 
 def joined(x: Tensor, y: Tensor) -> Tensor:

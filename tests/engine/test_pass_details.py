@@ -20,7 +20,7 @@ from fastdist.engine.graph_task import GraphTask
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import NodeTask, ReadyQueue
 from fastdist.graph.node import Node, next_sequence_number
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 
 def leaf(*values: float) -> Tensor:

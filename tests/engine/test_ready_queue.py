@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fastdist.engine.graph_task import GraphTask
 from fastdist.engine.ready_queue import NodeTask, ReadyQueue
 from fastdist.graph.node import Node
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 
 def pass_of(queue: ReadyQueue, depth: int = 0) -> GraphTask:

@@ -9,7 +9,7 @@ import pytest
 from fastdist.core.errors import GraphError
 from fastdist.graph.forward_grad import ForwardADLevel, ForwardGrad, adopt
 from fastdist.graph.modes import modes
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 WITHIN = ("graph/forward_grad.py", "_weakrefset.py")
 Level = ForwardADLevel

@@ -22,7 +22,7 @@ from fastdist.graph.forward_grad import ForwardADLevel
 from fastdist.graph.modes import count_special, count_tracers, modes, set_grad_mode
 from fastdist.graph.node import Hooks, Node
 from fastdist.tensor.storage import storage_of
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 WITHIN = ("graph/accumulate_grad.py", "graph/node.py", "graph/add_gradients.py")
 

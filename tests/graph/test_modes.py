@@ -9,7 +9,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.graph.modes import modes, set_grad_mode
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 
 @pytest.mark.parametrize("mode", [fd.no_grad(), fd.no_grad, fd.inference_mode(), fd.inference_mode])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastdist.graph import recordings
 from fastdist.instrumentation.time_ranges import Recording
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 
 def test_all_who_stay_hear_of_a_recording_while_another_goes() -> None:

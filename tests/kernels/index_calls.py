@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.test_twins import KERNELS, kernels_in
+from tests.house.test_twins import KERNELS, kernels_in
 
 Array = np.ndarray[Any, Any]
 # Values that no axis here has: far outside, within reach of other memory, and below.

@@ -14,7 +14,7 @@ import fastdist
 from fastdist.core.device import CPU, Device
 from fastdist.random_numbers import generator
 from fastdist.random_numbers.generator import Generator, default_generator_of, manual_seed
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 F4, F8 = np.dtype("float32"), np.dtype("float64")
 

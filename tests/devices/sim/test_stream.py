@@ -11,7 +11,7 @@ import pytest
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.devices.sim import SimBackend
 from fastdist.instrumentation.time_ranges import Recording
-from tests.interrupts import each_ctrl_c
+from tests.disturbances.interrupts import each_ctrl_c
 
 WAIT_S = 30.0
 

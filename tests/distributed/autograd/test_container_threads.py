@@ -10,7 +10,7 @@ import pytest
 import fastdist.distributed.autograd as da
 from fastdist.core.errors import ContextError, ContextReleasedError
 from tests.distributed.lives import life
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 WITHIN = ("distributed/autograd/container.py",)
 

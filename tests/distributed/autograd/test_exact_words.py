@@ -32,7 +32,7 @@ from fastdist.engine.ready_queue import NodeTask
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import begin, leaf, task_of
 from tests.distributed.lives import life
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 PROGRESS = MessageType.PASS_PROGRESS_REQ
 CLEAN_UP = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ

@@ -9,7 +9,7 @@ from fastdist.distributed.autograd.tangent_store import TangentStore
 from fastdist.graph.forward_grad import ForwardADLevel
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.lives import life
-from tests.interleaving import Step, each_interleaving
+from tests.disturbances.interleaving import Step, each_interleaving
 
 FIRST, SECOND, OTHER = 5 << 48 | 1, 5 << 48 | 2, 6 << 48 | 1
 

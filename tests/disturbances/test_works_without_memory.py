@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from tests.disturbances.works import WORKS, model, state
 from tests.kernels.guarded.memory import Guard
-from tests.works import WORKS, model, state
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam")
 # Every allocation fails once under --slow, each seventh in other runs.

@@ -15,7 +15,7 @@ import pytest
 from tests import leak_fixture
 from tests.leak_fixture import hold, left, nothing_left_behind
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CAT = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 

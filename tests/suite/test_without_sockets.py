@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WITHOUT = "import sys; sys.path.insert(0, '.'); sys.modules['zmq'] = None; "
 OF_SEVERAL_PROCESSES = ("fastdist.distributed", ".distributed.checkpoint", "from .rpc import")
 

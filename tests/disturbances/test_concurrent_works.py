@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.works import ONE_AT_A_TIME, WORKS, alike
+from tests.disturbances.works import ONE_AT_A_TIME, WORKS, alike
 
 SHARED_WORKS = {name: work for name, work in WORKS.items() if name not in ONE_AT_A_TIME}
 EXPECTED = {name: work() for name, work in SHARED_WORKS.items()}

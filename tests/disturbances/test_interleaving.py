@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from tests.interleaving import each_interleaving
+from tests.disturbances.interleaving import each_interleaving
 
 
 class Counter:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BUILT_FROM = ["pyproject.toml", "README.md", "LICENSE"]
 TIMEOUT_S = 100
 

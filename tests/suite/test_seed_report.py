@@ -101,7 +101,7 @@ def run_tree(
     (folder / "conftest.py").write_text(CONFTEST.replace("OWED_HERE", repr(owed)))
     (folder / "here" / "test_tree.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     return subprocess.run(
         command,
         cwd=folder,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # room: the rooms right below it. A room may also import what its rooms may.
 ROOMS: dict[str, set[str]] = {

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from tests.standstill import Standstill
 
 _STANDS = """
 import time
+from pathlib import Path
 from tests.standstill import Standstill
 before = time.monotonic()
 with Standstill() as stood:
@@ -27,7 +29,7 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+        cwd=Path(__file__).resolve().parents[2],
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("fastdist", "kernels", "tests", "bench")
 SUFFIXES = {".py", ".pyi", ".cu", ".cuh", ".h", ".cpp"}
 # Past 400 lines a file may be telling two stories; one that tells one may go on to the wall.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.surroundings import set_aside_what_is_not_the_tests
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OF_A_JOB = {
     "FASTDIST_JOB_SECRET": "00" * 32,
     "FASTDIST_TRANSPORTS": "none",

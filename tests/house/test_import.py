@@ -22,7 +22,7 @@ _ROOMS = {
 
 # What has been loaded when a program begins, as by a checkout that was installed to be edited, must
 # not hide what the import takes.
-_PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[1])]
+_PATHS = [str(Path(np.__file__).parents[1]), str(Path(__file__).parents[2])]
 _BARE = f"import sys; sys.path += {_PATHS}; "
 
 

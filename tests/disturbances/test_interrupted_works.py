@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.interrupts import Signal
-from tests.works import WORKS, alike, state
+from tests.disturbances.interrupts import Signal
+from tests.disturbances.works import WORKS, alike, state
 
 pytestmark = pytest.mark.filterwarnings("ignore:Error detected in")
 

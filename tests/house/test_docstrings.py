@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.test_sizes import files
+from tests.house.test_sizes import files
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _CODE = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
