@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import json
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from bench.catalogue import benchmarks, module_of
 from bench.harness import (
     DEFAULT_ROUNDS,
     Failed,
@@ -88,17 +88,6 @@ def main() -> None:
             raise SystemExit(str(error)) from error
 
 
-def benchmarks() -> dict[str, str]:
-    """Return the first line of each module with a function `run`, by name; imports none of them."""
-    found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        tree = ast.parse(path.read_text())
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        if "run" in functions and path.stem != "__main__":
-            found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return found
-
-
 def listing(known: dict[str, str]) -> str:
     """Return the menu."""
     width = max(map(len, known), default=0)
@@ -133,7 +122,7 @@ def run(name: str, rounds: int, device: str | None, tables: dict[str, str]) -> d
     """Run one benchmark and print its table, below what it says itself of the machine; or say what
     keeps it from running here. The table is put into tables as well.
     """
-    module = importlib.import_module(f"bench.{name}")
+    module = importlib.import_module(module_of(name))
     if lacking := [one for one in getattr(module, "NEEDS", ()) if not find_spec(one)]:
         packages = " ".join(PACKAGES[one] for one in lacking)
         print(f"\n{name}: left out, for it needs {packages} (pip install {packages})", flush=True)

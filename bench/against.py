@@ -22,7 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench import harness
+from bench import catalogue, harness
+from bench.catalogue import module_of
 from bench.harness import Case, Row, Stopwatch, compare, table
 
 # The lower quartile of new / old above which a case has become slower.
@@ -57,7 +58,7 @@ def is_slower(row: Row) -> bool:
 
 def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
     """Return a folder from which a process imports fastdist of a commit, or of this tree, and this
-    tree's bench; of a commit that is whole only this file of it.
+    tree's bench; a commit that is whole takes this file and catalogue.py of it alone.
     """
     folder.mkdir()
     packages = ("fastdist", "kernels", "bench")
@@ -75,7 +76,8 @@ def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
         raise SystemExit(f"--against {commit}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
     if whole:  # both ends of the link speak alike
-        shutil.copy(__file__, folder / "bench")
+        for file in (__file__, catalogue.__file__):
+            shutil.copy(file, folder / "bench")
     return folder
 
 
@@ -183,7 +185,7 @@ def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> 
     harness.timed_by(offer)
     if only:  # the bench of a commit may not know of it
         harness.choose(only)
-    importlib.import_module(f"bench.{name}").run(rounds, *device)
+    importlib.import_module(module_of(name)).run(rounds, *device)
     link.send(None)
 
 

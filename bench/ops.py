@@ -29,7 +29,7 @@ def run(rounds: int, device: str = "cpu") -> list[Row]:
     import fastdist
 
     if device == "shim":
-        return compare(importlib.import_module("bench.device_calls").cases(), rounds)
+        return compare(importlib.import_module("bench.gpus.device_calls").cases(), rounds)
     if device != "cpu":
         raise ValueError(f"ops runs on the devices cpu and shim, not on {device!r}")
 

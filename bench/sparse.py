@@ -8,8 +8,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from .distributed.rpc import compare_couples, serve, stand_by, warn_nobody
 from .harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
-from .rpc import compare_couples, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
 ROWS, WIDTH = 200_000, 64

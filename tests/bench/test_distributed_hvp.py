@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import distributed_hvp
+from bench.distributed import distributed_hvp
 
 
 def test_a_group_tells_the_seconds_of_both_ways() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import KILLS_A_ROUND, TIMEOUTS_A_ROUND, percentile
+from bench.distributed.faults import KILLS_A_ROUND, TIMEOUTS_A_ROUND, percentile
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import first_contact, other_process
-from bench.first_contact import Sample, checks, samples
-from bench.library_calls import PROVEN_BY
+from bench.gpus import first_contact, other_process
+from bench.gpus.first_contact import Sample, checks, samples
+from bench.gpus.library_calls import PROVEN_BY
 from fastdist.devices.cuda import CudaBackend
 from fastdist.dispatch.composite import COMPOSITES
 from fastdist.dispatch.op import OPS
@@ -21,7 +21,7 @@ from tests.ops import test_table
 # The other process of the check of two.
 ON_FIBRES = (
     "from tests.fibre_shim.installed import be_on_fibres; be_on_fibres(); "
-    "from bench.other_process import answer; answer()"
+    "from bench.gpus.other_process import answer; answer()"
 )
 X = np.arange(6.0).reshape(2, 3)
 

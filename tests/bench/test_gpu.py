@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import gpu, gpu_bandwidth, gpu_models, on_gpu
+from bench.gpus import gpu, gpu_bandwidth, gpu_models, on_gpu
 from bench.harness import Amount, compare, table
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.jobs import CHECKED, JOBS, Crew, require_same
+from bench.distributed.jobs import CHECKED, JOBS, Crew, require_same
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import bench.__main__ as command
-from bench import gpu, kept
+from bench import kept
+from bench.gpus import gpu
 from bench.harness import Case, Failed, compare
 
 
@@ -26,7 +27,7 @@ SLOW = Case("slow", takes(2e-3), takes(1e-3), 1.0)
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, measure: Any) -> None:
     """Run the command as `bench gpu`, with another benchmark in its place."""
     told = SimpleNamespace(run=measure, machine=lambda: {"gpu": "NVIDIA H100 80GB HBM3"})
-    monkeypatch.setitem(sys.modules, "bench.gpu", told)
+    monkeypatch.setitem(sys.modules, "bench.gpus.gpu", told)
     monkeypatch.setattr(kept, "RESULTS", folder)
     monkeypatch.setattr(sys, "argv", ["bench", "gpu", "--rounds", "2"])
     monkeypatch.setattr(command, "one_thread_each", lambda: None)

@@ -8,8 +8,8 @@ from types import FrameType
 
 import pytest
 
-from bench.first_contact import Sample, samples, values_on
-from bench.library_calls import KERNELS, PROVEN_BY, calls_of, library_calls
+from bench.gpus.first_contact import Sample, samples, values_on
+from bench.gpus.library_calls import KERNELS, PROVEN_BY, calls_of, library_calls
 
 CPU = str(KERNELS.with_name("cpu"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import many_workers
+from bench.distributed import many_workers
 
 
 def test_each_figure_is_told_of_each_worker() -> None:

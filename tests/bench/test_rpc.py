@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from bench import distributed_backward, rpc
-from bench.rpc import Couple
+from bench.distributed import distributed_backward, rpc
+from bench.distributed.rpc import Couple
 
 
 @pytest.mark.parametrize("bench", [rpc, distributed_backward])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import sanitize
-from bench.first_contact import samples
+from bench.gpus import sanitize
+from bench.gpus.first_contact import samples
 from bench.harness import Failed
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
@@ -54,7 +54,7 @@ def test_each_tool_runs_the_sample_and_what_it_finds_fails(
         sanitize.run(2)
     lines = told.read_text().splitlines()
     assert [line.split()[1] for line in lines] == [*sanitize.TOOLS]
-    assert all(line.endswith("-m bench.sanitize") for line in lines)
+    assert all(line.endswith("-m bench.gpus.sanitize") for line in lines)
 
 
 def test_a_crash_is_no_success(

@@ -27,8 +27,9 @@ from .message_autograd import context_guard
 # A Hessian-vector product is a second pass, from the product of the gradients with the direction,
 # over a first one that was recorded. A single pass with tangents gives the same, for gradients take
 # their tangents along; but the tangents of the forward half have a history themselves, which nobody
-# needs and which travels. Measured over three workers (bench/distributed_hvp.py, two busy cores of
-# an AMD EPYC): two passes take 0.99 of its time for 8x8 matrices, and 0.74 for 512x512.
+# needs and which travels. Measured over three workers (bench/distributed/distributed_hvp.py, two
+# busy cores of an AMD EPYC): two passes take 0.99 of its time for 8x8 matrices, and 0.74 for
+# 512x512.
 
 Input = Tensor | RRef[Tensor]
 Inputs = Input | tuple[Input, ...]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from bench.gpus.on_gpu import FLOAT_BYTES, Gpu, beside_a_copy
 from bench.harness import Amount, Case, Stopwatch, stopwatch
-from bench.on_gpu import FLOAT_BYTES, Gpu, beside_a_copy
 
 ELEMENTS = 1 << 26  # of float32: five times an H200's cache
 ROW = 1024

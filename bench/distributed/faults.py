@@ -16,8 +16,8 @@ from math import ceil
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Row, Spread
-from .kept_port import KeptPort
+from ..harness import Row, Spread
+from ..kept_port import KeptPort
 
 NEEDS = ("zmq",)
 KILLS_A_ROUND = 8
@@ -38,7 +38,7 @@ def run(rounds: int) -> list[Row]:
     """
     # In a process of its own: it forks many workers, before anything has a thread or a socket.
     told = subprocess.run(
-        [sys.executable, "-m", "bench.faults", str(rounds)],
+        [sys.executable, "-m", "bench.distributed.faults", str(rounds)],
         stdout=subprocess.PIPE,
         check=True,
         timeout=120 + 10 * rounds,
@@ -259,4 +259,4 @@ def _be_late(count: int) -> list[float]:
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    print(json.dumps(importlib.import_module("bench.faults").measure(int(sys.argv[1]))))
+    print(json.dumps(importlib.import_module("bench.distributed.faults").measure(int(sys.argv[1]))))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from bench import gpu_bandwidth, gpu_models
+from bench.gpus import gpu_bandwidth, gpu_models
+from bench.gpus.on_gpu import FLOAT_BYTES, Gpu, machine, our_gpu, peer_gpu, what_is_missing
 from bench.harness import Amount, Case, Failed, Row, compare
-from bench.on_gpu import FLOAT_BYTES, Gpu, machine, our_gpu, peer_gpu, what_is_missing
 
 __all__ = ["machine", "run"]
 

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from bench.first_contact import Sample, proofs_first, samples, values_on
+from bench.gpus.first_contact import Sample, proofs_first, samples, values_on
+from bench.gpus.on_gpu import machine, what_is_missing
 from bench.harness import Failed, Row
-from bench.on_gpu import machine, what_is_missing
 
 __all__ = ["machine", "run"]
 
@@ -51,7 +51,7 @@ def run(rounds: int) -> list[Row]:
 def look(sanitizer: str, tool: str) -> str:
     """Run the sample under a tool; return in words what is wrong, nothing if all is well."""
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
-    command += [sys.executable, "-m", "bench.sanitize"]
+    command += [sys.executable, "-m", "bench.gpus.sanitize"]
     print(f"{tool}:", flush=True)
     try:
         done = subprocess.run(command, timeout=LIMIT_S, check=False)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from bench import gpu_bandwidth, other_process
+from bench.gpus import gpu_bandwidth, other_process
+from bench.gpus.library_calls import PROVEN_BY
+from bench.gpus.on_gpu import machine, our_gpu, what_is_missing
 from bench.harness import Failed, Row, compare
-from bench.library_calls import PROVEN_BY
-from bench.on_gpu import machine, our_gpu, what_is_missing
 
 __all__ = ["machine", "run"]
 

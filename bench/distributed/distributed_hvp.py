@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .harness import Row, Spread
+from ..harness import Row, Spread
 
 NEEDS = ("zmq",)
 # case: side of the square matrices, products in a sample
@@ -36,10 +36,18 @@ def run_group(rounds: int) -> dict[str, list[list[float]]]:
 
     Raises  RuntimeError with what they said if they do not end well
     """
-    command = [sys.executable, "-m", "fastdist.run", "-n", "3", "-m", "bench.distributed_hvp"]
+    command = [
+        sys.executable,
+        "-m",
+        "fastdist.run",
+        "-n",
+        "3",
+        "-m",
+        "bench.distributed.distributed_hvp",
+    ]
     ran = subprocess.run(
         [*command, str(rounds)],
-        cwd=Path(__file__).resolve().parents[1],
+        cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
         timeout=_BOUND_S,
@@ -117,6 +125,6 @@ def _by_tangents(x: Any, w: Any) -> Any:
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    told = importlib.import_module("bench.distributed_hvp").work(int(sys.argv[1]))
+    told = importlib.import_module("bench.distributed.distributed_hvp").work(int(sys.argv[1]))
     if told is not None:
         print(json.dumps(told), flush=True)

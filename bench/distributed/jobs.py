@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 
-from .harness import Case, Row, compare, peer_torch
+from ..harness import Case, Row, compare, peer_torch
 from .rpc import Couple, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
@@ -84,7 +84,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     else:
         warn_nobody()
     importlib.import_module("torch").set_num_threads(1)
-    steps = importlib.import_module("bench.job_steps")
+    steps = importlib.import_module("bench.distributed.job_steps")
     # torch has one thread for each call that waits: of 16, a pipeline of 16 parts takes all.
     options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
@@ -115,5 +115,5 @@ def _serve(makers: Mapping[str, Callable[[], Callable[[], float]]], connection: 
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    live = importlib.import_module("bench.jobs")._live
+    live = importlib.import_module("bench.distributed.jobs")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bench import free_cupy
+from bench.gpus import free_cupy
 from bench.harness import Case, Stopwatch, stopwatch
 
 CALL_S, NODE_S, PARAMETER_S = 10e-6, 25e-6, 2e-6

@@ -93,7 +93,7 @@ _EVERYWHERE: Final = {
     "cupy.cuda.get_current_stream",
     "cupy.empty",
 }
-KERNELS: Final = Path(__file__).resolve().parents[1] / "kernels" / "cuda"
+KERNELS: Final = Path(__file__).resolve().parents[2] / "kernels" / "cuda"
 
 
 def library_calls() -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .harness import Row
+from ..harness import Row
 from .rpc import compare_couples, same, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
@@ -78,5 +78,5 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    live = importlib.import_module("bench.rpc_large")._live
+    live = importlib.import_module("bench.distributed.rpc_large")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -16,8 +16,8 @@ from typing import Any
 
 ELEMENTS = 1 << 20
 PATIENCE_S = 120.0
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = [sys.executable, "-m", "bench.other_process"]
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "bench.gpus.other_process"]
 
 
 def reads_this_one(device: str) -> tuple[bool, str]:

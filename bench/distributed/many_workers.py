@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .harness import Row, Spread
+from ..harness import Row, Spread
 
 NEEDS = ("zmq",)
 SIZES = (8, 16, 32, 64)
@@ -51,8 +51,16 @@ def run_group(size: int) -> dict[str, list[float]]:
     Raises  RuntimeError with what it said if it does not end well
     """
     ran = subprocess.run(
-        [sys.executable, "-m", "fastdist.run", "-n", str(size), "-m", "bench.many_workers"],
-        cwd=Path(__file__).resolve().parents[1],
+        [
+            sys.executable,
+            "-m",
+            "fastdist.run",
+            "-n",
+            str(size),
+            "-m",
+            "bench.distributed.many_workers",
+        ],
+        cwd=Path(__file__).resolve().parents[2],
         env={**os.environ, _BEGAN: str(time.time())},
         capture_output=True,
         text=True,
@@ -106,4 +114,4 @@ def _resident_mb() -> float:
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    print(json.dumps(importlib.import_module("bench.many_workers").work()), flush=True)
+    print(json.dumps(importlib.import_module("bench.distributed.many_workers").work()), flush=True)

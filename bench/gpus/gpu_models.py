@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from bench.gpus.on_gpu import Gpu
 from bench.harness import Amount, Case
 from bench.models import Build, gpt, mlp, resnet18, share_weights, training
-from bench.on_gpu import Gpu
 
 EAGER, CAPTURED = 1.5, 1.0
 ATTENTION = 1 / 0.7

@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Case, Row, Stopwatch, compare, peer_torch
-from .kept_port import KeptPort
+from ..harness import Case, Row, Stopwatch, compare, peer_torch
+from ..kept_port import KeptPort
 
 NEEDS = ("zmq",)
 OUTSTANDING = 256
@@ -90,7 +90,7 @@ class Couple:
     so they are stopped between their turns, or they would take the processor from ours.
     """
 
-    def __init__(self, library: str, module: str = "bench.rpc", size: int = 2) -> None:
+    def __init__(self, library: str, module: str = "bench.distributed.rpc", size: int = 2) -> None:
         self._polls = library == "torch"
         self._here, there = Pipe()
         self._kept = KeptPort()
@@ -270,5 +270,5 @@ def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> No
 
 if __name__ == "__main__":
     # Functions are found by name on the other worker: by the module's, not by __main__.
-    live = importlib.import_module("bench.rpc")._live
+    live = importlib.import_module("bench.distributed.rpc")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -1,0 +1,1 @@
+"""Benchmarks of several processes: RPC, distributed backward passes, jobs and faults."""

@@ -1,0 +1,1 @@
+"""Benchmarks on GPUs, and the Python cost of calls on a GPU whose kernels are free."""
