@@ -80,6 +80,10 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
+# Packages whose functions take no Tensor, or take calls over in another way.
+NOT_OPS = ("core", "dispatch", "random_numbers")
+
+
 def public_functions() -> Iterator[tuple[str, Any]]:
     for room in (fd, F, fft, linalg, special):
         for name in sorted(dir(room)):
@@ -87,7 +91,7 @@ def public_functions() -> Iterator[tuple[str, Any]]:
             of = str(getattr(found, "__module__", "")).split(".")
             if name[0] == "_" or not isinstance(found, python_types.FunctionType):
                 continue
-            if of[0] == "fastdist" and not (len(of) > 2 and of[1] in ("core", "dispatch")):
+            if of[0] == "fastdist" and not (len(of) > 2 and of[1] in NOT_OPS):
                 yield f"{room.__name__}.{name}", found
 
 

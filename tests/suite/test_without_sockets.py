@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT = "import sys; sys.path.insert(0, '.'); sys.modules['zmq'] = None; "
-OF_SEVERAL_PROCESSES = ("fastdist.distributed", ".distributed.checkpoint", "from .rpc import")
+OF_SEVERAL_PROCESSES = (
+    *("fastdist.distributed", ".distributed.checkpoint"),
+    *("from .rpc import", "from .distributed.rpc import"),
+)
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +53,7 @@ def test_benchmarks_that_need_sockets_are_left_out_in_words() -> None:
     assert "rpc: left out, for it needs pyzmq (pip install pyzmq)" in ended.stdout
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "bench").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*.py")), ids=lambda path: path.stem)
 def test_a_benchmark_of_several_processes_says_that_it_needs_sockets(path: Path) -> None:
     text = path.read_text()
     if "\ndef run(" in text and path.stem not in ("__main__", "against"):
