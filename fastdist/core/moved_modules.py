@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
@@ -112,7 +112,16 @@ class _MovedModuleLoader:
     def exec_module(module: ModuleType) -> None:
         """Let each name of the module be looked up where it is today."""
         names: Any = module
-        names.__getattr__ = functools.partial(_find, module.__name__)
+        names.__getattr__ = earlier_names(module.__name__)
+
+
+def earlier_names(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module from which names moved, by the rows of NAMES.
+
+    A module that is gone gets it from the finder. A module that stays, and has lost a name, needs
+    the line `__getattr__ = earlier_names(__name__)`.
+    """
+    return functools.partial(_find, module)
 
 
 def _find(module: str, name: str) -> Any:

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from fastdist.core import moved_modules
-from fastdist.core.moved_modules import MODULES, NAMES, current_name, current_path
+from fastdist.core.moved_modules import MODULES, NAMES, current_name, current_path, earlier_names
 from fastdist.language.scalar import Node, parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +65,15 @@ def test_a_pickle_finds_a_name_of_a_module_whose_names_went_apart() -> None:
     assert current_path("fastdist.gone.drawer_.Errors") == "fastdist.core.errors.ShapeError"
     with pytest.raises(AttributeError, match="get attribute 'Other'"):
         pickle.loads(b"cfastdist.gone.drawer_\nOther\n.")
+
+
+@pytest.mark.usefixtures("_one_name")
+def test_a_module_that_stays_finds_a_name_that_left_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stays = ModuleType("fastdist.gone.drawer_")
+    stays.__getattr__ = earlier_names(stays.__name__)  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, stays.__name__, stays)
+    assert pickle.loads(b"cfastdist.gone.drawer_\nNode\n.") is Node
+    assert not hasattr(stays, "Other")
 
 
 def test_what_is_in_no_row_is_not_found() -> None:
