@@ -13,7 +13,7 @@ import fastdist as fd
 from fastdist import overrides
 from fastdist.graph.modes import modes
 from fastdist.nn import functional as F
-from tests.test_overrides import TAKEN, Foreign, called_with, public_functions, told
+from tests.overrides.test_overrides import TAKEN, Foreign, called_with, public_functions, told
 
 
 class Taking(overrides.TorchFunctionMode):
