@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core import rejection
 from ...core.device import CPU
 from ...core.dtypes import WORDS, float64, float_limits
 from ...core.errors import DTypeError
-from ...core.generator import Generator
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
 from ...dispatch.op import OPS
+from ...random_numbers import rejection
+from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..rounded_ranges import largest_of
@@ -107,8 +107,8 @@ def _kept_positive(drawn: Any, like: Tensor, least: float, most: float) -> Any:
 def _draw_of(
     name: str, kind: str, input: Tensor, generator: Generator | None, *more: Tensor
 ) -> Tensor:
-    """Return what the draw of a name (core/rejection.py) makes of the values of tensors: one block
-    of the stream for each element.
+    """Return the draws of a kind (random_numbers/rejection.py) from the values of tensors, with one
+    block of the stream for each element.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
     layout = input.facts

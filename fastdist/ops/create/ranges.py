@@ -235,7 +235,7 @@ def logspace(
         found: Any = linspace(start, end, steps, dtype=wanted, device=where)
         found = OPS["pow"].public(float(base), found)
         return found.requires_grad_() if requires_grad else found  # type: ignore[no-any-return]
-    powers = evenly_apart(held(start, wanted), held(end, wanted), steps)
+    powers = evenly_spaced(held(start, wanted), held(end, wanted), steps)
     with np.errstate(all="ignore"):
         values = np.power(powers.dtype.type(base), powers).astype(wanted.numpy)
     return finish(values, device, requires_grad, is_constant=True)

@@ -11,9 +11,9 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import bfloat16, float16, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
-from ...core.generator import Generator
 from ...dispatch.composite import composite
 from ...dispatch.output import given_out
+from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
 from ..create.creation import finish
 from ..create.random import generator_or_default, open_uniform

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counted import repeat_each, require_countable
 from ...core.device import CPU
 from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, ShapeError
+from ...core.overflow_checks import repeat_each, require_countable
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import node_named, recorded_as

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counted import require_countable
 from ...core.device import Device
 from ...core.dtypes import DType, dtype_of, int64
 from ...core.errors import ShapeError
+from ...core.overflow_checks import require_countable
 from ...dispatch.composite import composite
 from ...tensor.tensor import Tensor
 from ..create.creation import elsewhere, finish
