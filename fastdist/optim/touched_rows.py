@@ -33,7 +33,7 @@ def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: floa
     lengths = layout.shape[:axes]
     places, order = in_order(flat_places(indices, lengths), math.prod(lengths))
     packed = [one if one.facts.contiguous else one.contiguous() for one in tensors]
-    backend_of(layout.device.type).kernel(f"touched_rows.{name}")(
+    backend_of(layout.device.type).kernel(f"sparse.touched_rows.{name}")(
         values.array.reshape((count, width)),
         places.array,
         order.array,

@@ -1,6 +1,4 @@
-"""The claim that a PyTorch user finds the source of a well-known function in the file whose name
-fits it.
-"""
+"""The claim that well-known functions are in the file that a PyTorch user opens first."""
 
 from __future__ import annotations
 
