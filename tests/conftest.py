@@ -20,6 +20,7 @@ from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
+from tests.properties import Properties
 from tests.seed_report import SeedReport
 from tests.short_folders import make_short_folder
 from tests.surroundings import set_aside_what_is_not_the_tests
@@ -183,6 +184,12 @@ def leaves_nothing_behind() -> Iterator[None]:
     # The fixtures of a module may hold an agent, which may grow while a test uses it.
     with nothing_left_behind("test", wider=True):
         yield
+
+
+@pytest.fixture
+def properties(subtests: pytest.Subtests) -> Properties:
+    """Return the checks of one sample call, which share what it is made of."""
+    return Properties(subtests, draw_the_same_numbers_in_each_run)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.ops.cases import Case, as_tensors
 from tests.ops.pointwise.pointwise_rows import ROWS, Row
 from tests.ops.pointwise.test_pointwise import function_of, sample, shapes_for, tensors_of
 from tests.ops.test_table import ALL, CASES
+from tests.properties import Properties
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
@@ -35,35 +36,35 @@ def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
     return [as_tensors(one.arrays(f"{name} {seed}"), fd.float64) for seed in ("first", "second")]
 
 
+# The number of elements of these results depends on the values of the inputs.
+LENGTHS = {"bincount", "repeat_interleave", "take_places"}
+
+
 @pytest.mark.parametrize(("name", "one"), ALL)
-def test_a_batch_of_calls_gives_what_each_call_gives(name: str, one: Case) -> None:
+def test_a_batch_of_calls_gives_what_each_call_gives(
+    name: str, one: Case, properties: Properties
+) -> None:
     first, second = batches(name, one)
     if is_refused(name, one):
         with pytest.raises(RuntimeError, match="vmap: "):
             vmap(one.ours)(*[fd.stack([a, a]) for a in first])
         return
-    stacked = [fd.stack([a, b]) for a, b in zip(first, second, strict=True)]
-    fd.manual_seed(3)
-    expected = fd.stack([one.ours(*first), one.ours(*second)])
-    fd.manual_seed(3)
-    found = vmap(one.ours, randomness="different")(*stacked)
-    assert found.shape == expected.shape and found.dtype is expected.dtype
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
-
-
-# Of how many numbers a result is, numbers tell; of none of them, one_hot says that it cannot.
-LENGTHS = {"bincount", "repeat_interleave", "take_places"}
-
-
-@pytest.mark.parametrize(("name", "one"), ALL)
-def test_no_calls_give_no_results_of_the_shape_of_one(name: str, one: Case) -> None:
-    given = batches(name, one)[0]
-    if is_refused(name, one) or one is CASES["one_hot"][0]:
-        return
-    found = vmap(one.ours, randomness="different")(*[x.new_zeros((0, *x.shape)) for x in given])
-    expected = one.ours(*given)
-    assert found.dtype is expected.dtype and found.shape[0] == 0
-    assert found.shape[1:] == expected.shape or name in LENGTHS
+    with properties("a batch of two"):
+        stacked = [fd.stack([a, b]) for a, b in zip(first, second, strict=True)]
+        fd.manual_seed(3)
+        expected = fd.stack([one.ours(*first), one.ours(*second)])
+        fd.manual_seed(3)
+        found = vmap(one.ours, randomness="different")(*stacked)
+        assert found.shape == expected.shape and found.dtype is expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
+    if one is CASES["one_hot"][0]:
+        return  # its length is the largest value of the calls, so it refuses none of them
+    with properties("a batch of none"):
+        none = [x.new_zeros((0, *x.shape)) for x in first]
+        found = vmap(one.ours, randomness="different")(*none)
+        expected = one.ours(*first)
+        assert found.dtype is expected.dtype and found.shape[0] == 0
+        assert found.shape[1:] == expected.shape or name in LENGTHS
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())

@@ -13,6 +13,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from tests.ops.cases import Case, as_tensors, case_modules, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
+from tests.properties import Properties
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
@@ -31,7 +32,6 @@ ALL = [
 DIFFERENTIABLE = [param for param in ALL if param.values[1].differentiable]
 # Ids of cases for which there are no kernels of float16, in PyTorch neither.
 NO_HALF = frozenset().union(*[getattr(module, "NO_HALF", frozenset()) for module in MODULES])
-every_case = pytest.mark.parametrize(("name", "one"), ALL)
 every_differentiable_case = pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE)
 
 
@@ -63,41 +63,55 @@ def test_a_case_gives_each_test_arrays_of_its_own() -> None:
     assert [array.item() for array in one.arrays("as before")[1:]] == [-1.1, 0.9]
 
 
-@every_case
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_value_is_numpy_s(name: str, one: Case, dtype: str) -> None:
-    arrays = one.arrays(f"{name} value")
-    found = one.ours(*as_tensors(arrays, getattr(fd, dtype))).numpy()
-    with np.errstate(all="ignore"):
-        expected = np.asarray(one.numpys(*arrays))
-    assert found.shape == expected.shape
-    tolerance = one.tolerance if dtype == "float32" else 1e-10
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
-
-
-@every_differentiable_case
-def test_derivatives_are_those_of_differences(name: str, one: Case) -> None:
-    f, arrays = differentiated(one, one.arrays(f"{name} first"))
-    check_first_order(f, arrays, generator(f"{name} direction"))
-
-
-@every_differentiable_case
-def test_second_derivatives_are_those_of_differences(name: str, one: Case) -> None:
-    f, arrays = differentiated(one, one.arrays(f"{name} second"))
-    check_second_order(f, arrays, generator(f"{name} second direction"))
-
-
 # A view of memory with gaps may be impossible; then it raises, and test_views.py says so.
 VIEWS = ("view", "view_as")
 
 
-@pytest.mark.parametrize(("name", "one"), [p for p in ALL if p.values[0] not in VIEWS])
-def test_strides_do_not_change_the_value(name: str, one: Case) -> None:
-    arrays = one.arrays(f"{name} strided")
-    expected = one.ours(*as_tensors(arrays, fd.float64)).numpy()
-    for strided in (_fortran, _every_second):
-        found = one.ours(*[fd.from_numpy(np.asarray(strided(a))) for a in arrays]).numpy()
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+# Half types by their names in errors, and how far results may be off.
+HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
+
+
+@pytest.mark.parametrize(("name", "one"), ALL)
+def test_every_property(
+    name: str, one: Case, properties: Properties, request: pytest.FixtureRequest
+) -> None:
+    arrays = one.arrays(f"{name} value")
+    with np.errstate(all="ignore"):
+        expected = np.asarray(one.numpys(*arrays))
+    for dtype, tolerance in ((fd.float32, one.tolerance), (fd.float64, 1e-10)):
+        with properties(f"value in {dtype.name}"):
+            found = one.ours(*as_tensors(arrays, dtype)).numpy()
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    for layout, strided in {} if name in VIEWS else STRIDED.items():
+        with properties(f"value of {layout}"):
+            found = one.ours(*[fd.from_numpy(np.asarray(strided(a))) for a in arrays]).numpy()
+            whole = one.ours(*as_tensors(arrays, fd.float64)).numpy()
+            np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-12)
+    with properties("value on a device"):
+        check_device(name, one, "sim:0", arrays)
+    if one.differentiable:
+        has_halves = request.node.callspec.id not in NO_HALF
+        _check_differentiable(name, one, properties, has_halves=has_halves)
+
+
+def _check_differentiable(
+    name: str, one: Case, properties: Properties, *, has_halves: bool
+) -> None:
+    with properties("first derivatives"):
+        f, arrays = differentiated(one, one.arrays(f"{name} first"))
+        check_first_order(f, arrays, generator(f"{name} direction"))
+    with properties("second derivatives"):
+        f, arrays = differentiated(one, one.arrays(f"{name} second"))
+        check_second_order(f, arrays, generator(f"{name} second direction"))
+    arrays = one.arrays(f"{name} half")
+    for word, (dtype, tolerance) in HALVES.items():
+        if has_halves:
+            with properties(f"dtype and value in {dtype.name}"):
+                check_half_type(name, one, arrays, dtype, tolerance)
+        else:
+            with properties(f"refusal of {dtype.name}"), pytest.raises(RuntimeError, match=word):
+                one.ours(*as_tensors(arrays, dtype))
 
 
 def _fortran(array: np.ndarray) -> np.ndarray:
@@ -110,24 +124,31 @@ def _every_second(array: np.ndarray) -> np.ndarray:
     return array[(slice(None, None, 2),) * array.ndim]
 
 
-# Half types by their names in errors, and how far results may be off.
-HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
+STRIDED = {"columns in order": _fortran, "every second element": _every_second}
 
 
-@pytest.mark.parametrize("word", HALVES)
-@pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id in NO_HALF])
-def test_half_types_are_refused_where_there_are_no_kernels_of_them(
-    name: str, one: Case, word: str
+def check_device(name: str, one: Case, device: str, arrays: list[np.ndarray]) -> None:
+    """Hold a device's result against the CPU's."""
+    inputs = as_tensors(arrays, fd.float64)
+    expected = one.ours(*inputs)
+    found = one.ours(*[tensor.to(device) for tensor in inputs])
+    assert str(found.device) == ("cpu" if name == "cpu" else device)
+    # A GPU's libraries round elsewhere: of a sum of large parts a small one keeps fewer digits.
+    least = 0.0
+    if device == "cuda:0" and expected.numel():
+        least = 1e-14 * float(np.abs(np.nan_to_num(expected.numpy(), posinf=0, neginf=0)).max())
+    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12, atol=least)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "one"), ALL)
+def test_a_gpu_computes_what_the_cpu_does(name: str, one: Case) -> None:
+    check_device(name, one, "cuda:0", one.arrays(f"{name} device"))
+
+
+def check_half_type(
+    name: str, one: Case, arrays: list[np.ndarray], dtype: fd.dtype, tolerance: float
 ) -> None:
-    with pytest.raises(RuntimeError, match=word):
-        one.ours(*as_tensors(one.arrays(f"{name} half"), HALVES[word][0]))
-
-
-@pytest.mark.parametrize("word", HALVES)
-@pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id not in NO_HALF])
-def test_half_types_keep_their_dtype(name: str, one: Case, word: str) -> None:
-    dtype, tolerance = HALVES[word]
-    arrays = one.arrays(f"{name} half")
     halves = as_tensors(arrays, dtype)
     found = one.ours(*halves)
     wide = one.ours(*as_tensors([h.double().numpy() if is_number_array(a) else a
@@ -138,17 +159,3 @@ def test_half_types_keep_their_dtype(name: str, one: Case, word: str) -> None:
     np.testing.assert_allclose(
         found.double().numpy(), wide.double().numpy(), rtol=tolerance, atol=tolerance
     )
-
-
-@every_case
-@pytest.mark.parametrize("device", ["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
-def test_a_device_computes_what_the_cpu_does(name: str, one: Case, device: str) -> None:
-    inputs = as_tensors(one.arrays(f"{name} device"), fd.float64)
-    expected = one.ours(*inputs)
-    found = one.ours(*[tensor.to(device) for tensor in inputs])
-    assert str(found.device) == ("cpu" if name == "cpu" else device)
-    # A GPU's libraries round elsewhere: of a sum of large parts a small one keeps fewer digits.
-    least = 0.0
-    if device == "cuda:0" and expected.numel():
-        least = 1e-14 * float(np.abs(np.nan_to_num(expected.numpy(), posinf=0, neginf=0)).max())
-    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12, atol=least)

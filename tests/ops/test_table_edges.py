@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from tests.ops.edge_cases import (
 from tests.ops.fft.fourier_edges import WITHOUT_EMPTY as NO_SIGNAL
 from tests.ops.nn.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_EMPTY
 from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
+from tests.properties import Properties
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings(
@@ -99,14 +99,6 @@ def without_axes() -> dict[str, list[Case]]:
     return found
 
 
-def listed(found: dict[str, list[Case]]) -> list[Any]:
-    return [
-        pytest.param(name, one, id=f"{name}-{i}")
-        for name, cases in found.items()
-        for i, one in enumerate(cases)
-    ]
-
-
 EMPTIED, WITHOUT_AXES = emptied(), without_axes()
 
 
@@ -120,8 +112,15 @@ def test_every_op_is_tried_without_axes_or_known_to_refuse_that() -> None:
     assert REFUSED_SCALAR.keys() <= CASES.keys()
 
 
-@pytest.mark.parametrize(("name", "one"), listed(EMPTIED) + listed(WITHOUT_AXES))
-def test_value_and_derivatives_at_the_edge_are_numpy_s(name: str, one: Case) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_derivatives_at_the_edge_are_numpy_s(name: str, properties: Properties) -> None:
+    for about, found in (("without elements", EMPTIED), ("without axes", WITHOUT_AXES)):
+        for i, one in enumerate(found[name]):
+            with properties(f"{about} {i}"):
+                check_edge(name, one)
+
+
+def check_edge(name: str, one: Case) -> None:
     arrays = one.arrays(f"{name} edge")
     found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
     expected = numpys(one, arrays)
@@ -151,16 +150,19 @@ SPECIAL = {"nan": [np.nan], "inf": [np.inf], "-inf": [-np.inf], "all": [np.inf, 
     ("name", "one"),
     [p for p in ALL if shapes_of(p.values[1]) and p.id not in NUMPY_KNOWS_NO_SUCH],
 )
-@pytest.mark.parametrize("what", SPECIAL)
-def test_nan_and_infinities_come_through_as_numpy_s(name: str, one: Case, what: str) -> None:
-    arrays = one.arrays(f"{name} special")
-    for array in arrays:
-        if is_number_array(array):
-            values = SPECIAL[what][: array.size]
-            array.reshape(-1)[: len(values)] = values
-    found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
-    expected = numpys(one, arrays)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+def test_nan_and_infinities_come_through_as_numpy_s(
+    name: str, one: Case, properties: Properties
+) -> None:
+    for what, special in SPECIAL.items():
+        with properties(what):
+            arrays = one.arrays(f"{name} special")
+            for array in arrays:
+                if is_number_array(array):
+                    values = special[: array.size]
+                    array.reshape(-1)[: len(values)] = values
+            found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
+            expected = numpys(one, arrays)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 # ---- NumPy's side and Numba's -------------------------------------------------------------------

@@ -17,6 +17,7 @@ from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.ops.pointwise.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
+from tests.properties import Properties
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
@@ -68,8 +69,39 @@ def test_every_pointwise_op_has_a_row() -> None:
 
 
 @every_row
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_value_is_the_reference_s(row: Row, dtype: str) -> None:
+def test_every_property(row: Row, properties: Properties) -> None:
+    for dtype in ("float32", "float64"):
+        with properties(f"value in {dtype}"):
+            check_value(row, dtype)
+    for half, step in ((fd.float16, 2e-3), (fd.bfloat16, 1.6e-2)):
+        with properties(f"value in {half.name}, computed in float32 and rounded once"):
+            check_half_type(row, half, step)
+    with properties("value on both sides of NumPy's limit"):
+        check_value_beyond_the_limit(row)
+    with properties("value of strided tensors"):
+        check_strides(row)
+    with properties("empty tensors"):
+        check_empty(row)
+    with properties("out="):
+        check_out(row)
+    with properties("value and gradients on a device"):
+        check_device(row, "sim:0")
+    if hasattr(fd.Tensor, f"{row.public}_") and row.name != "prelu_kernel":
+        with properties("in-place twin"):
+            check_inplace_twin(row)
+
+
+@differentiable
+def test_every_derivative(row: Row, properties: Properties) -> None:
+    with properties("gradients on both sides of NumPy's limit"):
+        check_gradients_beyond_the_limit(row)
+    with properties("first derivatives"):
+        check_derivatives(row)
+    with properties("second derivatives"):
+        check_second_derivatives(row)
+
+
+def check_value(row: Row, dtype: str) -> None:
     for shapes in shapes_for(row):
         arrays = [a.astype(dtype).astype(np.float64) for a in sample(row, shapes)]
         found = function_of(row)(*tensors_of(arrays, DTYPES[dtype]))
@@ -94,8 +126,7 @@ def numpy_parts(n: int) -> list[slice]:
     return [slice(start, start + SMALL_LIMIT - 5) for start in range(0, n, SMALL_LIMIT - 5)]
 
 
-@every_row
-def test_value_is_the_same_on_both_sides_of_the_limit(row: Row) -> None:
+def check_value_beyond_the_limit(row: Row) -> None:
     """More elements than NumPy's side takes, against slices that it takes."""
     n = beyond_numpy(row.name)
     arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large")]
@@ -109,8 +140,7 @@ def test_value_is_the_same_on_both_sides_of_the_limit(row: Row) -> None:
     np.testing.assert_allclose(large, small, rtol=row.tolerance, atol=row.tolerance / 10)
 
 
-@differentiable
-def test_gradients_are_the_same_on_both_sides_of_the_limit(row: Row) -> None:
+def check_gradients_beyond_the_limit(row: Row) -> None:
     n = beyond_numpy(row.name)
     arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large gradient")]
     g = generator(f"{row.name} large g").standard_normal(n).astype(np.float32)
@@ -129,22 +159,19 @@ def test_gradients_are_the_same_on_both_sides_of_the_limit(row: Row) -> None:
         np.testing.assert_allclose(ours, small, rtol=1e-4, atol=1e-5 * np.abs(small).max())
 
 
-@differentiable
-def test_derivatives_are_those_of_differences(row: Row) -> None:
+def check_derivatives(row: Row) -> None:
     for i, shapes in enumerate(shapes_for(row)[:4]):
         arrays = sample(row, shapes, "gradient")
         check_first_order(function_of(row), arrays, generator(f"{row.name} direction {i}"))
 
 
-@differentiable
-def test_second_derivatives_are_those_of_differences(row: Row) -> None:
+def check_second_derivatives(row: Row) -> None:
     for i, shapes in enumerate(shapes_for(row)[:2]):
         arrays = sample(row, shapes, "second")
         check_second_order(function_of(row), arrays, generator(f"{row.name} second {i}"))
 
 
-@every_row
-def test_strides_do_not_change_the_value(row: Row) -> None:
+def check_strides(row: Row) -> None:
     arrays = [a.astype(np.float32) for a in sample(row, [(4, 6)] * 3, "strided")]
     function = function_of(row)
     expected = function(*tensors_of(arrays, fd.float32)).numpy()
@@ -161,8 +188,7 @@ def test_strides_do_not_change_the_value(row: Row) -> None:
     np.testing.assert_array_equal(function(*expanded).numpy(), whole.numpy())
 
 
-@every_row
-def test_empty_tensors_give_empty_ones(row: Row) -> None:
+def check_empty(row: Row) -> None:
     shapes: list[tuple[int, ...]] = [(0, 3), (1, 3), (3,)]
     if row.public.startswith("binary"):
         shapes = [(0, 3)] * 2
@@ -178,8 +204,7 @@ def test_empty_tensors_give_empty_ones(row: Row) -> None:
         assert all(float(t.grad.abs().sum()) == 0 for t in tensors)
 
 
-@every_row
-def test_out_takes_the_result(row: Row) -> None:
+def check_out(row: Row) -> None:
     if row.functional or row.name in (
         "conj",
         "prelu_kernel",
@@ -198,9 +223,13 @@ def test_out_takes_the_result(row: Row) -> None:
     assert math.prod(out.shape) == 12
 
 
+@pytest.mark.gpu
 @every_row
-@pytest.mark.parametrize("device", ["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
-def test_a_device_computes_what_the_cpu_does(row: Row, device: str) -> None:
+def test_a_gpu_computes_what_the_cpu_does(row: Row) -> None:
+    check_device(row, "cuda:0")
+
+
+def check_device(row: Row, device: str) -> None:
     arrays = sample(row, SHAPES[0], "device")
     results = []
     for where in ("cpu", device):
@@ -217,15 +246,7 @@ def test_a_device_computes_what_the_cpu_does(row: Row, device: str) -> None:
         np.testing.assert_allclose(ours, cpus, rtol=1e-12, atol=1e-14)
 
 
-INPLACE = [
-    row
-    for row in ROWS.values()
-    if hasattr(fd.Tensor, f"{row.public}_") and row.name not in ("prelu_kernel",)
-]
-
-
-@pytest.mark.parametrize("row", INPLACE, ids=lambda row: row.name)
-def test_the_inplace_twin_gives_the_same_value_and_gradients(row: Row) -> None:
+def check_inplace_twin(row: Row) -> None:
     arrays = sample(row, SHAPES[0], "in place")
     results = []
     for name in (row.public, f"{row.public}_"):
@@ -241,11 +262,7 @@ def test_the_inplace_twin_gives_the_same_value_and_gradients(row: Row) -> None:
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 
-@every_row
-@pytest.mark.parametrize(("dtype", "step"), [(fd.float16, 2e-3), (fd.bfloat16, 1.6e-2)])
-def test_half_types_are_computed_in_float32_and_rounded_once(
-    row: Row, dtype: fd.dtype, step: float
-) -> None:
+def check_half_type(row: Row, dtype: fd.dtype, step: float) -> None:
     halves = [fd.tensor(a, dtype=dtype) for a in sample(row, SHAPES[0], "half")]
     arrays = [half.double().numpy() for half in halves]
     found = function_of(row)(*halves)

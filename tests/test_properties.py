@@ -1,0 +1,73 @@
+"""A property that fails is named, the ones after it are still checked, and the test fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.properties import Properties
+
+SAMPLE = """
+import pytest
+from tests.properties import Properties
+
+@pytest.fixture
+def properties(subtests):
+    return Properties(subtests, lambda: print("prepared"))
+
+def test_it(properties):
+    with properties("first"):
+        assert 1 == 1
+    with properties("second"):
+        assert 1 == 2
+    with properties("third"), pytest.raises(ValueError):
+        pass
+    with properties("fourth"):
+        print("reached")
+
+def test_interrupted(properties):
+    with properties("fifth"):
+        pytest.exit("enough")
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    (folder / "test_sample.py").write_text(SAMPLE)
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = " + str(ROOT))
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    ran = subprocess.run(
+        [*words, "test_sample.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return ran.stdout
+
+
+def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:
+    told = run(tmp_path, "-rA")
+    assert "test_it [second]" in told and "assert 1 == 2" in told
+    assert "test_it [third]" in told and "DID NOT RAISE" in told
+    assert "[first]" not in told and "[fourth]" not in told
+    assert "reached" in told and "contains 2 failed subtests" in told
+    assert "enough" in told
+
+
+def test_the_first_failure_ends_a_run_that_is_to_end_there(tmp_path: Path) -> None:
+    told = run(tmp_path, "-x")
+    assert "test_it [second]" in told and "[third]" not in told
+
+
+def test_each_property_is_prepared(subtests: pytest.Subtests) -> None:
+    prepared: list[int] = []
+    properties = Properties(subtests, lambda: prepared.append(1))
+    for name in ("one", "other"):
+        with properties(name):
+            pass
+    assert prepared == [1, 1]
