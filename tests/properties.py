@@ -1,9 +1,9 @@
-"""Several properties of one sample in one test, each reported under its own name when it fails.
+"""Several properties of one sample in one test; each failure is reported with the property's name.
 
-A test of its own for each property would make the sample, its reference and its graph anew, and
-costs 1.3 ms in two processes, which is more than most properties take. pytest's subtests cost as
-much where they pass: they capture the output and report each. Here a property that holds costs
-2 us; one that fails becomes a failed subtest, and the other properties are still checked.
+The sample, its reference and its arrays are made once. A separate test for each property costs
+1.3 ms more in two processes, longer than most properties take. So does a subtest of pytest, which
+captures the output and sends a report even when it passes. Here a property that holds costs 2 us;
+one that fails becomes a failed subtest, and the remaining properties are still checked.
 """
 
 from __future__ import annotations
