@@ -18,7 +18,7 @@ import pytest
 from bench.kept_port import KeptPort
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent
-from tests.lanes import TwoLanes, num_processes
+from tests.lanes import Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.properties import Properties
 from tests.seed_report import SeedReport
@@ -59,11 +59,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    return num_processes(config)
+    return num_processes(config, lambda: no_gpu() is None)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    return TwoLanes(config, log) if config.option.dist == "load" else None
+    return Lanes(config, log) if config.option.dist == "load" else None
 
 
 def pytest_pycollect_makemodule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,15 +26,25 @@ _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
 
 
-def num_processes(config: pytest.Config) -> int:
-    """Return how many processes share the work: two for all tests, as many as there are cores for
-    texts that are compiled, this one alone for a few, and for those of a GPU, of which there may be
-    one.
+# Beyond these the jobs, one after the other, take longer than all that computes; each process
+# holds 700 MB.
+_MOST_PROCESSES = 8
+
+
+def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
+    """Return how many processes share the tests.
+
+    All tests: one process for each core, of which one begins with the jobs. On a machine with a GPU
+    two, as each process has a context and a pool of its own there. Texts that are compiled: one for
+    each core. A few files, and the tests of a GPU alone: this process.
     """
     if not names_no_tests(config) or config.option.markexpr == "gpu":
         return 0
     cores = os.cpu_count() or 1
-    processes = cores if config.option.markexpr == "nvrtc" else min(cores, 2)
+    if config.option.markexpr == "nvrtc":
+        processes = cores
+    else:
+        processes = min(cores, 2 if has_gpu() else _MOST_PROCESSES)
     return processes if processes > 1 else 0
 
 
@@ -42,8 +53,8 @@ def names_no_tests(config: pytest.Config) -> bool:
     return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
-class TwoLanes(LoadScopeScheduling):
-    """One process begins with all that waits; the other takes, file by file, what computes."""
+class Lanes(LoadScopeScheduling):
+    """One process begins with all that waits; the others take, file by file, what computes."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(nodeid)

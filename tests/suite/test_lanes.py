@@ -1,4 +1,4 @@
-"""Two processes share a run of all tests, and its summary is that of one."""
+"""Processes share a run of all tests, and its summary is that of one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.lanes import _COMPILING, _JOBS, _PARTS, WAITING, TwoLanes, lane_of, num_processes
+from tests.lanes import _COMPILING, _JOBS, _PARTS, WAITING, Lanes, lane_of, num_processes
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
@@ -24,23 +24,30 @@ SOURCES = pytest.Config.ArgsSource
 
 
 @pytest.mark.parametrize(
-    ("source", "cores", "marks", "expected"),
+    ("source", "cores", "marks", "has_gpu", "expected"),
     [
-        (SOURCES.TESTPATHS, 2, "", 2),
-        (SOURCES.TESTPATHS, 2, "gpu", 0),
-        (SOURCES.TESTPATHS, 8, "", 2),
-        (SOURCES.TESTPATHS, 8, "nvrtc", 8),
-        (SOURCES.TESTPATHS, 1, "", 0),
-        (SOURCES.TESTPATHS, 1, "nvrtc", 0),
-        (SOURCES.ARGS, 64, "", 0),
+        (SOURCES.TESTPATHS, 2, "", False, 2),
+        (SOURCES.TESTPATHS, 2, "gpu", True, 0),
+        (SOURCES.TESTPATHS, 4, "", False, 4),
+        (SOURCES.TESTPATHS, 16, "", False, 8),
+        (SOURCES.TESTPATHS, 16, "", True, 2),
+        (SOURCES.TESTPATHS, 16, "nvrtc", True, 16),
+        (SOURCES.TESTPATHS, 1, "", False, 0),
+        (SOURCES.TESTPATHS, 1, "nvrtc", False, 0),
+        (SOURCES.ARGS, 64, "", False, 0),
     ],
 )
-def test_all_tests_are_shared_by_two_and_a_few_by_none(
-    source: Any, cores: int, marks: str, expected: int, monkeypatch: pytest.MonkeyPatch
+def test_a_process_for_each_core_shares_all_tests_and_none_a_few(
+    source: Any,
+    cores: int,
+    marks: str,
+    has_gpu: bool,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     config: Any = SimpleNamespace(args_source=source, option=SimpleNamespace(markexpr=marks))
-    assert num_processes(config) == expected
+    assert num_processes(config, lambda: has_gpu) == expected
 
 
 def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
@@ -58,11 +65,11 @@ def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
 
 
 def test_what_waits_is_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = object.__new__(TwoLanes)
+    lanes = object.__new__(Lanes)
     lanes.workqueue = OrderedDict()
     given: list[str] = []
     monkeypatch.setattr(
-        TwoLanes.__bases__[0],
+        Lanes.__bases__[0],
         "_assign_work_unit",
         lambda self, node: given.append(self.workqueue.popitem(last=False)[0]),
     )
@@ -83,10 +90,10 @@ def test_it(number):
         os._exit(1)
 """
 SHARED = """
-from tests.lanes import TwoLanes
+from tests.lanes import Lanes
 
 def pytest_xdist_make_scheduler(config, log):
-    return TwoLanes(config, log)
+    return Lanes(config, log)
 """
 
 
