@@ -13,39 +13,43 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-WAITING = "what waits"
-# Jobs of several processes: they wait most of the time, many of them against the clock. So they run
-# one after the other, beside tests that compute, and never two of them at a time.
-_JOBS = (
-    "distributed/autograd/", "distributed/checkpoint/", "distributed/rpc/", "distributed/test_",
-    "examples/", "launch/",
-)  # fmt: skip
+# Jobs of several processes, many of them against the clock. Each of these two lanes runs its jobs
+# one after the other, next to tests that compute. The first mostly waits for deadlines; the second
+# starts programs by the launcher and needs half a core. Together in one lane they took longer than
+# all other tests.
+WAITING = "workers of one test"
+LAUNCHED = "jobs of the launcher"
+_JOBS = {
+    WAITING: (
+        "distributed/autograd/", "distributed/checkpoint/", "distributed/rpc/",
+        "distributed/test_",
+    ),
+    LAUNCHED: ("examples/", "launch/"),
+}  # fmt: skip
 # Among them, but one process, which computes: its clock and its network are its own.
 _SIMULATED = "/test_simulat"
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
 
 
-# Beyond these the jobs, one after the other, take longer than all that computes; each process
-# holds 700 MB.
-_MOST_PROCESSES = 8
+# With more, the jobs alone decide how long a run takes; each process holds 700 MB.
+_MOST_PROCESSES = 9
 
 
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
     """Return how many processes share the tests.
 
-    All tests: one process for each core, of which one begins with the jobs. On a machine with a GPU
-    two, as each process has a context and a pool of its own there. Texts that are compiled: one for
-    each core. A few files, and the tests of a GPU alone: this process.
+    All tests: one for each lane of jobs, and for what computes one less than there are cores, since
+    jobs leave about one core free. With a GPU two, as each process has a context and a pool of
+    memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU alone,
+    or a machine of one core: none but this process.
     """
-    if not names_no_tests(config) or config.option.markexpr == "gpu":
-        return 0
     cores = os.cpu_count() or 1
+    if not names_no_tests(config) or config.option.markexpr == "gpu" or cores == 1:
+        return 0
     if config.option.markexpr == "nvrtc":
-        processes = cores
-    else:
-        processes = min(cores, 2 if has_gpu() else _MOST_PROCESSES)
-    return processes if processes > 1 else 0
+        return cores
+    return 2 if has_gpu() else min(len(_JOBS) + cores - 1, _MOST_PROCESSES)
 
 
 def names_no_tests(config: pytest.Config) -> bool:
@@ -54,7 +58,7 @@ def names_no_tests(config: pytest.Config) -> bool:
 
 
 class Lanes(LoadScopeScheduling):
-    """One process begins with all that waits; the others take, file by file, what computes."""
+    """A process begins with each lane of jobs; the others take, file by file, what computes."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(nodeid)
@@ -87,16 +91,19 @@ class Lanes(LoadScopeScheduling):
             super()._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if WAITING in self.workqueue:
-            self.workqueue.move_to_end(WAITING, last=False)
+        for lane in reversed(_JOBS):
+            if lane in self.workqueue:
+                self.workqueue.move_to_end(lane, last=False)
         super()._assign_work_unit(node)
 
 
 def lane_of(nodeid: str) -> str:
-    """Return with what a test shares a process: with all that waits, or with its file alone; or,
-    where a file compiles for minutes, with a part of it.
+    """Return the name that a test shares with those that run in the same process: a lane of jobs,
+    its file, or a part of a file that compiles for minutes.
     """
     path = nodeid.partition("::")[0].removeprefix("tests/")
     if path in _COMPILING:
         return f"{path} {zlib.crc32(nodeid.encode()) % _PARTS}"
-    return WAITING if path.startswith(_JOBS) and _SIMULATED not in path else path
+    if _SIMULATED in path:
+        return path
+    return next((lane for lane, starts in _JOBS.items() if path.startswith(starts)), path)

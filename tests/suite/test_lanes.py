@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import OrderedDict
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.lanes import _COMPILING, _JOBS, _PARTS, WAITING, Lanes, lane_of, num_processes
+from tests.lanes import _COMPILING, _JOBS, _PARTS, LAUNCHED, WAITING, Lanes, lane_of, num_processes
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
@@ -26,10 +27,10 @@ SOURCES = pytest.Config.ArgsSource
 @pytest.mark.parametrize(
     ("source", "cores", "marks", "has_gpu", "expected"),
     [
-        (SOURCES.TESTPATHS, 2, "", False, 2),
+        (SOURCES.TESTPATHS, 2, "", False, 3),
         (SOURCES.TESTPATHS, 2, "gpu", True, 0),
-        (SOURCES.TESTPATHS, 4, "", False, 4),
-        (SOURCES.TESTPATHS, 16, "", False, 8),
+        (SOURCES.TESTPATHS, 4, "", False, 5),
+        (SOURCES.TESTPATHS, 16, "", False, 9),
         (SOURCES.TESTPATHS, 16, "", True, 2),
         (SOURCES.TESTPATHS, 16, "nvrtc", True, 16),
         (SOURCES.TESTPATHS, 1, "", False, 0),
@@ -37,7 +38,7 @@ SOURCES = pytest.Config.ArgsSource
         (SOURCES.ARGS, 64, "", False, 0),
     ],
 )
-def test_a_process_for_each_core_shares_all_tests_and_none_a_few(
+def test_all_tests_are_shared_by_lanes_of_jobs_and_cores_and_a_few_by_none(
     source: Any,
     cores: int,
     marks: str,
@@ -50,9 +51,11 @@ def test_a_process_for_each_core_shares_all_tests_and_none_a_few(
     assert num_processes(config, lambda: has_gpu) == expected
 
 
-def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
+def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:
     assert lane_of("tests/distributed/rpc/test_faults.py::test_it[tcp]") == WAITING
     assert lane_of("tests/distributed/test_soak.py::test_it") == WAITING
+    assert lane_of("tests/launch/test_nodes.py::test_it") == LAUNCHED
+    assert lane_of("tests/kernels/cpu/test_launch.py::test_it") == "kernels/cpu/test_launch.py"
     assert lane_of("tests/distributed/store/test_wire.py::test_it") == (
         "distributed/store/test_wire.py"
     )
@@ -60,11 +63,11 @@ def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
     assert (ROOT / "tests" / passes).exists() and lane_of(f"tests/{passes}::test_it[0]") == passes
     compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
     assert len(compiled) == _PARTS
-    for start in (*_JOBS, *_COMPILING):
+    for start in (*chain(*_JOBS.values()), *_COMPILING):
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
 
 
-def test_what_waits_is_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = object.__new__(Lanes)
     lanes.workqueue = OrderedDict()
     given: list[str] = []
@@ -73,12 +76,12 @@ def test_what_waits_is_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
         "_assign_work_unit",
         lambda self, node: given.append(self.workqueue.popitem(last=False)[0]),
     )
-    for scope in ("ops/test_table.py", WAITING, "ops/test_random.py"):
+    for scope in ("ops/test_table.py", LAUNCHED, WAITING, "ops/test_random.py"):
         lanes.workqueue[scope] = {}
     node: Any = None
     while lanes.workqueue:
         lanes._assign_work_unit(node)
-    assert given == [WAITING, "ops/test_table.py", "ops/test_random.py"]
+    assert given == [WAITING, LAUNCHED, "ops/test_table.py", "ops/test_random.py"]
 
 
 CRASHES = """
