@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.properties import Properties
+from tests.properties import Properties, in_one_test
 
 SAMPLE = """
 import pytest
-from tests.properties import Properties
+from tests.properties import Properties, in_one_test
 
 @pytest.fixture
 def properties(subtests):
@@ -28,6 +29,11 @@ def test_it(properties):
         pass
     with properties("fourth"):
         print("reached")
+
+@in_one_test("x, y", [(1, 1), (1, 2)])
+@in_one_test("z", [0, 1])
+def test_grid(x, y, z):
+    assert x == y or z == 0
 
 def test_interrupted(properties):
     with properties("fifth"):
@@ -56,12 +62,24 @@ def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:
     assert "test_it [third]" in told and "DID NOT RAISE" in told
     assert "[first]" not in told and "[fourth]" not in told
     assert "reached" in told and "contains 2 failed subtests" in told
+    assert "test_grid [x 1, y 2, z 1]" in told and "test_grid [x 1, y 2, z 0]" not in told
     assert "enough" in told
 
 
 def test_the_first_failure_ends_a_run_that_is_to_end_there(tmp_path: Path) -> None:
     told = run(tmp_path, "-x")
     assert "test_it [second]" in told and "[third]" not in told
+
+
+def test_an_argument_that_is_not_in_the_grid_is_a_fixture_still() -> None:
+    @in_one_test("size", [1, 2, 3])
+    def test(tmp_path: str, size: int) -> None:
+        seen.append((tmp_path, size))
+
+    seen: list[tuple[str, int]] = []
+    assert [*inspect.signature(test).parameters] == ["tmp_path", "properties"]
+    test(tmp_path="here", properties=Properties(None, lambda: None))  # type: ignore[arg-type]
+    assert seen == [("here", 1), ("here", 2), ("here", 3)]
 
 
 def test_each_property_is_prepared(subtests: pytest.Subtests) -> None:
