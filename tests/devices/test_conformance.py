@@ -13,6 +13,7 @@ from fastdist.core.errors import DeviceError
 from fastdist.devices import Backend, backend_of
 from fastdist.devices.sim import SimBackend
 from fastdist.language.scalar import parse
+from tests.properties import in_one_test
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 WAIT_S = 30.0
@@ -30,7 +31,7 @@ def sample(dtype: str, shape: tuple[int, ...] = (2, 3, 4)) -> np.ndarray:
     return (np.arange(np.prod(shape)).reshape(shape) % 7).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_one_test("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (0,), (3, 0, 2), (70, 90)])
 def test_values_survive_the_way_there_and_back(
     backend: Backend, dtype: str, shape: tuple[int, ...]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from tests.properties import in_one_test
 
 DTYPES = [
     fd.float16,
@@ -70,7 +71,7 @@ CALLS_OF_REAL: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_one_test("dtype", DTYPES)
 @pytest.mark.parametrize("call", [*CALLS, *CALLS_OF_REAL])
 def test_an_integer_of_more_than_64_bits_is_refused_beside_any_dtype(
     call: str, dtype: fd.dtype

@@ -15,6 +15,7 @@ import fastdist
 from fastdist.kernels.cpu.jit import launch
 from fastdist.kernels.cpu.nn import attention as kernels
 from fastdist.random_numbers import philox
+from tests.properties import in_one_test
 
 Array = np.ndarray[Any, Any]
 
@@ -90,10 +91,10 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.mark.usefixtures("block")
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-4), ("float64", 1e-11)])
+@in_one_test("dtype, tolerance", [("float32", 2e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "added"])
-@pytest.mark.parametrize("keeps", [False, True])
+@in_one_test("keeps", [False, True])
 def test_blocks_make_what_matrices_make(
     keeps: bool, mask: str, sizes: tuple[int, ...], dtype: str, tolerance: float
 ) -> None:
@@ -113,10 +114,10 @@ MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (
 
 
 @pytest.mark.usefixtures("block")
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-4), ("float64", 1e-11)])
+@in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("shared", MASKS)
-@pytest.mark.parametrize("keeps", [False, True])
+@in_one_test("keeps", [False, True])
 def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
     keeps: bool, shared: tuple[int, ...], sizes: tuple[int, ...], dtype: str, tolerance: float
 ) -> None:
@@ -169,7 +170,7 @@ def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array
 
 
 @pytest.mark.usefixtures("block")
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-4), ("float64", 1e-11)])
+@in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("mask", ["none", "causal", "added"])
 def test_the_same_weights_are_dropped_there_and_back(

@@ -16,6 +16,7 @@ from fastdist.kernels.cpu.rows import long_rows, row_steps
 from fastdist.kernels.cpu.rows.row_steps import Columns, If, Let, Map, Pick, Reduce, Short, row
 from fastdist.kernels.cpu.small.call_facts import LIMIT, Facts
 from fastdist.nn import functional as F
+from tests.properties import in_one_test
 
 Array = Any
 # Around the ends of a vector (16), of a turn (64) and of what is added in turn (2048), and parts.
@@ -121,7 +122,7 @@ LONGEST_TABLE = 2048 + 65  # of cross entropy, whose expected gradient takes a s
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("length", LENGTHS)
+@in_one_test("length", LENGTHS)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_kernel_and_its_gradient_are_the_formulas(name: str, length: int, dtype: Any) -> None:
     call, value, gradient = ROWS[name]
@@ -316,7 +317,7 @@ def test_layer_norm_is_right_to_1e_6_at_any_length_and_place(length: int, about:
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("length", [33, 1000, 100_000])
+@in_one_test("length", [33, 1000, 100_000])
 @pytest.mark.parametrize("deviations", [2.9, 3.1, 100, 1e6, -1e6])
 def test_layer_norm_and_var_are_right_where_the_first_number_is_far_from_the_others(
     deviations: float, length: int
@@ -333,8 +334,8 @@ def test_layer_norm_and_var_are_right_where_the_first_number_is_far_from_the_oth
     np.testing.assert_allclose(fd.tensor(x).var(1).numpy(), wide.var(1, ddof=1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("about", [0, 10, 1000])
-@pytest.mark.parametrize("rows", [1, 2, 7])
+@in_one_test("about", [0, 10, 1000])
+@in_one_test("rows", [1, 2, 7])
 @pytest.mark.parametrize("length", [2, 3, 5, 7, 16, 31, 100, 1000])
 def test_layer_norm_of_few_rows_is_right_to_1e_6(length: int, rows: int, about: float) -> None:
     x = (sample((rows, length), np.float32, 0) + np.float32(about)).astype(np.float32)
@@ -354,7 +355,7 @@ ALIKE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-@pytest.mark.parametrize("shape", [(1, 17), (3, 300), (3, 1001), (5, 7), (70, 300)], ids=str)
+@in_one_test("shape", [(1, 17), (3, 300), (3, 1001), (5, 7), (70, 300)])
 def test_rows_of_numbers_that_are_rounded_in_one_direction_have_exact_deviations(
     shape: Any, name: str
 ) -> None:
@@ -401,8 +402,8 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
 
 
 @pytest.mark.parametrize("asking", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
-@pytest.mark.parametrize("rows", [7, 300])
-@pytest.mark.parametrize("length", [100, 300, 700])
+@in_one_test("rows", [7, 300])
+@in_one_test("length", [100, 300, 700])
 def test_layer_norm_gives_gradients_to_those_alone_who_ask(
     length: int, rows: int, asking: tuple[int, ...]
 ) -> None:

@@ -13,6 +13,7 @@ import fastdist as fd
 from fastdist.devices.backend import backend_of
 from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, Facts
 from fastdist.kernels.cpu.small.kernels import small_gradients, small_kernel
+from tests.properties import in_one_test
 
 INF, NAN = math.inf, math.nan
 EXTREMES = np.array(
@@ -80,7 +81,7 @@ def sample(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@in_one_test("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("shape", "axes"), AXES)
 @pytest.mark.parametrize("name", REDUCING)
 def test_reductions_are_the_ordinary_ones(name: str, shape: Any, axes: Any, dtype: Any) -> None:
@@ -243,9 +244,9 @@ def test_var_norm_and_cumsum_are_the_ordinary_ones() -> None:
         assert_same("reduce.scan.cumsum", [x], [((6, 5), np.float32)], (axis,))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@in_one_test("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(5, 4), (3, 17), (2, 3, 4), (4,), (1, 1), (4, 1)])
-@pytest.mark.parametrize("scale", [1.0, 10.0, 200.0])
+@in_one_test("scale", [1.0, 10.0, 200.0])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_is_the_ordinary_one(name: str, scale: float, shape: Any, dtype: Any) -> None:
     x = (sample(shape, dtype) * scale).astype(dtype)

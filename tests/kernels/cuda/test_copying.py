@@ -13,6 +13,7 @@ from fastdist.kernels.cuda.launch import Launch
 from fastdist.kernels.cuda.shape import copying
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
+from tests.properties import in_one_test
 
 cpu = cpu_twins("shape.copying")
 # By kernel and numbers, on shapes whose last axis has whole packs of 4-byte elements and on others.
@@ -51,7 +52,7 @@ def aligned(x: np.ndarray, dtype: Any) -> np.ndarray:
     return room[start : start + x.size].reshape(x.shape)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@in_one_test("layout", LAYOUTS)
 @pytest.mark.parametrize("name", range(len(MOVES)))
 def test_elements_go_where_they_go_on_the_cpu(
     name: int, layout: str, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +66,7 @@ def test_elements_go_where_they_go_on_the_cpu(
         np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int64", "complex128", bfloat16.numpy])
+@in_one_test("dtype", ["bool", "int64", "complex128", bfloat16.numpy])
 @pytest.mark.parametrize("name", range(len(MOVES)))
 def test_packs_are_16_bytes_of_each_dtype(
     name: int, dtype: Any, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from fastdist.kernels.cuda.linalg import library_product
 from fastdist.kernels.cuda.linalg.product import linear, matmul
 from tests.fibre_shim import cublas_lt
 from tests.fibre_shim.installed import cuda_on_fibres, waits
+from tests.properties import in_one_test
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ WAYS = ["whole", "turned", "part", "every other"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16.numpy])
-@pytest.mark.parametrize("second", WAYS)
+@in_one_test("second", WAYS)
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("sizes", [(5, 3, 4), (1, 3, 4), (5, 1, 4), (5, 3, 1), (1, 1, 1)])
 def test_matrices_may_lie_in_any_way(
@@ -225,7 +226,7 @@ BATCHES = [((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (3
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("way", ["whole", "turned", "backwards"])
+@in_one_test("way", ["whole", "turned", "backwards"])
 @pytest.mark.parametrize(("first", "second"), BATCHES)
 def test_products_of_any_batch_and_layout_are_the_library_s(
     backend: CudaBackend,

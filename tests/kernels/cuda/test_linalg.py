@@ -21,6 +21,7 @@ from fastdist.kernels.cuda.linalg.swaps import plan_permutation
 from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
+from tests.properties import in_one_test
 
 
 @pytest.fixture(autouse=True)
@@ -189,7 +190,7 @@ def in_complex(call: tuple[Any, ...]) -> tuple[Any, ...]:
     return name, inputs, kinds, numbers
 
 
-@pytest.mark.parametrize("is_complex", [False, True])
+@in_one_test("is_complex", [False, True])
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_the_twin_asks_for_what_the_cpu_computes(i: int, *, is_complex: bool) -> None:
     call = in_complex(CALLS[i]) if is_complex else CALLS[i]
@@ -203,7 +204,7 @@ def test_results_go_where_there_are_gaps(i: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("is_complex", [False, True])
+@in_one_test("is_complex", [False, True])
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_a_call_for_each_matrix_does_as_one_for_all(
     i: int, monkeypatch: pytest.MonkeyPatch, *, is_complex: bool

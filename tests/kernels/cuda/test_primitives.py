@@ -11,6 +11,7 @@ from fastdist.kernels.cpu.pointwise.numpy_pointwise import FUNCTIONS
 from fastdist.kernels.cuda.launch import C_TYPES, text_of
 from fastdist.language.scalar import PRIMITIVES
 from tests.fibre_shim.driver import run_text
+from tests.properties import in_one_test
 
 ONLY_INTEGERS = {name for name in PRIMITIVES if name.startswith("bitwise")} | {"gcd"}
 # On a GPU an integer divided by zero is 0: a kernel cannot raise. The CPU raises.
@@ -115,7 +116,7 @@ def expected(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(FUNCTIONS[name](*operands[: PRIMITIVES[name].arity]))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@in_one_test("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", primitives_of(np.dtype("float64")))
 def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     a, b = samples(np.dtype(dtype))
@@ -130,7 +131,7 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     np.testing.assert_allclose(made, twin, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@in_one_test("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", sorted(OF_COMPLEX))
 def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> None:
     """inf, NaN and signs of zeros are in the same part, where C99 says in which."""

@@ -14,6 +14,7 @@ from fastdist.kernels.cuda.linalg import library_product
 from fastdist.kernels.cuda.linalg.library_product import laid_out
 from fastdist.kernels.cuda.linalg.product import multiply_wide
 from tests.fibre_shim.installed import cuda_on_fibres
+from tests.properties import in_one_test
 
 # How (n, h, rows, columns) lie in memory: axes from the farthest apart on.
 ORDERS = [(0, 1, 2, 3), (0, 1, 3, 2), (2, 0, 1, 3), (0, 2, 1, 3), (1, 3, 0, 2)]
@@ -33,7 +34,7 @@ def matrices(backend: CudaBackend, shape: tuple[int, ...], order: Any, dtype: An
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16.numpy])
-@pytest.mark.parametrize("second", ORDERS)
+@in_one_test("second", ORDERS)
 @pytest.mark.parametrize("first", ORDERS)
 @pytest.mark.parametrize(
     "sizes", [(2, 3, 5, 4, 6), (1, 3, 5, 4, 6), (2, 1, 1, 4, 6), (2, 3, 5, 1, 1), (1, 1, 5, 4, 1)]
