@@ -9,6 +9,7 @@ import pytest
 import fastdist as fd
 import fastdist.nn.functional as F
 from fastdist.graph.node import node_of
+from tests.properties import Properties
 
 from .node_names import CALLS, names_in
 
@@ -16,24 +17,24 @@ NAMES = names_in(fd)
 X = NAMES["x"]
 
 
+# Whether an operand was a number or a tensor without axes only the tensors show: see
+# OpNode.has_number.
+NAMED_BY_TENSORS = "t.tensor(2.0) / x"
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", CALLS)
-def test_the_node_of_a_call_is_called_as_pytorch_does(text: str) -> None:
-    node = eval(text, dict(NAMES)).grad_fn
-    assert (type(node).__name__, node.name()) == (CALLS[text], CALLS[text])
-
-
-# What was a number and what a tensor without axes only the tensors tell: see OpNode.has_number.
-TOLD_BY_TENSORS = "t.tensor(2.0) / x"
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("text", sorted({*CALLS} - {TOLD_BY_TENSORS}))
-def test_a_node_that_forgot_its_tensors_is_called_as_before(text: str) -> None:
-    found = eval(text, dict(NAMES))
-    node_of(found.edge).release()  # before users see it, which names it
-    assert found.grad_fn.name() == CALLS[text]
-    assert "grad_fn=" in repr(found)
+def test_the_node_of_a_call_is_called_as_pytorch_does(text: str, properties: Properties) -> None:
+    with properties("with its tensors"):
+        node = eval(text, dict(NAMES)).grad_fn
+        assert (type(node).__name__, node.name()) == (CALLS[text], CALLS[text])
+    if text == NAMED_BY_TENSORS:
+        return
+    with properties("released before users see it, which names it"):
+        found = eval(text, dict(NAMES))
+        node_of(found.edge).release()
+        assert found.grad_fn.name() == CALLS[text]
+        assert "grad_fn=" in repr(found)
 
 
 def of(shape: Any, dtype: Any = None) -> Any:

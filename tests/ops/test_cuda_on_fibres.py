@@ -7,7 +7,7 @@ float32, a few cases of each are in an ordinary run, and all under `slow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,32 +20,32 @@ from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.ops.cases import Case, is_number_array
 from tests.ops.test_table import ALL
+from tests.properties import Properties
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 ON_FIBRES = ALL
-IN_ALL_ORDERS = [
-    pytest.param(
-        *param.values,
-        seed,
-        id=f"{param.id}-{seed}",
-        marks=[] if place % len(SEEDS) == seed else [pytest.mark.slow],
-    )
-    for place, param in enumerate(ON_FIBRES)
-    for seed in SEEDS
-]
-TURN = 60  # cases for each that an ordinary run takes
+TURN = 60  # cases for each that an ordinary run takes in another dtype
 OTHERS = ("float64", "float16", "int64", "bfloat16")
-IN_OTHER_DTYPES = [
-    pytest.param(
-        *param.values,
-        dtype,
-        id=f"{param.id}-{dtype}",
-        marks=[] if place % TURN == turn else [pytest.mark.slow],
-    )
-    for place, param in enumerate(ON_FIBRES)
-    for turn, dtype in enumerate(OTHERS)
-]
+
+
+def sampled(place: int) -> tuple[list[int], list[str]]:
+    """Return the orders and the other dtypes that an ordinary run takes of a case."""
+    turn = place % TURN
+    return [place % len(SEEDS)], [OTHERS[turn]] if turn < len(OTHERS) else []
+
+
+def left_out(place: int) -> tuple[list[int], list[str]]:
+    """Return the orders and the other dtypes that `slow` takes."""
+    orders, dtypes = sampled(place)
+    return [one for one in SEEDS if one not in orders], [one for one in OTHERS if one not in dtypes]
+
+
+def cases_with(chosen: Callable[[int], tuple[list[int], list[str]]]) -> list[Any]:
+    return [
+        pytest.param(*param.values, *chosen(place), id=param.id)
+        for place, param in enumerate(ON_FIBRES)
+    ]
 
 
 @pytest.fixture
@@ -76,11 +76,51 @@ def numbers_of(tensor: Any) -> np.ndarray:
     return numbers
 
 
-@pytest.mark.parametrize(("name", "one", "order"), IN_ALL_ORDERS)
+@pytest.mark.parametrize(("name", "one", "orders", "dtypes"), cases_with(sampled))
 def test_cuda_computes_what_the_cpu_does(
-    cuda: CudaBackend, name: str, one: Case, order: int, monkeypatch: pytest.MonkeyPatch
+    cuda: CudaBackend,
+    name: str,
+    one: Case,
+    orders: list[int],
+    dtypes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    properties: Properties,
 ) -> None:
-    monkeypatch.setattr(cupy, "schedule", [order])
+    check(name, one, orders, dtypes, monkeypatch, properties)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "one", "orders", "dtypes"), cases_with(left_out))
+def test_cuda_computes_what_the_cpu_does_in_all_orders_and_dtypes(
+    cuda: CudaBackend,
+    name: str,
+    one: Case,
+    orders: list[int],
+    dtypes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    properties: Properties,
+) -> None:
+    check(name, one, orders, dtypes, monkeypatch, properties)
+
+
+def check(
+    name: str,
+    one: Case,
+    orders: list[int],
+    dtypes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    properties: Properties,
+) -> None:
+    for order in orders:
+        with properties(f"fibres in order {order}"), monkeypatch.context() as patch:
+            patch.setattr(cupy, "schedule", [order])
+            check_float32(name, one)
+    for dtype in dtypes:
+        with properties(dtype):
+            check_dtype(name, one, dtype)
+
+
+def check_float32(name: str, one: Case) -> None:
     arrays = one.arrays(f"{name} on fibres")
     expected = value_and_gradients(one, arrays, "cpu")
     found = value_and_gradients(one, arrays, "cuda:0")
@@ -93,10 +133,8 @@ def test_cuda_computes_what_the_cpu_does(
 TOLERANCE = {"float64": 1e-9, "float16": 1e-2, "bfloat16": 6e-2, "int64": 1e-5}
 
 
-@pytest.mark.parametrize(("name", "one", "kind"), IN_OTHER_DTYPES)
-def test_cuda_computes_other_dtypes_as_the_cpu_or_refuses_them_as_it_does(
-    cuda: CudaBackend, name: str, one: Case, kind: str
-) -> None:
+def check_dtype(name: str, one: Case, kind: str) -> None:
+    """Hold the device's numbers, or its refusal, against the CPU's."""
     arrays = one.arrays(f"{name} on fibres")
     try:
         expected = value_and_gradients(one, arrays, "cpu", kind)

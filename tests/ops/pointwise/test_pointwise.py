@@ -17,7 +17,7 @@ from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.ops.pointwise.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
-from tests.properties import Properties
+from tests.properties import Properties, in_one_test
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
@@ -273,9 +273,7 @@ def check_half_type(row: Row, dtype: fd.dtype, step: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "dtype", ["float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
-)
+@in_one_test("dtype", ["float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("name", [*ROWS, *sorted(INTEGER_ROWS)])
 def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: str) -> None:
     """Compiles a kernel for each, which takes minutes."""

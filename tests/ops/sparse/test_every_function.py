@@ -12,6 +12,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.nn import functional as F
+from tests.properties import Properties
 
 PLACES = [[0, 2, 0], [1, 0, 1]]
 # They change settings, wait for processes, or are given code.
@@ -51,9 +52,16 @@ OTHER_MISTAKES = re.compile("'(list|int|float|tuple)' object|attribute 'axes'")
 MISTAKES = (AttributeError, AssertionError, KeyError, UnboundLocalError, RecursionError)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_function_stumbles_over_a_sparse_tensor(name: str) -> None:
-    errors = [error for given in calls() if (error := error_of(FUNCTIONS[name], given)) is not None]
+@pytest.mark.parametrize("name", sorted({name.rpartition(".")[2] for name in FUNCTIONS}))
+def test_no_function_stumbles_over_a_sparse_tensor(name: str, properties: Properties) -> None:
+    for prefix in ("", "F.", "sparse.", "Tensor."):
+        if (function := FUNCTIONS.get(prefix + name)) is not None:
+            with properties(prefix + name):
+                check(function)
+
+
+def check(function: Callable[..., Any]) -> None:
+    errors = [error for given in calls() if (error := error_of(function, given)) is not None]
     texts = [f"{type(error).__name__}: {error}" for error in errors]
     assert not [text for text in texts if "Coo" in text or "single memory" in text]
     # A list where a tensor belongs is another mistake than a sparse tensor.
