@@ -22,6 +22,7 @@ from tests.lanes import Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.properties import Properties
 from tests.seed_report import SeedReport
+from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
 from tests.surroundings import set_aside_what_is_not_the_tests
 
@@ -52,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
+    rewriting = SharedRewriting(ROOT / "tests")
+    config.pluginmanager.register(rewriting, "fastdist-shared-rewriting")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

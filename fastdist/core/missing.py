@@ -151,7 +151,8 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
     said = _INSTEAD.get(whole) or _said_of_family(module.__name__, name) or SAID.get(whole)
     if said is not None:
         return f"; {said}"
-    if name.startswith("__"):
+    # pytest reads _mock_name of each module that a test file imports.
+    if name.startswith("__") or name == "_mock_name":
         return ""
     from difflib import get_close_matches
 
