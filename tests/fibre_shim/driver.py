@@ -25,11 +25,11 @@ _FLAGS: Final = (
     *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
     # A checked longjmp takes the jump between stacks for a mistake.
     "-U_FORTIFY_SOURCE",
-    f"-I{_FOLDER}",
 )
 # The linker spends as long on the libraries as the compiler on a text; they are there already.
 _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
-# Kept between runs; a text's name there is the hash of all that goes into its binary.
+# Kept between runs and shared by checkouts; a text's name there is the hash of all that goes into
+# its binary.
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
 # What fibres.cpp fills shared memory with.
 _PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
@@ -137,7 +137,8 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
         made = Path(folder) / target.name
         text = Path(folder) / "text"
         text.write_text(source, "utf-8")
-        command = ["g++", "-x", language, *_FLAGS, *flags, str(text), "-o", str(made)]
+        command = ["g++", "-x", language, *_FLAGS, f"-I{_FOLDER}", *flags, str(text)]
+        command += ["-o", str(made)]
         command += ["-x", "none", link] if link else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
