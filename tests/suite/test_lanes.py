@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections import OrderedDict
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -67,21 +67,28 @@ def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
 
 
-def test_jobs_are_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = object.__new__(Lanes)
-    lanes.workqueue = OrderedDict()
-    given: list[str] = []
-    monkeypatch.setattr(
-        Lanes.__bases__[0],
-        "_assign_work_unit",
-        lambda self, node: given.append(self.workqueue.popitem(last=False)[0]),
-    )
-    for scope in ("ops/test_table.py", LAUNCHED, WAITING, "ops/test_random.py"):
-        lanes.workqueue[scope] = {}
-    node: Any = None
+def test_jobs_are_given_out_first_and_what_has_run_is_forgotten() -> None:
+    config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=1, tx=["popen"]))
+    config.getvalue = config.getoption = lambda name: ["popen"]
+    lanes = Lanes(config, SimpleNamespace(loadscopesched=lambda *words: None))
+    given: list[int] = []
+    node = Mock(shutting_down=False, send_runtest_some=given.extend)
+    tests = [
+        "tests/ops/test_table.py::test_it", "tests/launch/test_run.py::test_it",
+        "tests/distributed/rpc/test_rpc.py::test_it", "tests/ops/test_random.py::test_it",
+    ]  # fmt: skip
+    lanes.registered_collections[node] = tests
+    lanes.assigned_work[node] = {}
+    lanes.workqueue.update({lane_of(test): {test: False} for test in tests})
     while lanes.workqueue:
         lanes._assign_work_unit(node)
-    assert given == [WAITING, LAUNCHED, "ops/test_table.py", "ops/test_random.py"]
+    assert given == [2, 1, 0, 3]
+    assert lanes._pending_of(lanes.assigned_work[node]) == 4 and not lanes.tests_finished
+    for left, number in enumerate((2, 1, 0, 3)):
+        lanes.mark_test_complete(node, number)
+        assert lanes._pending_of(lanes.assigned_work[node]) == 3 - left
+    assert lanes.assigned_work[node] == {} and not lanes.has_pending
+    assert len(given) == 4 and node.shutdown.called
 
 
 CRASHES = """
