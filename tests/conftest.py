@@ -195,6 +195,12 @@ def properties(subtests: pytest.Subtests) -> Properties:
     return Properties(subtests, draw_the_same_numbers_in_each_run)
 
 
+@pytest.fixture(scope="session")
+def samples_alone(pytestconfig: pytest.Config) -> bool:
+    """Return whether checks that take long are sampled by a fixed seed; --slow runs them whole."""
+    return not pytestconfig.option.slow
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     """Be a port of this machine where nobody listens yet, and which nobody else is given."""

@@ -201,10 +201,11 @@ def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> Non
 
 
 @every_pair
-def test_derivatives_are_those_of_differences(name: str) -> None:
+def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) -> None:
     given = [fd.tensor(one, requires_grad=True) for one in (A, B)]
     assert gradcheck(PAIRS[name][0], given, check_forward_ad=True)
-    assert gradgradcheck(PAIRS[name][0], given)
+    # In fast mode along one random direction.
+    assert gradgradcheck(PAIRS[name][0], given, fast_mode=samples_alone)
 
 
 def test_a_singular_complex_matrix_is_refused_and_its_determinant_is_0() -> None:
