@@ -53,8 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
-    rewriting = SharedRewriting(ROOT / "tests")
-    config.pluginmanager.register(rewriting, "fastdist-shared-rewriting")
+    config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -17,9 +17,6 @@ from _pytest.assertion import rewrite
 class SharedRewriting:
     """A plugin of each process that runs tests."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
         given = getattr(session.config, "workerinput", None)
@@ -28,8 +25,15 @@ class SharedRewriting:
         count = given["workercount"]
         # One that replaces a crashed process has a higher number.
         number = int(given["workerid"].removeprefix("gw")) % count
-        for path in sorted(self._folder.rglob("test_*.py"))[number::count]:
+        for path in test_files(session.config)[number::count]:
             rewrite_once(session.config, path)
+
+
+def test_files(config: pytest.Config) -> list[Path]:
+    """Return the test files of the folders and files that the command line names."""
+    named = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+    found = (path.rglob("test_*.py") if path.is_dir() else [path] for path in named)
+    return sorted({path for paths in found for path in paths if path.suffix == ".py"})
 
 
 def rewrite_once(config: pytest.Config, path: Path) -> bool:

@@ -38,13 +38,17 @@ def test_each_process_does_its_part(
     for number in range(5):
         (tmp_path / f"test_{number}.py").write_text(TEXT)
     (tmp_path / "cases.py").write_text(TEXT)
-    plugin = SharedRewriting(tmp_path)
-    for worker, parts in (("gw1", {1, 3}), ("gw4", {0, 1, 2, 3, 4}), ("gw0", {0, 1, 2, 3, 4})):
+    for worker, words, parts in (
+        ("gw1", [str(tmp_path)], {1, 3}),
+        ("gw0", ["test_4.py::test_it", "cases.toml"], {1, 3, 4}),
+        ("gw4", ["."], {0, 1, 2, 3, 4}),
+    ):
         given = {"workerid": worker, "workercount": 2}
-        config = SimpleNamespace(workerinput=given, stash=pytestconfig.stash)
+        config = SimpleNamespace(workerinput=given, stash=pytestconfig.stash, args=words)
         config.hook, config.getini = pytestconfig.hook, pytestconfig.getini
+        config.invocation_params = SimpleNamespace(dir=tmp_path)
         session: Any = SimpleNamespace(config=config)
-        plugin.pytest_collection(session)
+        SharedRewriting().pytest_collection(session)
         kept = {one.name for one in rewrite.get_cache_dir(tmp_path / "test_0.py").iterdir()}
         assert kept == {f"test_{number}{rewrite.PYC_TAIL}" for number in parts}
 
@@ -52,5 +56,5 @@ def test_each_process_does_its_part(
 def test_a_process_that_runs_all_tests_alone_rewrites_what_it_imports(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TEXT)
     session: Any = SimpleNamespace(config=SimpleNamespace())
-    SharedRewriting(tmp_path).pytest_collection(session)
+    SharedRewriting().pytest_collection(session)
     assert [one.name for one in tmp_path.iterdir()] == ["test_it.py"]
