@@ -33,7 +33,8 @@ def test_files(config: pytest.Config) -> list[Path]:
     """Return the test files of the folders and files that the command line names."""
     named = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
     found = (path.rglob("test_*.py") if path.is_dir() else [path] for path in named)
-    return sorted({path for paths in found for path in paths if path.suffix == ".py"})
+    whole = {path for paths in found for path in paths}
+    return sorted(path for path in whole if path.suffix == ".py" and path.is_file())
 
 
 def rewrite_once(config: pytest.Config, path: Path) -> bool:
@@ -45,5 +46,8 @@ def rewrite_once(config: pytest.Config, path: Path) -> bool:
     kept = folder / f"{path.stem}{rewrite.PYC_TAIL}"
     if kept.exists() or not rewrite.try_makedirs(folder):
         return False
-    source, code = rewrite._rewrite_test(path, config)
+    try:
+        source, code = rewrite._rewrite_test(path, config)
+    except (OSError, SyntaxError, ValueError):
+        return False  # pytest reports it when it imports the file
     return rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, kept)

@@ -40,7 +40,7 @@ def test_each_process_does_its_part(
     (tmp_path / "cases.py").write_text(TEXT)
     for worker, words, parts in (
         ("gw1", [str(tmp_path)], {1, 3}),
-        ("gw0", ["test_4.py::test_it", "cases.toml"], {1, 3, 4}),
+        ("gw0", ["test_4.py::test_it", "cases.toml", "test_gone.py"], {1, 3, 4}),
         ("gw4", ["."], {0, 1, 2, 3, 4}),
     ):
         given = {"workerid": worker, "workercount": 2}
@@ -51,6 +51,14 @@ def test_each_process_does_its_part(
         SharedRewriting().pytest_collection(session)
         kept = {one.name for one in rewrite.get_cache_dir(tmp_path / "test_0.py").iterdir()}
         assert kept == {f"test_{number}{rewrite.PYC_TAIL}" for number in parts}
+
+
+def test_a_file_that_cannot_be_compiled_is_left_to_pytest(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    for name, text in (("test_words.py", "def test_it(:"), ("test_null.py", "x = 1\0")):
+        (tmp_path / name).write_text(text)
+        assert not rewrite_once(pytestconfig, tmp_path / name)
 
 
 def test_a_process_that_runs_all_tests_alone_rewrites_what_it_imports(tmp_path: Path) -> None:
