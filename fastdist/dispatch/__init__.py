@@ -10,8 +10,8 @@ op, and what errors call it, its `homes` say (`op.py`).
 
 Every call costs, so the five steps are also written out for operands of which nothing needs a look:
 see Note [The short path] in `calls.py`, which writes it for all kinds of ops, views among them, for
-what is written into their first operand and for `out=` (`output.py`). Both paths run a `Way`
-(`way.py`, `pointwise_way.py`): the general one finds or makes it, the short one finds it by its
+what is written into their first operand and for `out=` (`output.py`). Both paths run a `Route`
+(`route.py`, `pointwise_route.py`): the general one finds or makes it, the short one finds it by its
 operands' layouts, and goes over to the general path for all else. What a Node saves, and how a
 gradient passes it, `node_writer.py` writes, of one result or of several, as an op's `gradients` say
 it to both paths. Whether there is anything to record, `differentiated.py` tells. What
@@ -23,8 +23,8 @@ What changes a tensor in place asks and records what `inplace.py` tells; without
 it computes and overwrites (`copy_inplace.py`), or changes how it is seen (`view_inplace.py`).
 Functions that are made of ops stand in a table of their own (`composite.py`).
 
-Words, one meaning each: a *path* is how a call runs, short or general; a *Way* is how an op runs on
-operands of known layouts; a tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter; a
+Words, one meaning each: a *path* is how a call runs, short or general; a *Route* is how an op runs
+on operands of known layouts; a tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter; a
 layout is *ordinary* where NumPy needs no further look; kernels for few numbers are *small*.
 
 Who else wants a call gets it on the general path, to which the short one sends all that is not

@@ -18,34 +18,34 @@ from ..tensor.writable import may_overlap
 from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, recoded
 from .pointwise_form import PointwiseForm
-from .pointwise_way import find_way
+from .pointwise_route import find_route
+from .route import NO_ROUTE
 from .structured_form import StructuredForm
-from .way import NO_WAY
 
 # Note [The short path]
 # It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
-# tracer is open and no operand has a tangent. One look-up finds the Way: by the op where all
+# tracer is open and no operand has a tangent. One look-up finds the Route: by the op where all
 # operands are of one layout and all attributes at their defaults, else by the op, the layouts and
-# the attributes. The Way has the function that makes the result of raw arrays, its layout, and the
-# functions that make the gradients. What differs from op to op (how many operands, what a Node
+# the attributes. The Route has the function that makes the result of raw arrays, its layout, and
+# the functions that make the gradients. What differs from op to op (how many operands, what a Node
 # saves) is written out as source: loops over names, and helpers, would take longer than the work.
-# Whatever is unusual goes to the general path, and so does what has no Way yet.
+# Whatever is unusual goes to the general path, and so does what has no Route yet.
 #
 # What it buys, 8x8 float32, ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
 #   the short path of x * y        540 |   710, one Python function
-#   - the same with its Way found by a tuple of op and layouts: 75 more
+#   - the same with its Route found by a tuple of op and layouts: 75 more
 #   - with a Node's `save` as a call: 60 more with grad
 #   x.sum() 750 | 890, x @ y 650 | 800, x.exp() 470 | 980, where(mask, x, y) 1650 | 1890
 #
-# Operands that need a cast are cast by the Way's function (`casting` in way.py): float32 * bool
+# Operands that need a cast are cast by the Route's function (`casting` in route.py): float32 * bool
 # takes 2500 | 2800, the general path 14200 | 18800 (Zen 5).
 #
 # What is written into memory that is there, `x.add_(y)` and `add(x, y, out=z)`, is the same text
-# with a `target`, if nothing is to be recorded: the Way's `change` or `write` takes its array last.
-# x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
+# with a `target`, if nothing is to be recorded: the Route's `change` or `write` takes its array
+# last. x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
 #
-# Calls on a device are the same text: the Way's function is what the backend's `making` returned.
+# Calls on a device are the same text: the Route's function is what the backend's `making` returned.
 # On CUDA that has the compiled kernel, its grid and its extents, see Note [Prepared launches] in
 # kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general path
 # 9500 | 13600 (`python -m bench ops --device shim`).
@@ -55,15 +55,15 @@ from .way import NO_WAY
 #
 # Operators are functions of their own, made at their first use, for nothing stands between them and
 # Python. The public functions, as op.py wrote them with the user's signature, get their short path
-# as new code when the first Way is kept: whoever holds them runs it from then on.
+# as new code when the first Route is kept: whoever holds them runs it from then on.
 NAMES: Final[dict[str, Any]] = {
     "_PLAIN": PLAIN,
-    "_NO_WAY": NO_WAY,
+    "_NO_ROUTE": NO_ROUTE,
     "_CPU": CPU,
     "_NUMBERS": NUMBERS,
     "_Tensor": Tensor,
     "_constant": constant,
-    "_find": find_way,
+    "_find": find_route,
     "_modes": modes,
     "_next": next_sequence_number,
     "_out_of_memory": out_of_memory,
@@ -97,7 +97,7 @@ class ShortPath:
         self.op, self.general, self.target, self.called = op, general, target, called
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
         self.recorded: RecordedOp = op
-        # What a Way is found by beside the layouts, and the conditions that it is the usual one.
+        # What a Route is found by beside the layouts, and the conditions that it is the usual one.
         self.key, self.usual = list[str](), list[str]()
         self.constants, self.numbers = list[str](), list[str]()
         if isinstance(op, PointwiseForm):
@@ -128,27 +128,27 @@ class ShortPath:
         lines += [
             f"if _modes.special and ({concerned}): {general}",
             *self._looking_up(),
-            "_run = _way.run",
+            "_run = _route.run",
             f"if _run is None: {general}",
         ]
         result = f"_run({', '.join(self._arrays())})"
         if op.kind == "view":
-            lines.append(f"out = _see({result}, _way.facts, _way.steps, {op.tensors[0]})")
+            lines.append(f"out = _see({result}, _route.facts, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
             lines += ["out = _shell()", *_made(f"out.array = {result}")]
         else:
             lines += _made(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
-            lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _way.more")
+            lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
             lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in self.found]
-        lines += ["out.facts = _way.facts", "out.extra = out._storage = None"]
+        lines += ["out.facts = _route.facts", "out.extra = out._storage = None"]
         for name in more:
             lines.append(f"{name}.facts = _l{name}")
             lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
         return [*lines, *self._recording()]
 
     def _arrays(self) -> list[str]:
-        """Return what the Way's function takes."""
+        """Return what the Route's function takes."""
         tensors, optional = self.op.tensors, self.op.optional
         return [
             f"None if {name} is None else {name}.array"
@@ -175,13 +175,13 @@ class ShortPath:
         """Return the lines that write into the target, if no gradient asks for a Node, and return
         it.
 
-        Note    no Way knows whether views of one tensor overlap, so each call looks
+        Note    no Route knows whether views of one tensor overlap, so each call looks
         """
         target = self.target
         edges = [f"{target}.edge is not None", *self._of_each("{}.edge is not None", but=target)]
-        refused = ["out.facts is not _way.facts"] if target == "out" else []
+        refused = ["out.facts is not _route.facts"] if target == "out" else []
         # No memory of a device's is read-only.
-        refused.append(f"(_way.facts.device is _CPU and not {target}.array.flags.writeable)")
+        refused.append(f"(_route.facts.device is _CPU and not {target}.array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
             f" and _overlap({{0}}.array, {target}.array))"
@@ -194,7 +194,7 @@ class ShortPath:
             f"    or ({target}.extra is not None and {target}.extra.base is not None",
             f"        and {target}.extra.base.edge is not None)): {self.general}",
             *self._looking_up(),
-            f"_write = _way.{'write' if target == 'out' else 'change'}",
+            f"_write = _route.{'write' if target == 'out' else 'change'}",
             f"if _write is None or {' or '.join(refused)}: {self.general}",
             f"_write({', '.join([*self._arrays(), f'{target}.array'])})",
             f"_s = {target}._storage",
@@ -204,7 +204,7 @@ class ShortPath:
         ]
 
     def _looking_up(self) -> list[str]:
-        """Return the lines that find the Way. That of one layout for all, with the attributes at
+        """Return the lines that find the Route. That of one layout for all, with the attributes at
         their defaults, is found in half of the time.
         """
         op, (first, *others) = self.op, self.op.tensors
@@ -213,18 +213,17 @@ class ShortPath:
             for name in others
         ]
         lines = [f"_layout = {first}.facts"]
-        get = [
-            f"_way = _layout.plans.get(({', '.join([self.called, *layouts, *self.key])}), _NO_WAY)"
-        ]
+        key = ", ".join([self.called, *layouts, *self.key])
+        get = [f"_route = _layout.plans.get(({key}), _NO_ROUTE)"]
         if self.key:
             # A list among the attributes is no key.
-            get = [f"try: {get[0]}", "except TypeError: _way = _NO_WAY"]
-        finding = "_NO_WAY"
+            get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
+        finding = "_NO_ROUTE"
         if isinstance(op, PointwiseForm):
             finding = f"_find({self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *get]
-        one = [f"try: _way = _layout.ways[{self.called}]", f"except KeyError: _way = {finding}"]
+        one = [f"try: _route = _layout.ways[{self.called}]", f"except KeyError: _route = {finding}"]
         usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *self.usual])
         if not usual:
             return [*lines, *one]
@@ -247,7 +246,7 @@ class ShortPath:
         writer = NodeWriter(op)
         if "others" in writer.results:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
-        unwanted = f"not (_records := _way.records) or {_OFF}"
+        unwanted = f"not (_records := _route.records) or {_OFF}"
         # The op with its numbers at their defaults saves none: no gradient asks for them.
         number = "_{}.array" if self.numbers else "None"
         return [
@@ -259,7 +258,7 @@ class ShortPath:
             "_node.seq = _next()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
             "_node.hooks = None",
-            "_node.facts = _way.facts",
+            "_node.facts = _route.facts",
             "if _records is not True: _records(_node)",
             *writer.save_lines("_node", number),
             f"return {results}",
@@ -267,7 +266,7 @@ class ShortPath:
 
 
 def _made(line: str) -> list[str]:
-    """Return the lines that run a Way; what is tried costs nothing where it succeeds."""
+    """Return the lines that run a Route; what is tried costs nothing where it succeeds."""
     return [
         f"try: {line}",
         "except MemoryError as _error: raise _out_of_memory(_error) from _error",

@@ -24,13 +24,13 @@ from .node_writer import RecordedOp
 from .op import OPS, Given, Op
 from .output import write_out, written_at_once
 from .pytorch_names import recorded_as
-from .way import Way, are_keys, arrays_of, run_silently
+from .route import Route, are_keys, arrays_of, run_silently
 
 
 class GeneralPath(RecordedOp):
     """An op as it runs: `general` is the five steps, of which a kind of op says what differs.
 
-    What runs is a Way; its `values` are the operands, and behind them the op's numbers as tensors
+    What runs is a Route; its `values` are the operands, and behind them the op's numbers as tensors
     where the kernel takes these. `resolves` says that it reads its operands' numbers, and no more.
     """
 
@@ -58,12 +58,12 @@ class GeneralPath(RecordedOp):
         if of_others is not None:
             found = of_others(*operands)
             return found if out is None else write_out(self.out, out, found, operands)
-        way, values = self.prepared(operands, attributes, self)
+        route, values = self.prepared(operands, attributes, self)
         if out is None:
-            return self.made(way, values)
-        if written_at_once(self.out, way, out, values):
+            return self.made(route, values)
+        if written_at_once(self.out, route, out, values):
             return out
-        return write_out(self.out, out, _run(way, values)[0], operands)
+        return write_out(self.out, out, _run(route, values)[0], operands)
 
     def _of_resolved(self, operands: Given) -> Any:
         """Return what the public function gives of the numbers of views that are not resolved: its
@@ -101,33 +101,33 @@ class GeneralPath(RecordedOp):
             return lambda *given: of_complex(*given, *attributes)
         return lambda *given: recorded_as(self.node_name, of_complex(*given, *attributes), given)
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""
         raise NotImplementedError(self.name)
 
-    def made(self, way: Way, values: Given) -> Any:
+    def made(self, route: Route, values: Given) -> Any:
         """Return the result, or a tuple of them, recorded and with tangents."""
-        results = _run(way, values)
+        results = _run(route, values)
         special = has_tangents(values)
         if special:
             for result in results if self.several else results[:1]:
                 extra_of(result)  # a Node that saves its output finds the tangents there
-        self.record(results, values, way)
+        self.record(results, values, route)
         if special:
-            self.carry_tangents(results, values, way)
+            self.carry_tangents(results, values, route)
         return results[0] if len(results) == 1 else results
 
     def record(
         self,
         results: Sequence[Tensor],
         values: Given,
-        way: Way,
+        route: Route,
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
         """Let the first result, or all of several, stand in the graph for a call, if a gradient
         passes it; or as attach says, in any case.
         """
-        if attach is None and not (self.may_record and way.records and is_recorded(values)):
+        if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
         count = len(self.tensors)
         pairs = zip(values[:count], self.node_class.of.gradients, strict=True)
@@ -136,9 +136,9 @@ class GeneralPath(RecordedOp):
             return
         numbers: list[Any] = [number.array for number in values[count:]]
         numbers += [None] * (len(self.node_class.of.number_names) - len(numbers))
-        self.node_class().record(way, edges, values[:count], numbers, results, attach)
+        self.node_class().record(route, edges, values[:count], numbers, results, attach)
 
-    def carry_tangents(self, results: Sequence[Tensor], values: Given, way: Way) -> None:
+    def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give results the tangents that follow from those of the operands."""
         raise NotImplementedError(self.name)
 
@@ -165,11 +165,11 @@ def _heard(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tup
     return traced(recorder, shown, op.general, (operands, attributes, out)), operands
 
 
-def _run(way: Way, values: Given) -> tuple[Tensor, ...]:
-    found = run_silently(way.run, arrays_of(values))
-    if not way.more:
-        return (wrap(found, way.facts),)
-    layouts = (way.facts, *way.more)
+def _run(route: Route, values: Given) -> tuple[Tensor, ...]:
+    found = run_silently(route.run, arrays_of(values))
+    if not route.more:
+        return (wrap(found, route.facts),)
+    layouts = (route.facts, *route.more)
     return tuple([wrap(array, layout) for array, layout in zip(found, layouts, strict=True)])
 
 

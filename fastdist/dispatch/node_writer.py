@@ -1,11 +1,11 @@
 """Writes the Node classes of ops: what to save, and how a gradient passes.
 
 One class an op, made at its first recorded call: writing all of them at import would take longer
-than importing NumPy. What a Node has in common with other calls on the same layouts is its Way;
-beside it stands what the gradients ask for. A gradient is made by a function of the Way's on raw
-arrays, or by the op's derivative, a Tensor expression, where the Way has none and where a graph of
-gradients is recorded. All is written out as source, for an unrolled `save` and `apply` cost half of
-a loop over names.
+than importing NumPy. What a Node has in common with other calls on the same layouts is its Route;
+beside it stands what the gradients ask for. A gradient is made by a function of the Route's on raw
+arrays, or by the op's derivative, a Tensor expression, where the Route has none and where a graph
+of gradients is recorded. All is written out as source, for an unrolled `save` and `apply` cost half
+of a loop over names.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ..tensor.tensor import Tensor, layout_near, wrap
 from .op import Op
 from .piecewise import beside_inputs
 from .pytorch_names import node_named
-from .way import Way
+from .route import Route
 
 
 class Gradient(NamedTuple):
     """How the gradient by one input is made.
 
-    `takes` names what the Way's function on raw arrays is given, `needs` what the derivative is,
+    `takes` names what the Route's function on raw arrays is given, `needs` what the derivative is,
     and `asks` what of that a call must save; `together` are the inputs whose gradients the
-    derivative returns as a tuple, in this order. Where `may_be_g`, a Way says None for a gradient
+    derivative returns as a tuple, in this order. Where `may_be_g`, a Route says None for a gradient
     that is g itself.
     """
 
@@ -57,7 +57,7 @@ class Gradient(NamedTuple):
 class RecordedOp(Op):
     """An op of which calls may be recorded: all that its Node class is written of.
 
-    Its numbers are saved as raw arrays with each call, all other attributes stand in the Way.
+    Its numbers are saved as raw arrays with each call, all other attributes stand in the Route.
     `fresh` promises that what makes a gradient returns neither g, or a view of it, nor anything
     saved. What is `piecewise` has slopes in steps: see piecewise.py.
     """
@@ -69,7 +69,7 @@ class RecordedOp(Op):
 
     @property
     def spare_names(self) -> frozenset[str]:
-        """The inputs that are kept only where a Way says so, and are None once written over."""
+        """The inputs that are kept only where a Route says so, and are None once written over."""
         return frozenset()
 
     @cached_property
@@ -77,8 +77,8 @@ class RecordedOp(Op):
         """How the gradients by the inputs are made, and of what; None for an input without."""
         raise NotImplementedError(self.name)
 
-    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the Tensor expressions by the inputs that hold on way."""
+    def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
+        """Return the Tensor expressions by the inputs that hold on route."""
         raise NotImplementedError(self.name)
 
     @cached_property
@@ -103,8 +103,8 @@ class OpNode(CallNode):
 
     __slots__ = ()
     of: RecordedOp
-    way: Way | None  # None once released
-    told_by: Way  # the same for ever, of an op whose Nodes are named by what they hold
+    route: Route | None  # None once released
+    told_by: Route  # the same for ever, of an op whose Nodes are named by what they hold
 
     def name_of_call(self) -> str:
         """Return what it is called when it is shown."""
@@ -126,7 +126,7 @@ class OpNode(CallNode):
 
     def record(
         self,
-        way: Way,
+        route: Route,
         edges: tuple[Any, ...],
         operands: Sequence[Any],
         numbers: Sequence[Any],
@@ -138,7 +138,7 @@ class OpNode(CallNode):
         """
         several = self.of.several
         begin_node(self, edges, tuple([r.facts for r in results]) if several else results[0].facts)
-        self.save(way, *operands, *numbers, results)
+        self.save(route, *operands, *numbers, results)
         if attach is not None:
             attach(results[0], self)
         elif several:
@@ -153,7 +153,7 @@ class OpNode(CallNode):
         """Return the edge of one of several results."""
         return Edge(self, i) if self.facts[i].dtype.may_have_gradient else None
 
-    def save(self, way: Way, *operands_numbers_results: Any) -> None:
+    def save(self, route: Route, *operands_numbers_results: Any) -> None:
         """Keep what the gradients by the inputs with an edge ask for."""
         raise NotImplementedError
 
@@ -167,17 +167,17 @@ class OpNode(CallNode):
         part.seq, part.hooks, part.facts, part.edges = self.seq, None, self.facts, edges
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
-        part.way = self.way  # the last, as in NodeWriter._begin
+        part.route = self.route  # the last, as in NodeWriter._begin
         return part
 
-    def apply_by_tensors(self, g: Any, way: Way, keep: bool) -> tuple[Any, ...]:
+    def apply_by_tensors(self, g: Any, route: Route, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
         if self.of.several:
             given: Any = tuple(map(_wrapped, g, self.facts))
         else:
             given = _wrapped(g, self.facts)
         found = self.apply_recorded(given, keep)
-        pairs: Any = zip(found, way.layouts, strict=True)
+        pairs: Any = zip(found, route.layouts, strict=True)
         return tuple([None if t is None else cast_array(t.array, t.facts, at) for t, at in pairs])
 
 
@@ -239,7 +239,7 @@ class NodeWriter:
             conditions.append(f"{name} is not None")
         if name in self.of.spare_names:
             # An op in place has written its result over it.
-            conditions.append(f"_way.keeps_spare and {name} is not out")
+            conditions.append(f"_route.keeps_spare and {name} is not out")
         if not conditions:
             return lines
         condition = " and ".join(conditions)
@@ -251,7 +251,9 @@ class NodeWriter:
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         lines = [
-            f"{node}.way = {at['told_by']} = _way" if self.of.tell_node else f"{node}.way = _way"
+            f"{node}.route = {at['told_by']} = _route"
+            if self.of.tell_node
+            else f"{node}.route = _route"
         ]
         for name in self.saved:
             keep = [
@@ -284,21 +286,21 @@ class NodeWriter:
         lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.of.several else []
         lines += self.save_lines("self", "{}")
         given = ", ".join([*self.of.tensors, *self.of.number_names])
-        return _method(f"save(self, _way, {given}, outs)", [self.edges, *lines])
+        return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
-        # The Way last, as release() takes it first: while it is there all that was read before is
+        # The Route last, as release() takes it first: while it is there all that was read before is
         # what was saved, whatever a pass of another thread does meanwhile.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
-        return [self.edges, *held, "_way = self.way", "if _way is None: _released(self)"]
+        return [self.edges, *held, "_route = self.route", "if _route is None: _released(self)"]
 
     def apply(self) -> str:
-        """Return the method on raw arrays. No Way makes raw gradients of several results."""
-        lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _way, keep)"
+        """Return the method on raw arrays. No Route makes raw gradients of several results."""
+        lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
         if self.of.several:
             return _method("apply(self, g, keep)", [*lines, by_tensors])
-        lines += ["_gradients = _way.gradients", f"if _gradients is None: {by_tensors}"]
+        lines += ["_gradients = _route.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
             raising = f"_changed(self, {name}, {name}.facts, {version}, _s.version)"
@@ -351,9 +353,9 @@ class NodeWriter:
                     lines.append(f"_all{i} = {found} if {some} else None")
                 found = f"_all{first}[{one.together.index(tensors[i])}]"
             if recorded:
-                found = f"_reduced({found}, {tensors[i]}_layout, (_way.op, {i}))"
+                found = f"_reduced({found}, {tensors[i]}_layout, (_route.op, {i}))"
                 if self.of.piecewise:
-                    found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"
+                    found = f"_beside_inputs({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
             # That of a single input is asked for, or there would be no Node.
@@ -368,11 +370,11 @@ class NodeWriter:
         layouts = "".join(f"{name}_layout, " for name in of.tensors)
         lines = [
             *self._begin(),
-            f"{layouts}= _way.layouts",
-            "_by = _way.op.gradient_makers(_way)",
+            f"{layouts}= _route.layouts",
+            "_by = _route.op.gradient_makers(_route)",
         ]
         if not of.number_names and asked.intersection(of.attributes):
-            lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _way.attributes")
+            lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _route.attributes")
         for name in self.saved:
             version = self.place[f"{name}_version"]
             given = f"self, {name}, self.{version}, _e{of.tensors.index(name)}"
@@ -390,7 +392,7 @@ class NodeWriter:
         if "grads" in asked:
             lines.append("grads = tuple(g)")
         if "plan" in asked:
-            lines.append("plan = _way.plan")
+            lines.append("plan = _route.plan")
         lines += [*self._gradients(recorded=True), "if not keep: self.release()", "return _found"]
         return _method("apply_recorded(self, g, keep)", lines)
 
@@ -409,7 +411,7 @@ class NodeWriter:
         return " or ".join(f"{one} is not None" for one in at)
 
     def _forget(self) -> str:
-        return " = ".join(["self.way", *[f"self.{self.place[n]}" for n in self.held], "None"])
+        return " = ".join(["self.route", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
         """Return the method that forgets; what saved nothing may be run again."""

@@ -155,7 +155,7 @@ class Op:
 
     def calling(self) -> Callable[..., Any]:
         """Return what the public function calls with operands, attributes and out: the general
-        way, offered to who takes calls over and held against the signature.
+        path, offered to who takes calls over and held against the signature.
         """
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:

@@ -21,8 +21,8 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from ..tensor.writable import require_apart, require_writable, shares_memory
 from .declaration import OutRule
+from .route import Route, arrays_of, run_silently
 from .tangents import levels_of
-from .way import Way, arrays_of, run_silently
 
 
 def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
@@ -45,15 +45,15 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
     return out
 
 
-def written_at_once(rule: OutRule, way: Way, out: Any, values: Sequence[Any]) -> bool:
-    """Let way write its result into out, and return True; False where write_out has more to do: to
-    refuse, resize or cast, or to copy what shares out's memory in part.
+def written_at_once(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
+    """Let route write its result into out, and return True; False where write_out has more to do:
+    to refuse, resize or cast, or to copy what shares out's memory in part.
     """
-    if way.write is None or modes.special or not isinstance(out, Tensor):
+    if route.write is None or modes.special or not isinstance(out, Tensor):
         return False
     if out.facts.is_sparse or out.__class__ is Unresolved:
         return False
-    layout, facts = out.facts, way.facts
+    layout, facts = out.facts, route.facts
     if (layout.dtype, layout.device, layout.shape) != (facts.dtype, facts.device, facts.shape):
         return False
     given = [one for one in values if one is not None]
@@ -64,7 +64,7 @@ def written_at_once(rule: OutRule, way: Way, out: Any, values: Sequence[Any]) ->
     if tls.grad and any(one.edge is not None for one in (out, *given)):
         return False
     require_writable(out)
-    run_silently(way.write, arrays_of((*values, out)))
+    run_silently(route.write, arrays_of((*values, out)))
     storage_of(out).bump()
     return True
 

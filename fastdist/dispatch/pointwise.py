@@ -31,10 +31,10 @@ from .general_path import GeneralPath
 from .kinds import ArgumentError, require_tensors
 from .op import OPS, Given, Op, common_device, declaring
 from .pointwise_form import PointwiseForm
-from .pointwise_way import find_functions, keep_for_short_path, new_way
+from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .pytorch_names import recorded_as
+from .route import Route, layouts_of, order_of
 from .tangents import carry, combined, zeros_like
-from .way import Way, layouts_of, order_of
 
 _ANY_NUMBER = (bool, int, float, complex)
 
@@ -168,7 +168,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         found = cast(self.general(tuple(wide), ()), half)
         return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors; the public function of
         `called` has its short path from now on.
         """
@@ -183,14 +183,14 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             self.require_meaning(given)
         kinds = [one.facts if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
         plans = next(kind for kind in kinds if isinstance(kind, Layout)).plans
-        way: Way | None = plans.get((self, *kinds))
-        if way is None:
-            way = plans.remember((self, *kinds), self._new_way(operands, attributes, called))
+        route: Route | None = plans.get((self, *kinds))
+        if route is None:
+            route = plans.remember((self, *kinds), self._new_route(operands, attributes, called))
         write_short_path(called, self.whole)
-        assert way.plan is not None and way.plan.compute is not None
-        return way, self._as_tensors(values, way.plan.compute)
+        assert route.plan is not None and route.plan.compute is not None
+        return route, self._as_tensors(values, route.plan.compute)
 
-    def _new_way(self, operands: Given, attributes: Given, called: Op) -> Way:
+    def _new_route(self, operands: Given, attributes: Given, called: Op) -> Route:
         self.require_tensors(called.called, operands)
         tensors, operands = operands, with_numbers(operands)
         compute = self.compute_dtype(operands, attributes)
@@ -209,13 +209,13 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         order = order_of(layouts_of(operands), shape)
         dtype = bool_ if self.dtype == "bool" else compute
         facts = Layout.of(dtype, device, shape, strides_of(shape, order))
-        way = new_way(self, [one.facts for one in tensors[: len(operands)]], facts, compute)
-        find_functions(self, way, order, casts, [one.array for one in tensors])
+        route = new_route(self, [one.facts for one in tensors[: len(operands)]], facts, compute)
+        find_functions(self, route, order, casts, [one.array for one in tensors])
         numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # Beside tensors that are cast the short path makes other tensors of numbers.
         if not numbers or (NUMBERS.issuperset(numbers) and not any(casts)):
-            keep_for_short_path(self, way, is_cast=any(casts))
-        return way
+            keep_for_short_path(self, route, is_cast=any(casts))
+        return route
 
     def _as_tensors(self, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
@@ -234,12 +234,12 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         return tuple(found)
 
     def carry_tangents(
-        self, results: Sequence[Tensor], values: Given, way: Way, kept: Given | None = None
+        self, results: Sequence[Tensor], values: Given, route: Route, kept: Given | None = None
     ) -> None:
         """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
         values that an in-place op has written over.
         """
-        if not self.may_record or not way.facts.dtype.may_have_gradient:
+        if not self.may_record or not route.facts.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
         # Numbers at their defaults are parts of another body.
@@ -248,7 +248,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         numbers = [number_of(number) for number in values[count:]]
         numbers += [None] * (len(self.whole.number_names) - len(numbers))
         # The inputs are not there that an in-place op has written over, unless derivatives ask.
-        is_whole = kept is None or of.derivatives_need_first(way)
+        is_whole = kept is None or of.derivatives_need_first(route)
         derivatives = of.tangent_makers(result.facts.dtype) if is_whole else of.derivatives
         if self.whole.pushes is not None:
             derivatives = (self.whole.pushes, *derivatives[1:])

@@ -22,7 +22,7 @@ from .derive import (
     with_spare,
 )
 from .node_writer import Gradient, OpNode, RecordedOp
-from .way import Way
+from .route import Route
 
 # Note [Numbers beside half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
@@ -30,7 +30,7 @@ from .way import Way
 # elements or stands among them is rounded first. `exact` names what is kept: where it is not said
 # the op's own numbers, and for a few ops a number in the place of a tensor. A tensor without axes
 # of a wider dtype is kept where it is one of those that the op is `scaled_by`. It may be rounded
-# where a number is not, so calls must not share a Way: tensors that stand for numbers beside half
+# where a number is not, so calls must not share a Route: tensors that stand for numbers beside half
 # types have a layout of their own, Layout.of_number.
 
 
@@ -230,11 +230,11 @@ class PointwiseForm(RecordedOp):
         """
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
-    def derivatives_need_first(self, way: Way) -> bool:
-        """Return whether derivatives of results of a Way ask for the first operand: see
+    def derivatives_need_first(self, route: Route) -> bool:
+        """Return whether derivatives of results of a Route ask for the first operand: see
         gradient_needs_first, and Note [Tails].
         """
-        is_spare = way.keeps_spare and self.tensors[0] in self.spare_names
+        is_spare = route.keeps_spare and self.tensors[0] in self.spare_names
         return is_spare or self.gradient_needs_first
 
     @cached_property
@@ -249,9 +249,9 @@ class PointwiseForm(RecordedOp):
         """The derivatives for complex numbers, where g is a gradient."""
         return self._expressions(self.adjoint_bodies)
 
-    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
+    def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
         """Return the derivatives, for complex numbers their adjoints."""
-        dtype = way.facts.dtype
+        dtype = route.facts.dtype
         return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
 
     def tangent_makers(self, dtype: DType) -> tuple[Callable[..., Any] | None, ...]:

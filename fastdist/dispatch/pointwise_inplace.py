@@ -23,8 +23,8 @@ from .general_path import GeneralPath
 from .inplace import require_may_change, require_room, set_history, value_of, will_record
 from .op import Given, Op, public_function, refuse_devices
 from .pointwise import PointwiseOp
+from .route import Route, arrays_of, run_silently
 from .tangents import value_before
-from .way import Way, arrays_of, run_silently
 
 
 class InPlace(GeneralPath):
@@ -93,28 +93,28 @@ class InPlace(GeneralPath):
 
         return change
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors.
 
         Raises  RuntimeError for a result for which there is no room in the first
         """
-        way, values = self.of.prepared(operands, attributes, called)
-        require_room(self.name, operands[0], way.facts.shape, way.facts.dtype)
-        if way.facts.device is not operands[0].facts.device:
+        route, values = self.of.prepared(operands, attributes, called)
+        require_room(self.name, operands[0], route.facts.shape, route.facts.dtype)
+        if route.facts.device is not operands[0].facts.device:
             refuse_devices(self, operands)
-        return way, values
+        return route, values
 
-    def made(self, way: Way, values: Given) -> Any:
+    def made(self, route: Route, values: Given) -> Any:
         """Return the first operand, written over, recorded and with tangents."""
         target: Tensor = values[0]
         recording = will_record(values, target.facts)
         special = has_tangents(values)
-        if (recording or special) and way.facts.dtype is not target.facts.dtype:
+        if (recording or special) and route.facts.dtype is not target.facts.dtype:
             # Its gradients are those of the result as it was before it was cast.
-            made = self.of.made(way, _with(values, value_before(target)))
+            made = self.of.made(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
-        if (recording or special) and self.of.derivatives_need_first(way):
+        if (recording or special) and self.of.derivatives_need_first(route):
             # What a gradient needs of the old value must be kept: it is about to be written over.
             kept = _with(values, value_before(target))
         if recording or special:
@@ -126,12 +126,12 @@ class InPlace(GeneralPath):
             arrays = [
                 one.copy() if one is not room and may_overlap(one, room) else one for one in arrays
             ]
-        run_silently(way.change, [*arrays, room])
+        run_silently(route.change, [*arrays, room])
         storage_of(target).bump()
         if recording:
-            self.of.record((target,), kept, way, _attach)
+            self.of.record((target,), kept, route, _attach)
         if special:
-            self.of.carry_tangents((target,), values, way, kept)
+            self.of.carry_tangents((target,), values, route, kept)
         return target
 
 

@@ -215,7 +215,7 @@ def _is_same(node: Any, norm: Any) -> bool:
         return False
     if isinstance(norm, NormNode):
         return bool(node.edges[1:] == norm.edges[1:])  # each call has a first one that is new
-    if node.edges != norm.edges or node.way is not norm.way:
+    if node.edges != norm.edges or node.route is not norm.route:
         return False
     return node.input.array is norm.input.array
 

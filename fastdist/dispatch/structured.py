@@ -14,9 +14,9 @@ from .general_path import GeneralPath, as_operand_of
 from .kinds import require_tensors
 from .op import Given, Op, common_device, declaring
 from .outline import outlines
+from .route import Plan, Route, find_functions, layouts_of, may_be_kept
 from .structured_form import StructuredForm
 from .tangents import carry
-from .way import Plan, Way, find_functions, layouts_of, may_be_kept
 
 
 class StructuredOp(StructuredForm, GeneralPath):
@@ -45,37 +45,37 @@ class StructuredOp(StructuredForm, GeneralPath):
             return super().accepted(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
-        """Return how to run, found before for these layouts and attributes if there is a Way, and
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+        """Return how to run, found before for these layouts and attributes if there is a Route, and
         the operands.
         """
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not may_be_kept(operands, attributes):
-            return self._new_way(operands, attributes), operands
+            return self._new_route(operands, attributes), operands
         plans = operands[0].facts.plans
         # The short path's key. 1, 1.0 and True are equal, and not the same.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
-        way: Way | None = plans.get(key)
-        if way is None:
-            way = self._new_way(operands, attributes, kept=True)
-            plans.remember(key, way)
-            self._find_short_path(way, attributes)
-        return way, operands
+        route: Route | None = plans.get(key)
+        if route is None:
+            route = self._new_route(operands, attributes, kept=True)
+            plans.remember(key, route)
+            self._find_short_path(route, attributes)
+        return route, operands
 
-    def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
-        """Let later calls find a Way that is kept without the general path."""
-        first, *others = way.layouts
+    def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
+        """Let later calls find a Route that is kept without the general path."""
+        first, *others = route.layouts
         if first is not None and self.defaults is not None:
             given, usual = (*others, *attributes), (*[first] * len(others), *self.defaults)
             if all(one is other for one, other in zip(given, usual, strict=True)):
-                first.ways[self] = way
+                first.ways[self] = route
         if not self.several:
-            write_short_path(self, self, len(way.more))
+            write_short_path(self, self, len(route.more))
 
-    def _new_way(
+    def _new_route(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
-    ) -> Way:
+    ) -> Route:
         if self._plan is None:
             raise DeclarationError(f"{self.name} has no plan: register one with @{self.name}.plan")
         # Users may call a dtype by Python's float, int or bool.
@@ -84,27 +84,27 @@ class StructuredOp(StructuredForm, GeneralPath):
         plan = self._plan(*seen, *attributes)
         if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
-        way = Way(self, attributes, layouts_of(operands), plan)
+        route = Route(self, attributes, layouts_of(operands), plan)
         device = common_device(self, tuple(operands))
-        find_functions(way, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
-        return way
+        find_functions(route, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
+        return route
 
-    def carry_tangents(self, results: Sequence[Tensor], values: Given, way: Way) -> None:
+    def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give the results the tangents that follow from those of the operands, level by level."""
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0].facts.dtype.may_have_gradient:
-            carry(results, values, partial(self.tangents, way, others))
+            carry(results, values, partial(self.tangents, route, others))
 
     def tangents(
         self,
-        way: Way,
+        route: Route,
         others: Sequence[Tensor],
         inputs: Sequence[Any],
         tangents: Sequence[Any],
         outs: tuple[Tensor, ...],
     ) -> tuple[Tensor | None, ...]:
         """Return the tangents of outs."""
-        attributes = way.attributes
+        attributes = route.attributes
         if self.linear:
             if tangents[0] is None:
                 return ()
@@ -121,7 +121,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         for name, input, tangent in zip(self.tensors, inputs, tangents, strict=True):
             known |= {name: input, f"{name}_t": tangent}
             known[f"{name}_layout"] = None if input is None else input.facts
-        known.update(out=outs[0], outs=outs, plan=way.plan, others=others)
+        known.update(out=outs[0], outs=outs, plan=route.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
 from .node_writer import Gradient, RecordedOp
-from .way import Plan, Way
+from .route import Plan, Route
 
 # How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
 BATCH_WORDS: Final = {
@@ -165,7 +165,7 @@ class StructuredForm(RecordedOp):
             )
         return tuple(gradients)
 
-    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
+    def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
         """Return the vjps by the inputs."""
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 

@@ -17,9 +17,9 @@ from ..tensor.view_steps import Step, ViewSteps
 from .calls import write_short_path
 from .op import PLAIN, Given, declaring, registering
 from .outline import outlines
+from .route import Route, noting_stream
 from .structured import StructuredOp
 from .tangents import carry_view
-from .way import Way, noting_stream
 
 
 class ViewOp(StructuredOp):
@@ -64,62 +64,62 @@ class ViewOp(StructuredOp):
         """Return the view of a raw array."""
         return self._array(backend_of(device.type), array, *attributes)
 
-    def made(self, way: Way, values: Given) -> Any:
+    def made(self, route: Route, values: Given) -> Any:
         """Return the view, recorded and with tangents."""
         (input,) = values
         if input.__class__ is Unresolved:
-            return self._made_unresolved(way, input)
-        assert way.run is not None and way.steps is not None
-        result = see(way.run(input.array), way.facts, way.steps, input)
-        self.record((result,), values, way)
+            return self._made_unresolved(route, input)
+        assert route.run is not None and route.steps is not None
+        result = see(route.run(input.array), route.facts, route.steps, input)
+        self.record((result,), values, route)
         if modes.special:
             carry_view(result, input)
         return result
 
-    def _made_unresolved(self, way: Way, input: Unresolved) -> Tensor:
+    def _made_unresolved(self, route: Route, input: Unresolved) -> Tensor:
         """Return the view of numbers that are changed when they are read.
 
         Raises  RuntimeError for one as another dtype, whose numbers would be changed in no way
         """
-        assert way.facts is not None
-        if way.facts.dtype is not input.facts.dtype:
+        assert route.facts is not None
+        if route.facts.dtype is not input.facts.dtype:
             raise input.no_other_dtype(self.called)
-        seen = unresolved(self.made(way, (input.value,)), input.change)
+        seen = unresolved(self.made(route, (input.value,)), input.change)
         # Over the Node of input, not that of its value: gradients of input are asked for, too.
-        self.record((seen,), (input,), way)
+        self.record((seen,), (input,), route)
         return seen
 
-    def _new_way(
+    def _new_route(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
-    ) -> Way:
+    ) -> Route:
         (input,) = operands
         layout, prepared = input.facts, attributes
         if self._prepare is not None:
             (seen,) = outlines(self.name, self.tensors, operands) if kept else operands
             prepared = self._prepare(seen, *attributes)
-        way = self.way_of(layout, prepared)
-        way.run = self._look_from(layout, prepared)
+        route = self.route_of(layout, prepared)
+        route.run = self._look_from(layout, prepared)
         array = self.view_array(input.array, layout.device, prepared)
         # What keeps the dtype alone is found by shape and strides.
         same = array.dtype == input.array.dtype
-        way.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
-        return way
+        route.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
+        return route
 
-    def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
+    def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
         write_short_path(self, self, _see=see)
 
-    def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
-        """Return the Way of canonical attributes on tensors of layout, as Nodes ask for it: what
+    def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:
+        """Return the Route of canonical attributes on tensors of layout, as Nodes ask for it: what
         runs, and the result's layout, are not set.
         """
-        way = Way(self, attributes, (layout,))
-        way.steps = ViewSteps(None, (self, attributes))
+        route = Route(self, attributes, (layout,))
+        route.steps = ViewSteps(None, (self, attributes))
         raw = self._raw_gradient
         if layout.device is not CPU:
-            way.records = noting_stream(layout.device)
+            route.records = noting_stream(layout.device)
         elif raw is not None:
-            way.gradients = (lambda g: raw(g, layout, *attributes),)
-        return way
+            route.gradients = (lambda g: raw(g, layout, *attributes),)
+        return route
 
     def _look_from(self, layout: Layout, attributes: tuple[Any, ...]) -> Callable[[Any], Any]:
         if self._looking is not None and layout.device is CPU:
@@ -141,10 +141,10 @@ class ViewOp(StructuredOp):
         edge, seen_as = input.edge, view_layout(layout, array)
         if edge is None or not tls.grad:
             return see(array, seen_as, ViewSteps(None, (self, (index,))), input)
-        way = self.way_of(layout, (index,))
-        assert way.steps is not None
-        result = see(array, seen_as, way.steps, input)
-        self.node_class().record(way, (edge,), (input,), (), (result,))
+        route = self.route_of(layout, (index,))
+        assert route.steps is not None
+        result = see(array, seen_as, route.steps, input)
+        self.node_class().record(route, (edge,), (input,), (), (result,))
         return result
 
 
@@ -213,7 +213,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
         array = op.view_array(tensor.array, tensor.facts.device, attributes)
         result = wrap(array, layout_of(array, tensor.facts.device))
         result._storage = storage_of(tensor)
-        op.record((result,), (tensor,), op.way_of(tensor.facts, attributes))
+        op.record((result,), (tensor,), op.route_of(tensor.facts, attributes))
         tensor = result
     return tensor
 

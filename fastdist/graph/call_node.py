@@ -44,12 +44,12 @@ class CallNode(Node):
     See Note [One Node class for a name].
     """
 
-    __slots__ = ("in_place", "kind", "way", *PLACES)
+    __slots__ = ("in_place", "kind", "route", *PLACES)
     kept: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
     in_place: bool  # only set, and True, of what was computed and written in place
     kind: type[CallNode]  # only set once users have seen it
-    way: Any  # of a Node that an op made, see dispatch/node_writer.py
+    route: Any  # of a Node that an op made, see dispatch/node_writer.py
 
     def __init_subclass__(cls) -> None:
         if cls.is_shown:

@@ -274,9 +274,9 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
     """Return the edge of what the op change makes of a tensor like another, at an edge."""
     numbers, made = wrap(like.array, like.facts), wrap(None, like.facts)
     numbers.edge = edge
-    way, values = change.prepared((numbers,), (), change)
+    route, values = change.prepared((numbers,), (), change)
     with enable_grad():
-        change.record((made,), values, way)
+        change.record((made,), values, route)
     return made.edge
 
 

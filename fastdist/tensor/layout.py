@@ -68,7 +68,7 @@ class Layout:
     ordinary: bool
     tiny: bool
     plans: PlanTable  # of what is done with such tensors, and others beside them
-    ways: dict[Any, Any]  # pointwise op -> its Way where all operands are of this layout
+    ways: dict[Any, Any]  # pointwise op -> its Route where all operands are of this layout
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()

@@ -13,8 +13,8 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import grad
 from fastdist.core.errors import ShapeError
+from fastdist.dispatch.route import Route
 from fastdist.dispatch.structured import Plan, StructuredOp
-from fastdist.dispatch.way import Way
 from fastdist.nn import functional
 
 
@@ -116,13 +116,13 @@ def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> Non
     x, y, z = (fd.ones(2, requires_grad=True) for _ in range(3))
     node = op.node_class()
     facts = (x.facts, y.facts, z.facts)
-    way = Way(op, (), facts)
+    route = Route(op, (), facts)
     for edges, expected in (
         ((x.edge, None, z.edge), (2, None, 3)),
         ((None, None, z.edge), (None, None, 3)),
         ((None, y.edge, None), (None, 5, None)),
     ):
-        node.edges, node.way = edges, way
+        node.edges, node.route = edges, route
         found = node.apply_recorded(fd.ones(2), keep=True)
         assert tuple(None if one is None else one[0].item() for one in found) == expected
     assert calls == [(True, False, True), (False, False, True)]

@@ -239,7 +239,7 @@ def test_a_layout_that_is_new_to_an_op_compiles_nothing(monkeypatch: pytest.Monk
     for module in (
         "kernels.cpu.pointwise.numpy_pointwise",
         "dispatch.calls",
-        "dispatch.pointwise_way",
+        "dispatch.pointwise_route",
     ):
         monkeypatch.setattr(f"fastdist.{module}.define_silent", refuse)
     step(7)

@@ -15,8 +15,8 @@ import fastdist as fd
 from fastdist import autograd
 from fastdist.autograd import forward_ad
 from fastdist.dispatch.op import OPS
+from fastdist.dispatch.route import Route
 from fastdist.dispatch.structured import StructuredOp
-from fastdist.dispatch.way import Way
 from fastdist.engine.backward import modes_engine
 from tests.dispatch.paths import general_calls, gradient_of
 
@@ -313,12 +313,12 @@ def test_ways_are_found_by_all_layouts() -> None:
         assert F.linear(x, fd.ones(shape), fd.ones(shape[0])).shape == (4, shape[0])
 
 
-def test_a_float_of_no_size_makes_no_way() -> None:
+def test_a_float_of_no_size_makes_no_route() -> None:
     """0.0 and -0.0 are one key, but not one number."""
     layout = fd.tensor(values()).facts
-    before = [one for one in layout.plans.values() if isinstance(one, Way)]
+    before = [one for one in layout.plans.values() if isinstance(one, Route)]
     OPS["add_slices"].general((fd.zeros(4, 4), PLACES, fd.ones(3, 4)), (0, 0.0))
-    after = [one for one in layout.plans.values() if isinstance(one, Way)]
+    after = [one for one in layout.plans.values() if isinstance(one, Route)]
     assert len(after) == len(before)
 
 

@@ -101,7 +101,7 @@ def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
     if node.of.several or node.facts.numel <= LIGHT:
         return None
     leaves = [node_of(edge).__class__ is RecvRpcBackward for edge in node.edges]
-    if True not in leaves or node.way is None or node.way.gradients is None:
+    if True not in leaves or node.route is None or node.route.gradients is None:
         return None
     pairs = [*zip(node.edges, leaves, strict=True)]
     away = node.along(tuple([edge if leaves else None for edge, leaves in pairs]))

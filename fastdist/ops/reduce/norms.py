@@ -38,7 +38,7 @@ UNSET: Any = object()
 def _correction(unbiased: bool, correction: Any) -> float:
     if correction is UNSET:
         return 1.0 if unbiased else 0
-    # Of an attribute that is 0.0, which might be -0.0, no Way is kept.
+    # Of an attribute that is 0.0, which might be -0.0, no Route is kept.
     return 1.0 if correction is None else float(correction) or 0
 
 

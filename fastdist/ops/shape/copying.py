@@ -15,8 +15,8 @@ from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.kinds import ArgumentError
+from ...dispatch.route import Route
 from ...dispatch.structured import Plan, StructuredOp, structured
-from ...dispatch.way import Way
 from ...graph.modes import modes
 from ...listeners.batched_tensor import levels
 from ...listeners.sparse_rules import meet_sparse
@@ -145,10 +145,10 @@ class MoveOp(StructuredOp):
     ) -> Tensor:
         """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
         result = wrap(array, layout_of(array, device))
-        way = Way(self, (device, non_blocking), (input.facts,))
-        self.record((result,), (input,), way)
+        route = Route(self, (device, non_blocking), (input.facts,))
+        self.record((result,), (input,), route)
         if modes.special:
-            self.carry_tangents((result,), (input,), way)
+            self.carry_tangents((result,), (input,), route)
         return result
 
 

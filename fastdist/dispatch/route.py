@@ -1,7 +1,7 @@
 """What is known of a call before it happens: how an op runs on given layouts and attributes.
 
 Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so the second
-call with the same ones has nothing left to find out. Its Way stands in the plans of the first
+call with the same ones has nothing left to find out. Its Route stands in the plans of the first
 operand's layout, and holds the checked plan and, on the CPU, the results' layouts and a function
 from raw arrays to fresh results.
 """
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     extra_outputs: tuple[tuple[Shape, DType], ...] = ()
 
 
-class Way:
+class Route:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
@@ -93,7 +93,7 @@ class Way:
 
 
 # That of a call of which is not known how it runs.
-NO_WAY: Final = Way(None, (), ())
+NO_ROUTE: Final = Route(None, (), ())
 
 # Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.
@@ -127,32 +127,34 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
     return True
 
 
-def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, kept: bool) -> None:
-    """Give way its functions on device, and the layouts of the results; the small kernels, which
+def find_functions(
+    route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
+) -> None:
+    """Give route its functions on device, and the layouts of the results; the small kernels, which
     take longer to find, only if it is kept.
     """
-    plan, layouts = way.plan, way.layouts
+    plan, layouts = route.plan, route.layouts
     assert plan is not None
     order = order_of(layouts, plan.shape) if keeps_order else None
     dtypes = {layout.dtype for layout in layouts if layout is not None}
     moved = [layout is not None and layout.device is not device for layout in layouts]
     is_cast = any(moved) or (plan.compute is not None and dtypes != {plan.compute})
     if device is CPU and kept and order is None and not is_cast:
-        _find_functions_on_cpu(way, kernel, plan)
+        _find_functions_on_cpu(route, kernel, plan)
     else:
-        run = filling(way, kernel, device, order)
+        run = filling(route, kernel, device, order)
         wanted = [(is_moved, plan.compute) for is_moved in moved]
-        way.run = casting(run, device, wanted) if is_cast else run
-        way.records = way.records and noting_stream(device)
+        route.run = casting(run, device, wanted) if is_cast else run
+        route.records = route.records and noting_stream(device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
         Layout.of(dtype, device, result.shape, strides_of(result.shape, order))
         for dtype, result in zip(kinds, _results(plan, order), strict=True)
     ]
-    way.facts, way.more = seen[0], tuple(seen[1:])
-    if device is CPU and not way.more:
-        assert way.run is not None
-        way.write = copying(way.run)
+    route.facts, route.more = seen[0], tuple(seen[1:])
+    if device is CPU and not route.more:
+        assert route.run is not None
+        route.write = copying(route.run)
 
 
 @silent  # type: ignore[untyped-decorator]
@@ -209,7 +211,7 @@ def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None
 
 
 def noting_stream(device: Device) -> bool | Callable[[Any], None]:
-    """Return what `records` is of a Way whose Nodes are of device."""
+    """Return what `records` is of a Route whose Nodes are of device."""
     if device is CPU:
         return True
     current_stream, index = backend_of(device.type).current_stream, device.index
@@ -220,10 +222,10 @@ def noting_stream(device: Device) -> bool | Callable[[Any], None]:
     return note
 
 
-def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
+def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
     from ..kernels.cpu.small.kernels import small_gradients, small_kernel
 
-    layouts = way.layouts
+    layouts = route.layouts
     facts = Facts(
         shapes=tuple([None if one is None else one.shape for one in layouts]),
         dtypes=tuple([None if one is None else one.dtype.numpy for one in layouts]),
@@ -234,13 +236,13 @@ def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
         seen_as=plan.seen_as,
     )
     if _reads(plan, layouts) is None:
-        way.run = small_kernel(name, facts) or filling(way, name, CPU)
-        if getattr(way.op, "kernel_gradients", False):
-            way.gradients = small_gradients(name, facts)
+        route.run = small_kernel(name, facts) or filling(route, name, CPU)
+        if getattr(route.op, "kernel_gradients", False):
+            route.gradients = small_gradients(name, facts)
     else:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
         found = made_in_float32(name, partial(small_kernel, name), facts, kinds)
-        way.run = found or filling(way, name, CPU)
+        route.run = found or filling(route, name, CPU)
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
@@ -253,12 +255,12 @@ def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
 
 
 def filling(
-    way: Way, kernel: str | Body, device: Device, order: Sequence[int] | None = None
+    route: Route, kernel: str | Body, device: Device, order: Sequence[int] | None = None
 ) -> Callable[..., Any]:
     """Return the function that lets the device's kernel fill new memory."""
-    plan = way.plan
+    plan = route.plan
     assert plan is not None
-    reads, results = _reads(plan, way.layouts), _results(plan, order)
+    reads, results = _reads(plan, route.layouts), _results(plan, order)
     making = backend_of(device.type).making
     return making(kernel, results, plan.numbers, reads, device.index)
 

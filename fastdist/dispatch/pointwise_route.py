@@ -1,4 +1,4 @@
-"""How pointwise ops run on layouts that are known: see way.py."""
+"""How pointwise ops run on layouts that are known: see route.py."""
 
 from __future__ import annotations
 
@@ -23,58 +23,58 @@ from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
 from .derive import with_spare
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, Plan, Way, casting, copying, filling, noting_stream
+from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
-def find_way(op: PointwiseForm, layout: Layout) -> Way:
-    """Return how op runs on operands that are all of a layout that it has not met yet; NO_WAY where
-    the general path must look.
+def find_route(op: PointwiseForm, layout: Layout) -> Route:
+    """Return how op runs on operands that are all of a layout that it has not met yet; NO_ROUTE
+    where the general path must look.
     """
     if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
-        return NO_WAY
+        return NO_ROUTE
     if any(tell([layout.dtype] * len(op.tensors)) for tell in op.refusals):
-        return NO_WAY
+        return NO_ROUTE
     if op.dtype in _ONE_DTYPE:
         facts = layout
     elif op.dtype == "bool":
         facts = layout.with_dtype(bool_)
     else:
-        return NO_WAY
+        return NO_ROUTE
     kernel = kernel_for(op.run_body)
-    way = new_way(op, (layout,) * len(op.tensors), facts, layout.dtype)
-    way.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
-    way.writes_by(_writing(op, facts, layout.dtype))
-    layout.ways[op] = way
-    return way
+    route = new_route(op, (layout,) * len(op.tensors), facts, layout.dtype)
+    route.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
+    route.writes_by(_writing(op, facts, layout.dtype))
+    layout.ways[op] = route
+    return route
 
 
-def new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute: DType) -> Way:
-    """Return a Way to results of facts, without what runs."""
-    way = Way(op, (), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
-    way.facts = facts
-    way.records = op.may_record and way.records and noting_stream(facts.device)
-    way.keeps_spare = op.keeps_tails(facts.dtype)
-    way.gradients = gradients_of(op, layouts, facts)
-    return way
+def new_route(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute: DType) -> Route:
+    """Return a Route to results of facts, without what runs."""
+    route = Route(op, (), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
+    route.facts = facts
+    route.records = op.may_record and route.records and noting_stream(facts.device)
+    route.keeps_spare = op.keeps_tails(facts.dtype)
+    route.gradients = gradients_of(op, layouts, facts)
+    return route
 
 
 def find_functions(
     op: PointwiseForm,
-    way: Way,
+    route: Route,
     order: Sequence[int] | None,
     casts: Sequence[DType | None],
     arrays: Sequence[Any],
 ) -> None:
-    """Give way what runs. `casts` are the dtypes to which what it is given is cast first, None for
-    what is as it should be; `arrays` are those of a call.
+    """Give route what runs. `casts` are the dtypes to which what it is given is cast first, None
+    for what is as it should be; `arrays` are those of a call.
 
-    Note    whether NumPy gives a result the layout that it should have is tried once for each way,
-            not reasoned out
+    Note    whether NumPy gives a result the layout that it should have is tried once for each
+            route, not reasoned out
     """
-    facts, plan = way.facts, way.plan
+    facts, plan = route.facts, route.plan
     assert plan is not None and plan.compute is not None
     device, is_cast = facts.device, any(casts)
     wanted = [(False, dtype) for dtype in casts]
@@ -87,17 +87,17 @@ def find_functions(
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
         run = _tried(op, arrays, facts)
         write = _writing(op, facts, plan.compute, run)
-    run = run or filling(way, op.run_body, device, order)
-    way.run = casting(run, device, wanted) if is_cast else run
+    run = run or filling(route, op.run_body, device, order)
+    route.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
-    way.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
-    if way.change is None:
-        way.change = _casting_back(way)
+    route.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
+    if route.change is None:
+        route.change = _casting_back(route)
 
 
-def _casting_back(way: Way) -> Callable[..., Any] | None:
+def _casting_back(route: Route) -> Callable[..., Any] | None:
     """Return what writes results over a first operand of another dtype; None if it has no room."""
-    facts, first, run = way.facts, way.layouts[0], way.run
+    facts, first, run = route.facts, route.layouts[0], route.run
     assert first is not None and run is not None
     if (facts.shape, facts.device) != (first.shape, first.device):
         return None
@@ -107,20 +107,20 @@ def _casting_back(way: Way) -> Callable[..., Any] | None:
     return lambda *given: copy_into(given[-1], run(*given[:-1]))
 
 
-def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:
-    """Let later calls find way without the general path, if what operands are cast to follows from
-    their layouts: not where numbers have a say, as in x.clamp(max=2.5), or a refusal that looks at
-    values.
+def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> None:
+    """Let later calls find route without the general path, if what operands are cast to follows
+    from their layouts: not where numbers have a say, as in x.clamp(max=2.5), or a refusal that
+    looks at values.
     """
-    assert way.plan is not None and way.plan.compute is not None
+    assert route.plan is not None and route.plan.compute is not None
     if is_cast and (op.number_names or op.looks_at_operands):
         return
-    first, *others = way.layouts
+    first, *others = route.layouts
     assert first is not None
     if all(layout is first for layout in others):
-        first.ways[op] = way
+        first.ways[op] = route
     else:
-        first.plans.remember((op, *others), way)
+        first.plans.remember((op, *others), route)
 
 
 def _writing(
