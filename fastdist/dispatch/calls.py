@@ -214,7 +214,7 @@ class ShortPath:
         ]
         lines = [f"_layout = {first}.facts"]
         key = ", ".join([self.called, *layouts, *self.key])
-        get = [f"_route = _layout.plans.get(({key}), _NO_ROUTE)"]
+        get = [f"_route = _layout.routes.get(({key}), _NO_ROUTE)"]
         if self.key:
             # A list among the attributes is no key.
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
@@ -223,7 +223,10 @@ class ShortPath:
             finding = f"_find({self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *get]
-        one = [f"try: _route = _layout.ways[{self.called}]", f"except KeyError: _route = {finding}"]
+        one = [
+            f"try: _route = _layout.uniform_routes[{self.called}]",
+            f"except KeyError: _route = {finding}",
+        ]
         usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *self.usual])
         if not usual:
             return [*lines, *one]

@@ -1,4 +1,4 @@
-"""A tensor as plans see it: its layout, and no values."""
+"""The layout of a tensor without its values: all that a plan may read."""
 
 from __future__ import annotations
 

@@ -182,10 +182,10 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         if self.looks_at_operands:
             self.require_meaning(given)
         kinds = [one.facts if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
-        plans = next(kind for kind in kinds if isinstance(kind, Layout)).plans
-        route: Route | None = plans.get((self, *kinds))
+        routes = next(kind for kind in kinds if isinstance(kind, Layout)).routes
+        route: Route | None = routes.get((self, *kinds))
         if route is None:
-            route = plans.remember((self, *kinds), self._new_route(operands, attributes, called))
+            route = routes.remember((self, *kinds), self._new_route(operands, attributes, called))
         write_short_path(called, self.whole)
         assert route.plan is not None and route.plan.compute is not None
         return route, self._as_tensors(values, route.plan.compute)

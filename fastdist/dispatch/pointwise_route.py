@@ -47,7 +47,7 @@ def find_route(op: PointwiseForm, layout: Layout) -> Route:
     route = new_route(op, (layout,) * len(op.tensors), facts, layout.dtype)
     route.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
     route.writes_by(_writing(op, facts, layout.dtype))
-    layout.ways[op] = route
+    layout.uniform_routes[op] = route
     return route
 
 
@@ -118,9 +118,9 @@ def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> No
     first, *others = route.layouts
     assert first is not None
     if all(layout is first for layout in others):
-        first.ways[op] = route
+        first.uniform_routes[op] = route
     else:
-        first.plans.remember((op, *others), route)
+        first.routes.remember((op, *others), route)
 
 
 def _writing(

@@ -1,7 +1,7 @@
 """What is known of a call before it happens: how an op runs on given layouts and attributes.
 
 Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so the second
-call with the same ones has nothing left to find out. Its Route stands in the plans of the first
+call with the same ones has nothing left to find out. Its Route is kept in the routes of the first
 operand's layout, and holds the checked plan and, on the CPU, the results' layouts and a function
 from raw arrays to fresh results.
 """

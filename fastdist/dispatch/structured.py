@@ -52,14 +52,14 @@ class StructuredOp(StructuredForm, GeneralPath):
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not may_be_kept(operands, attributes):
             return self._new_route(operands, attributes), operands
-        plans = operands[0].facts.plans
+        routes = operands[0].facts.routes
         # The short path's key. 1, 1.0 and True are equal, and not the same.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
-        route: Route | None = plans.get(key)
+        route: Route | None = routes.get(key)
         if route is None:
             route = self._new_route(operands, attributes, kept=True)
-            plans.remember(key, route)
+            routes.remember(key, route)
             self._find_short_path(route, attributes)
         return route, operands
 
@@ -69,7 +69,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         if first is not None and self.defaults is not None:
             given, usual = (*others, *attributes), (*[first] * len(others), *self.defaults)
             if all(one is other for one, other in zip(given, usual, strict=True)):
-                first.ways[self] = route
+                first.uniform_routes[self] = route
         if not self.several:
             write_short_path(self, self, len(route.more))
 

@@ -190,9 +190,9 @@ def view_layout(of: Layout, array: Any) -> Layout:
             would otherwise make the view's layout anew each time
     """
     key = (array.shape, array.strides)
-    layout: Layout | None = of.plans.get(key)
+    layout: Layout | None = of.routes.get(key)
     if layout is None:
-        layout = of.plans.remember(key, layout_of(array, of.device))
+        layout = of.routes.remember(key, layout_of(array, of.device))
     return layout
 
 

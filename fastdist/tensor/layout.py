@@ -20,28 +20,28 @@ TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# Plans found between two layouts are kept on the first of them. A program that meets ever new
-# shapes would fill the table for ever, so a full one starts again.
-_PLANS_PER_LAYOUT = 256
+# The routes of a call are kept on the layout of its first operand. A program that meets ever new
+# shapes would fill the table for ever, so a full table starts again.
+_ROUTES_PER_LAYOUT = 256
 
 
-class PlanTable(dict[Any, Any]):
+class RouteTable(dict[Any, Any]):
     """A dict that forgets everything when it holds 256 entries."""
 
     __slots__ = ()
 
-    def remember(self, key: Any, plan: Any) -> Any:
-        """Store and return plan."""
-        if len(self) >= _PLANS_PER_LAYOUT:
+    def remember(self, key: Any, route: Any) -> Any:
+        """Store and return route."""
+        if len(self) >= _ROUTES_PER_LAYOUT:
             self.clear()
-        self[key] = plan
-        return plan
+        self[key] = route
+        return route
 
 
 class Layout:
     """One dtype, device, shape and strides (in elements). Compare with `is`.
 
-    Thread  immutable but for `plans` and `ways`, whose entries are idempotent
+    Thread  immutable but for `routes` and `uniform_routes`, whose entries are idempotent
     """
 
     __slots__ = (
@@ -51,12 +51,12 @@ class Layout:
         "dtype",
         "numel",
         "ordinary",
-        "plans",
+        "routes",
         "shape",
         "steps",
         "strides",
         "tiny",
-        "ways",
+        "uniform_routes",
     )
     dtype: DType
     device: Device
@@ -67,8 +67,9 @@ class Layout:
     contiguous: bool
     ordinary: bool
     tiny: bool
-    plans: PlanTable  # of what is done with such tensors, and others beside them
-    ways: dict[Any, Any]  # pointwise op -> its Route where all operands are of this layout
+    # How ops run on a first operand of this layout; also other results of layouts alone.
+    routes: RouteTable
+    uniform_routes: dict[Any, Any]  # op -> its Route where all operands have this layout
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
@@ -124,7 +125,7 @@ class Layout:
                 and len(shape) > 0
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
-            layout.plans, layout.ways = PlanTable(), {}
+            layout.routes, layout.uniform_routes = RouteTable(), {}
         # Filed last: a finalizer or a signal's handler, which may come in at any line and under the
         # lock, may have made and filed the same one.
         with cls._interned_lock:
@@ -134,13 +135,13 @@ class Layout:
         return layout
 
     @classmethod
-    def forget_plans(cls) -> None:
-        """Drop all plans: what they were made for, such as the default dtype, has changed."""
+    def forget_routes(cls) -> None:
+        """Drop all routes: a setting that they depend on, such as the default dtype, changed."""
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
-            # Another table: who makes a plan just now keeps it in the one that was there before.
-            layout.plans, layout.ways = PlanTable(), {}
+            # New tables: a route that another thread makes now goes into the old one.
+            layout.routes, layout.uniform_routes = RouteTable(), {}
 
     @property
     def nbytes(self) -> int:

@@ -46,7 +46,7 @@ def set_default_dtype(dtype: DType) -> None:
         )
     _ = dtype.numpy  # raises for a dtype that is not there yet
     _default.dtype = dtype
-    Layout.forget_plans()
+    Layout.forget_routes()
 
 
 def dtype_of_number(value: Any) -> DType:

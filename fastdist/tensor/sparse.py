@@ -2,8 +2,8 @@
 
 A sparse tensor is a Tensor whose `array` is a Coo and whose `facts` are a SparseLayout. So whatever
 hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense path asks
-for them: a SparseLayout is neither ordinary nor contiguous, and keeps no plans, so that every short
-way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
+for them: a SparseLayout is neither ordinary nor contiguous, and keeps no routes, so that every
+short way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
 operands (listeners/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the same can
 be added; everything else it refuses in words, too.
 
@@ -23,21 +23,21 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType, int64
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
-from .layout import Layout, PlanTable, Shape, count_elements
+from .layout import Layout, RouteTable, Shape, count_elements
 
 _OURS = __name__.partition(".")[0] + "."
 # What users call to have NumPy's view of a tensor.
 _TO_NUMPY = frozenset({"numpy", "to_numpy", "__array__", "__array_interface__", "tolist"})
 
 
-class _NoPlans(PlanTable):
-    """A table that keeps nothing: what is planned for dense memory is no plan for this."""
+class _NoRoutes(RouteTable):
+    """A table that keeps nothing: routes of dense memory do not serve sparse tensors."""
 
     __slots__ = ()
 
-    def remember(self, key: Any, plan: Any) -> Any:
-        """Return plan."""
-        return plan
+    def remember(self, key: Any, route: Any) -> Any:
+        """Return route."""
+        return route
 
 
 class SparseLayout(Layout):
@@ -60,7 +60,7 @@ class SparseLayout(Layout):
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False
-        made.plans, made.ways = _NoPlans(), {}
+        made.routes, made.uniform_routes = _NoRoutes(), {}
         with cls._interned_lock:
             return cls._made.setdefault(key, made)
 

@@ -510,8 +510,8 @@ def layout_near(array: Any, layout: Layout) -> Layout:
             return layout
         if not any(array.strides):
             # One number for all, as a sum's gradient: kept, or each pass would make it anew.
-            found: Layout | None = layout.plans.get(_ONE_NUMBER)
-            return found or layout.plans.remember(_ONE_NUMBER, layout_of(array, layout.device))
+            found: Layout | None = layout.routes.get(_ONE_NUMBER)
+            return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (
         layout.contiguous
         and layout.device.index is not None

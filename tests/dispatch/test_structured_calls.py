@@ -316,9 +316,9 @@ def test_ways_are_found_by_all_layouts() -> None:
 def test_a_float_of_no_size_makes_no_route() -> None:
     """0.0 and -0.0 are one key, but not one number."""
     layout = fd.tensor(values()).facts
-    before = [one for one in layout.plans.values() if isinstance(one, Route)]
+    before = [one for one in layout.routes.values() if isinstance(one, Route)]
     OPS["add_slices"].general((fd.zeros(4, 4), PLACES, fd.ones(3, 4)), (0, 0.0))
-    after = [one for one in layout.plans.values() if isinstance(one, Route)]
+    after = [one for one in layout.routes.values() if isinstance(one, Route)]
     assert len(after) == len(before)
 
 

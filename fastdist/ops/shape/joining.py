@@ -91,7 +91,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
     if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
         key = ("cat", dim, dim.__class__, *[tensor.facts for tensor in given])
-        known = given[0].facts.plans.get(key)
+        known = given[0].facts.routes.get(key)
         if known is not None:
             return _joined_at_once(given, *known)
     else:
@@ -127,7 +127,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if modes.special:
         _carry(result, given, axis)
     if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
-        given[0].facts.plans.remember(key, (result.facts, axis))
+        given[0].facts.routes.remember(key, (result.facts, axis))
     return given_out("cat", out, result, given, "cast", "outside")
 
 

@@ -470,7 +470,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         shape = tuple(shape[0])
     try:
         # Of strides that are none of C order's, only what is a view may be known.
-        is_known = (view, shape, tuple) in layout.plans
+        is_known = (view, shape, tuple) in layout.routes
     except TypeError:
         is_known = False  # a list in a list, and soon an error that says so
     if not is_known:

@@ -185,11 +185,11 @@ def whole_entry(tensor: Tensor, buffer: int) -> TensorEntry:
     """Return the entry of a tensor on the CPU that begins where its buffer does."""
     layout, flags = tensor.facts, _flags_of(tensor)
     key = ("rpc", flags, buffer)
-    entry: TensorEntry | None = layout.plans.get(key)
+    entry: TensorEntry | None = layout.routes.get(key)
     if entry is None:
         code, shape, strides = layout.dtype.code, layout.shape, layout.strides
         entry = TensorEntry(buffer, 0, code, 0, NO_INDEX, flags, shape, strides)
-        layout.plans.remember(key, entry)
+        layout.routes.remember(key, entry)
     return entry
 
 
