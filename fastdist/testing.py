@@ -108,7 +108,7 @@ class _Comparison:
             raise _Different(f"No comparison for {_types(actual, expected)}{_at(where)}")
 
     def tensors(self, actual: Tensor, expected: Tensor, where: str) -> None:
-        a, b = actual.facts, expected.facts
+        a, b = actual._layout, expected._layout
         facts: list[tuple[bool, str, Any, Any]] = [
             (True, "shape", a.shape, b.shape),
             (self.check_device, "device", a.device, b.device),
@@ -186,7 +186,7 @@ def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, wh
 
 def _values(tensor: Tensor) -> np.ndarray[Any, Any]:
     array = tensor.to_numpy()
-    return array.astype(np.float64) if tensor.facts.dtype.is_half else array
+    return array.astype(np.float64) if tensor._layout.dtype.is_half else array
 
 
 def _is_number(value: Any) -> bool:

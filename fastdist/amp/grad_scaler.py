@@ -78,10 +78,10 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._begin(outputs.facts.device)
+                self._begin(outputs._layout.device)
             assert self._scale is not None
             # As a tensor of float32 without axes: float16 could not hold the number itself.
-            return outputs * self._scale.to(outputs.facts.device, copy=True)
+            return outputs * self._scale.to(outputs._layout.device, copy=True)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(output) for output in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
@@ -167,7 +167,7 @@ class GradScaler:
                 raise AssertionError("No inf checks were recorded prior to update.")
             how = self._growth_factor, self._backoff_factor, self._growth_interval
             with no_grad():
-                adapt(scale, self._growth_tracker, _together(found, scale.facts.device), *how)
+                adapt(scale, self._growth_tracker, _together(found, scale._layout.device), *how)
         self._progress.clear()
 
     def _require_scaled(self, function: str) -> Tensor:
@@ -246,7 +246,7 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
         if self._scale is not None:
-            self._begin(self._scale.facts.device)
+            self._begin(self._scale._layout.device)
 
 
 def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
@@ -256,7 +256,7 @@ def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
 
 def _together(found: list[Tensor], device: Device | None = None) -> Tensor:
     """Return whether something was found on one of several devices, on the first unless given."""
-    where = found[0].facts.device if device is None else device
+    where = found[0]._layout.device if device is None else device
     total = found[0].to(where)
     for other in found[1:]:
         total = total + other.to(where)

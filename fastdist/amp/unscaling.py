@@ -36,7 +36,7 @@ def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]
             continue
         if grad.dtype is float16:
             raise ValueError("Attempting to unscale FP16 gradients.")
-        device = grad.facts.device
+        device = grad._layout.device
         if device not in found:
             found[device] = zeros((), dtype=float32, device=device)
         if grad.is_sparse:
@@ -70,7 +70,7 @@ def adapt(
     them. All are float32 without axes, on one device.
     """
     program = read_program(_ADAPT, ("scale", "good", "found"), ("growth", "backoff", "interval"))
-    apply = backend_of(scale.facts.device.type).kernel("pointwise.multi_tensor.apply")
+    apply = backend_of(scale._layout.device.type).kernel("pointwise.multi_tensor.apply")
     arrays = [one.array.reshape((1,)) for one in (scale, good, found)]
     apply(program, [[growth, backoff, float(interval)]], *arrays)
     bump_all([scale, good])

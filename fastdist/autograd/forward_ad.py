@@ -105,9 +105,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
             "enter_dual_level() first."
         )
     for name, given in (("primal", tensor), ("tangent", tangent)):
-        if not given.facts.dtype.may_have_gradient:
+        if not given._layout.dtype.may_have_gradient:
             raise ValueError(
-                f"Expected {name} to be floating point or complex, but got: {given.facts.dtype}"
+                f"Expected {name} to be floating point or complex, but got: {given._layout.dtype}"
             )
     _require_fit(tensor, tangent, at)
     if isinstance(tensor, Unresolved):
@@ -115,7 +115,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
         return unresolved(seen, tensor.change)
     # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
     # views].
-    dual: Tensor = view.general((tensor,), (tensor.facts.shape,))
+    dual: Tensor = view.general((tensor,), (tensor._layout.shape,))
     extra_of(dual).tangent_root = OWN_TANGENT
     for outer in levels_of((tensor,)):
         if outer is not at:
@@ -162,22 +162,22 @@ def _require_fit(tensor: Tensor, tangent: Tensor, at: ForwardADLevel) -> None:
             "Setting a forward grad that itself has a forward gradient at the same level "
             f"{number} is not supported."
         )
-    if tangent.facts.shape != tensor.facts.shape:
+    if tangent._layout.shape != tensor._layout.shape:
         raise ShapeError(
             "Trying to set a forward gradient that has a different size than that of the original "
             "Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.facts.shape)} while the given forward "
+            f"supported. Tensor is of size {list(tensor._layout.shape)} while the given forward "
             "gradient is of size "
-            f"{list(tangent.facts.shape)}."
+            f"{list(tangent._layout.shape)}."
         )
     if (
-        tangent.facts.dtype is not tensor.facts.dtype
-        or tangent.facts.device is not tensor.facts.device
+        tangent._layout.dtype is not tensor._layout.dtype
+        or tangent._layout.device is not tensor._layout.device
     ):
         raise GraphError(
-            f"Expected tangent to be {tensor.facts.dtype.name} on {tensor.facts.device} as the "
+            f"Expected tangent to be {tensor._layout.dtype.name} on {tensor._layout.device} as the "
             "primal, but got "
-            f"{tangent.facts.dtype.name} on {tangent.facts.device}"
+            f"{tangent._layout.dtype.name} on {tangent._layout.device}"
         )
 
 

@@ -139,14 +139,14 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
     if modes.tracers:
         note_forward(node)
     node.num_outputs = len(results)
-    node.facts = tuple([o.facts if isinstance(o, Tensor) else None for o in results])
+    node.output_layout = tuple([o._layout if isinstance(o, Tensor) else None for o in results])
     device = device_of(node)
     if device is not None:
         note_stream(node, device)
     for i, result in enumerate(results):
         if not isinstance(result, Tensor) or id(outputs[i]) in node.non_differentiable:
             continue
-        if result.facts.dtype.may_have_gradient:
+        if result._layout.dtype.may_have_gradient:
             _give_edge(node, result, i, id(outputs[i]) in dirty)
     node.keep(results, outputs)
     return results
@@ -160,7 +160,7 @@ def _own(output: Any, is_input: bool) -> Any:
         return output
     if isinstance(output, Unresolved):
         return output.detach()
-    alias = wrap(output.array, output.facts)
+    alias = wrap(output.array, output._layout)
     alias._storage = storage_of(output)
     return alias
 
@@ -168,7 +168,7 @@ def _own(output: Any, is_input: bool) -> Any:
 def _give_edge(node: FunctionNode, result: Tensor, i: int, changed: bool) -> None:
     edge: Any = Edge(node, i)
     if node.num_outputs == 1:
-        node.facts, edge = result.facts, node
+        node.output_layout, edge = result._layout, node
     if not changed:
         result.edge = edge
         return

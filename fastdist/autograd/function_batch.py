@@ -38,7 +38,7 @@ class CallOnBatch:
         self.outer: Final[Levels] = (level - 1, sizes[: level - 1], kinds[: level - 1])
         self.info: Final = VmapInfo(sizes[level - 1], kinds[level - 1])
         self.is_batch = [self.plain(one) is not one for one in args]
-        self.shapes = [one.facts.shape if isinstance(one, Tensor) else None for one in args]
+        self.shapes = [one._layout.shape if isinstance(one, Tensor) else None for one in args]
         self.has_one_output = False
         # What the user set on ctx; of what was saved for backward and for jvp, which are batches.
         self.users: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class CallOnBatch:
         shape = self.shapes[i]
         if not isinstance(g, Tensor) or shape is None:
             return g
-        if g.facts.shape != shape:
+        if g._layout.shape != shape:
             g = g.sum_to_size(shape)
         if self.is_batch[i]:
             return self.held(g)
@@ -266,4 +266,4 @@ def _by_the_users_rule(call: CallOnBatch, values: Sequence[Any]) -> tuple[Any, .
 def _along_first(one: Any, dim: int | None, size: int) -> Any:
     if not isinstance(one, Tensor):
         return one
-    return one.expand(size, *one.facts.shape) if dim is None else one.movedim(dim, 0)
+    return one.expand(size, *one._layout.shape) if dim is None else one.movedim(dim, 0)

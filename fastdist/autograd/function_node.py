@@ -36,12 +36,12 @@ class FunctionNode(Node):
     def __init__(self, args: Sequence[Any]) -> None:
         self.hooks = None
         self.seq = 0
-        self.facts: Any = None
+        self.output_layout: Any = None
         edges = [a.edge if isinstance(a, Tensor) else None for a in args]
         self.edges = tuple(edges)
         self.wanted = tuple([edge is not None for edge in edges])
         self.users: dict[str, Any] = {"needs_input_grad": self.wanted}
-        self._input_layouts = [a.facts if isinstance(a, Tensor) else None for a in args]
+        self._input_layouts = [a._layout if isinstance(a, Tensor) else None for a in args]
         self.dirty: tuple[Tensor, ...] = ()
         self.non_differentiable: set[int] = set()
         self.materializes = True
@@ -62,7 +62,7 @@ class FunctionNode(Node):
         """Return what jvp sees for an input: zeros for a tensor that could have a tangent."""
         if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
-        layout = input.facts
+        layout = input._layout
         return _zeros_of(layout) if layout.dtype.may_have_gradient else None
 
     def __getattr__(self, name: str) -> Any:
@@ -150,7 +150,7 @@ class FunctionNode(Node):
         self._saved = None
 
     def _output_layouts(self) -> tuple[Layout, ...]:
-        return self.facts if self.num_outputs > 1 else (self.facts,)
+        return self.output_layout if self.num_outputs > 1 else (self.output_layout,)
 
     def _run(self, grads: list[Any], keep: bool) -> tuple[Tensor | None, ...]:
         if self.materializes:
@@ -190,17 +190,17 @@ class FunctionNode(Node):
             )
         if self.edges[i] is None:
             return None
-        if not _expandable(layout.shape, g.facts.shape):
+        if not _expandable(layout.shape, g._layout.shape):
             raise ShapeError(
                 f"Function {self.name()} returned an invalid gradient at index {i} - got "
-                f"{list(g.facts.shape)} but "
+                f"{list(g._layout.shape)} but "
                 f"expected shape compatible with {list(layout.shape)}"
             )
-        if g.facts.device is not layout.device:
+        if g._layout.device is not layout.device:
             raise GraphError(
                 f"Function {self.name()} returned an invalid gradient at index {i} - expected "
                 f"device {layout.device} "
-                f"but got {g.facts.device}"
+                f"but got {g._layout.device}"
             )
         return reduce_recorded(g, layout)
 
@@ -208,10 +208,10 @@ class FunctionNode(Node):
 class _SavedOutput:
     """A saved output: its parts without its edge, since the Node must not hold itself."""
 
-    __slots__ = ("_storage", "array", "extra", "facts", "i", "records", "version")
+    __slots__ = ("_storage", "array", "extra", "i", "layout", "records", "version")
 
     def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
-        self.array, self.facts, self.extra = tensor.array, tensor.facts, tensor.extra
+        self.array, self.layout, self.extra = tensor.array, tensor._layout, tensor.extra
         self._storage, self.version = storage, storage.version
         self.i = i
         self.records = tensor.edge is not None
@@ -219,8 +219,8 @@ class _SavedOutput:
     def unpack(self, node: FunctionNode) -> Tensor:
         """Return the output with its Node as edge."""
         if self._storage.version != self.version:
-            raise_changed(node, None, self.facts, self.version, self._storage.version)
-        alias = wrap(self.array, self.facts)
+            raise_changed(node, None, self.layout, self.version, self._storage.version)
+        alias = wrap(self.array, self.layout)
         alias.extra, alias._storage = self.extra, self._storage
         if self.records:
             alias.edge = Edge(node, self.i) if node.num_outputs > 1 else node

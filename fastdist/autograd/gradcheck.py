@@ -103,7 +103,7 @@ def in_parts(
     """Return func and its inputs with pairs of real numbers in place of complex ones, by whose
     parts derivatives are checked as those of real numbers are.
     """
-    which = [isinstance(x, Tensor) and x.facts.dtype.is_complex for x in given]
+    which = [isinstance(x, Tensor) and x._layout.dtype.is_complex for x in given]
 
     def of_parts(*parts: Any) -> Any:
         found = func(
@@ -129,7 +129,7 @@ def _complex(pairs: Any) -> Any:
 
 
 def _parts(x: Any) -> Any:
-    is_complex = isinstance(x, Tensor) and x.facts.dtype.is_complex
+    is_complex = isinstance(x, Tensor) and x._layout.dtype.is_complex
     return view_as_real.public(resolved(x)) if is_complex else x
 
 

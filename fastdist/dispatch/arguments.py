@@ -2,7 +2,7 @@
 
 Classes that a call has not brought before are held against the signature first (`kinds.py`). What
 tuples hold, and numbers that nothing can hold, is found by the work itself: when that fails with an
-error of Python's or NumPy's ("'str' object has no attribute 'facts'"), the arguments are held
+error of Python's or NumPy's ("'str' object has no attribute '_layout'"), the arguments are held
 against the signature in full, and the first that does not fit is named.
 """
 

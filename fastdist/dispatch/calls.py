@@ -133,7 +133,7 @@ class ShortPath:
         ]
         result = f"_run({', '.join(self._arrays())})"
         if op.kind == "view":
-            lines.append(f"out = _see({result}, _route.facts, _route.steps, {op.tensors[0]})")
+            lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
             lines += ["out = _shell()", *_made(f"out.array = {result}")]
@@ -141,9 +141,9 @@ class ShortPath:
             lines += _made(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
             lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in self.found]
-        lines += ["out.facts = _route.facts", "out.extra = out._storage = None"]
+        lines += ["out._layout = _route.layout", "out.extra = out._storage = None"]
         for name in more:
-            lines.append(f"{name}.facts = _l{name}")
+            lines.append(f"{name}._layout = _l{name}")
             lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
         return [*lines, *self._recording()]
 
@@ -179,9 +179,9 @@ class ShortPath:
         """
         target = self.target
         edges = [f"{target}.edge is not None", *self._of_each("{}.edge is not None", but=target)]
-        refused = ["out.facts is not _route.facts"] if target == "out" else []
+        refused = ["out._layout is not _route.layout"] if target == "out" else []
         # No memory of a device's is read-only.
-        refused.append(f"(_route.facts.device is _CPU and not {target}.array.flags.writeable)")
+        refused.append(f"(_route.layout.device is _CPU and not {target}.array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
             f" and _overlap({{0}}.array, {target}.array))"
@@ -209,10 +209,12 @@ class ShortPath:
         """
         op, (first, *others) = self.op, self.op.tensors
         layouts = [
-            f"None if {name} is None else {name}.facts" if name in op.optional else f"{name}.facts"
+            f"None if {name} is None else {name}._layout"
+            if name in op.optional
+            else f"{name}._layout"
             for name in others
         ]
-        lines = [f"_layout = {first}.facts"]
+        lines = [f"_layout = {first}._layout"]
         key = ", ".join([self.called, *layouts, *self.key])
         get = [f"_route = _layout.routes.get(({key}), _NO_ROUTE)"]
         if self.key:
@@ -261,7 +263,7 @@ class ShortPath:
             "_node.seq = _next()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
             "_node.hooks = None",
-            "_node.facts = _route.facts",
+            "_node.output_layout = _route.layout",
             "if _records is not True: _records(_node)",
             *writer.save_lines("_node", number),
             f"return {results}",

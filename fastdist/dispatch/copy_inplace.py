@@ -60,10 +60,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         raise TypeError(f"copy_(): argument 'non_blocking' (position 2) must be bool, not {given}")
     if (
         src.__class__ in PLAIN
-        and src.facts.dtype is self.facts.dtype
-        and src.facts.shape == self.facts.shape
-        and src.facts.device is CPU
-        and not (src.facts.is_sparse or self.facts.is_sparse)
+        and src._layout.dtype is self._layout.dtype
+        and src._layout.shape == self._layout.shape
+        and src._layout.device is CPU
+        and not (src._layout.is_sparse or self._layout.is_sparse)
         and may_write_at_once(self, src)
         and not shares_memory(self, src)
     ):
@@ -134,15 +134,15 @@ def _overwrite(
     if recorder is not None:
         written = copy_ if isinstance(src, Tensor) else fill_
         return traced(recorder, written.__name__, written, (self, src))  # type: ignore[no-any-return]
-    if self.facts.is_sparse or is_sparse(src):
+    if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     src = resolved(src)
     require_may_change(self, writing=room is self.array)
     require_apart(self, (src,))
-    layout = self.facts
+    layout = self._layout
     if not isinstance(src, Tensor):
         src = _number(src, layout)
-    met = broadcast_shapes("copy_", [src.facts.shape, layout.shape])
+    met = broadcast_shapes("copy_", [src._layout.shape, layout.shape])
     require_room("copy_", self, met, layout.dtype)
     recording = will_record((self, src), layout)
     _write(self, src, room, non_blocking=non_blocking)
@@ -169,7 +169,7 @@ def _number(value: Any, layout: Layout) -> Tensor:
 
 
 def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:
-    array, own, where, from_ = src.array, target.array, target.facts.device, src.facts.device
+    array, own, where, from_ = src.array, target.array, target._layout.device, src._layout.device
     if from_ is not where:
         source = backend_of(from_.type)
         if non_blocking and where is CPU and source.into_host(room, array):
@@ -189,8 +189,8 @@ class CopyBackwards(CallNode):
     source: Layout
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
-        begin_node(self, (target.edge, src.edge), target.facts)
-        self.source = src.facts
+        begin_node(self, (target.edge, src.edge), target._layout)
+        self.source = src._layout
 
     def name_of_call(self) -> str:
         """Return what it is called when it is shown."""
@@ -202,7 +202,7 @@ class CopyBackwards(CallNode):
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return zeros, and g as the source needs it."""
-        layout, source, passed = self.facts, self.source, None
+        layout, source, passed = self.output_layout, self.source, None
         nothing = None if self.edges[0] is None else zeros_of(layout)
         if self.edges[1] is not None:
             target = Layout.of(layout.dtype, layout.device, source.shape)
@@ -216,7 +216,7 @@ class CopyBackwards(CallNode):
         passed = None
         if self.edges[1] is not None:
             passed = reduce_recorded(g, self.source)
-            if passed is not None and self.source.device is not g.facts.device:
+            if passed is not None and self.source.device is not g._layout.device:
                 passed = passed.to(self.source.device)
         return nothing, passed
 
@@ -233,16 +233,16 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise TypeError(
             f"fill_(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
         )
-    if isinstance(value, Tensor) and value.facts.shape:
+    if isinstance(value, Tensor) and value._layout.shape:
         raise ShapeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
-            f"{len(value.facts.shape)} dimensions."
+            f"{len(value._layout.shape)} dimensions."
         )
-    if self.facts.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
-        require_held(value, self.facts.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
+    if self._layout.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
+        require_held(value, self._layout.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
     if isinstance(value, Tensor):
         return _overwrite(self, value, self.array, called="FillBackward3")
-    room = each_place_once(self.array, self.facts)
+    room = each_place_once(self.array, self._layout)
     return _overwrite(self, value, room, called="FillBackward2")
 
 
@@ -255,9 +255,9 @@ def zero_(self: Tensor) -> Tensor:
     found = _taken_over(zero_, (self,))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    room = each_place_once(self.array, self.facts)
+    room = each_place_once(self.array, self._layout)
     return _overwrite(self, 0, room, called="ZeroBackward0")
 
 
@@ -289,7 +289,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write what an op made of target over it, and return it; name is that of the in-place op."""
-    require_room(name, target, result.facts.shape, result.facts.dtype)
+    require_room(name, target, result._layout.shape, result._layout.dtype)
     return copy_computed(target, result)
 
 

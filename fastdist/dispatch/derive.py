@@ -191,7 +191,7 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
-    dtype = like.facts.dtype
+    dtype = like._layout.dtype
     is_made = arg.__class__ in NUMBERS and not dtype.is_half
     made = constant(arg, like) if is_made else arg
     return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
@@ -202,7 +202,7 @@ def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
     A loss takes a target of bool, the difference in its derivative does not.
     """
-    dtypes = [arg.facts.dtype if isinstance(arg, Tensor) else None for arg in args]
+    dtypes = [arg._layout.dtype if isinstance(arg, Tensor) else None for arg in args]
     floating = next((dtype for dtype in dtypes if dtype and dtype.is_floating_point), None)
     if bool_ not in dtypes or floating is None:
         return args

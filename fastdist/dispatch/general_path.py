@@ -94,7 +94,7 @@ class GeneralPath(RecordedOp):
         """
         of_complex = self.of_complex
         if of_complex is None or not any(
-            isinstance(o, Tensor) and o.facts.dtype.is_complex for o in operands
+            isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
         ):
             return None
         if self.tell_node is not None:
@@ -168,8 +168,8 @@ def _heard(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tup
 def _run(route: Route, values: Given) -> tuple[Tensor, ...]:
     found = run_silently(route.run, arrays_of(values))
     if not route.more:
-        return (wrap(found, route.facts),)
-    layouts = (route.facts, *route.more)
+        return (wrap(found, route.layout),)
+    layouts = (route.layout, *route.more)
     return tuple([wrap(array, layout) for array, layout in zip(found, layouts, strict=True)])
 
 
@@ -179,7 +179,7 @@ def as_operand_of(value: Any) -> Any:
         if value.__class__ is Unresolved:
             return value.resolved()
         # What is sparse no kernel takes: see sparse_rules.py.
-        return NotImplemented if value.facts.is_sparse else value
+        return NotImplemented if value._layout.is_sparse else value
     if isinstance(value, bool | int | float | complex):
         return value
     if isinstance(value, np.generic):

@@ -39,7 +39,7 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
             recorded base, and (if writing) memory that may not be written
     """
-    if writing and (not target.facts.contiguous or target.array.__class__ is np.ndarray):
+    if writing and (not target._layout.contiguous or target.array.__class__ is np.ndarray):
         require_writable(target)
     if not tls.grad:
         return
@@ -84,7 +84,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
 
 def require_room(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
     """Raise RuntimeError for a result that target cannot hold; name is that of the in-place op."""
-    layout = target.facts
+    layout = target._layout
     if shape != layout.shape:
         raise ShapeError(
             f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
@@ -141,7 +141,7 @@ def set_history(target: Tensor, node: Node) -> None:
         if view is target or view.extra is None or view.extra.base is not base:
             continue
         if view.extra.made_in_no_grad:
-            set_edge(view, StaleView(view.facts))
+            set_edge(view, StaleView(view._layout))
         else:
             set_edge(view, replay(base, view.extra.replay).edge)
 
@@ -190,7 +190,7 @@ class CopySlices(CallNode):
     steps: Any
 
     def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
-        begin_node(self, (base.edge, *function.edges[1:]), base.facts)
+        begin_node(self, (base.edge, *function.edges[1:]), base._layout)
         self.function = function
         self.steps = steps
 
@@ -198,7 +198,7 @@ class CopySlices(CallNode):
         """Return the base's gradient with the view's part passed through the op, and the other
         inputs' gradients.
         """
-        layout = self.facts
+        layout = self.output_layout
         backend = backend_of(layout.device.type)
         if self._lies_its_own_way():
             result = room_as(layout)
@@ -221,11 +221,11 @@ class CopySlices(CallNode):
         """Return the same as Tensors."""
         result = OPS["packed"].public(g)
         if self._lies_its_own_way():
-            packed, result = result, wrap(room_as(self.facts), self.facts)
+            packed, result = result, wrap(room_as(self.output_layout), self.output_layout)
             result.copy_(packed)
         part = view_of(result, self.steps)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
-        if first is None or each_place_once(part.array, part.facts) is not part.array:
+        if first is None or each_place_once(part.array, part._layout) is not part.array:
             part.zero_()
         else:
             part.copy_(first)
@@ -235,7 +235,7 @@ class CopySlices(CallNode):
         """Return whether as_strided would see other elements of what lies in C order than of the
         base: it lies otherwise, each element in a place of its own.
         """
-        layout = self.facts
+        layout = self.output_layout
         return not layout.contiguous and all(
             step > 0 or n < 2 for n, step in zip(layout.shape, layout.strides, strict=True)
         )

@@ -221,7 +221,7 @@ def _each(value: Any, fits: Callable[[Any], bool]) -> bool:
 
 def _is_integer(value: Any) -> bool:
     if isinstance(value, Tensor):
-        dtype = value.facts.dtype
+        dtype = value._layout.dtype
         return _stands_for_a_number(value) and dtype is not bool_ and not dtype.is_floating_point
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
@@ -234,12 +234,12 @@ def _is_number(value: Any) -> bool:
 
 def _is_bool(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return _stands_for_a_number(value) and value.facts.dtype is bool_
+        return _stands_for_a_number(value) and value._layout.dtype is bool_
     return isinstance(value, bool | np.bool_)
 
 
 def _stands_for_a_number(value: Tensor) -> bool:
-    return not value.facts.shape and value.edge is None
+    return not value._layout.shape and value.edge is None
 
 
 def _is_list(value: Any) -> bool:

@@ -137,7 +137,9 @@ class OpNode(CallNode):
         Node alone.
         """
         several = self.of.several
-        begin_node(self, edges, tuple([r.facts for r in results]) if several else results[0].facts)
+        begin_node(
+            self, edges, tuple([r._layout for r in results]) if several else results[0]._layout
+        )
         self.save(route, *operands, *numbers, results)
         if attach is not None:
             attach(results[0], self)
@@ -151,7 +153,7 @@ class OpNode(CallNode):
 
     def edge_of(self, i: int) -> Edge | None:
         """Return the edge of one of several results."""
-        return Edge(self, i) if self.facts[i].dtype.may_have_gradient else None
+        return Edge(self, i) if self.output_layout[i].dtype.may_have_gradient else None
 
     def save(self, route: Route, *operands_numbers_results: Any) -> None:
         """Keep what the gradients by the inputs with an edge ask for."""
@@ -164,7 +166,12 @@ class OpNode(CallNode):
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
             part.kind = self.kind
-        part.seq, part.hooks, part.facts, part.edges = self.seq, None, self.facts, edges
+        part.seq, part.hooks, part.output_layout, part.edges = (
+            self.seq,
+            None,
+            self.output_layout,
+            edges,
+        )
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
         part.route = self.route  # the last, as in NodeWriter._begin
@@ -173,12 +180,12 @@ class OpNode(CallNode):
     def apply_by_tensors(self, g: Any, route: Route, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
         if self.of.several:
-            given: Any = tuple(map(_wrapped, g, self.facts))
+            given: Any = tuple(map(_wrapped, g, self.output_layout))
         else:
-            given = _wrapped(g, self.facts)
+            given = _wrapped(g, self.output_layout)
         found = self.apply_recorded(given, keep)
         pairs: Any = zip(found, route.layouts, strict=True)
-        return tuple([None if t is None else cast_array(t.array, t.facts, at) for t, at in pairs])
+        return tuple([None if t is None else cast_array(t.array, t._layout, at) for t, at in pairs])
 
 
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
@@ -303,7 +310,7 @@ class NodeWriter:
         lines += ["_gradients = _route.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
-            raising = f"_changed(self, {name}, {name}.facts, {version}, _s.version)"
+            raising = f"_changed(self, {name}, {name}._layout, {version}, _s.version)"
             is_spare = name in self.of.spare_names
             lines += [
                 f"if {name} is not None:",
@@ -316,7 +323,7 @@ class NodeWriter:
             lines += [
                 "if out is not None:",
                 "    out, _s, _v, _ = out",
-                "    if _s.version != _v: _changed(self, None, self.facts, _v, _s.version)",
+                "    if _s.version != _v: _changed(self, None, self.output_layout, _v, _s.version)",
             ]
         if "others" in self.results:
             lines += [
@@ -381,11 +388,13 @@ class NodeWriter:
             unpack = "_unpack_spare" if name in of.spare_names else "_unpack_input"
             lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
-            lines.append("if out is not None: out = _unpack_output(self, out, self.facts, self)")
+            lines.append(
+                "if out is not None: out = _unpack_output(self, out, self.output_layout, self)"
+            )
         if "others" in self.results:
             lines.append("_require_fresh(self, others)")
         if "outs" in self.results:
-            one = "_unpack_output(self, _o, self.facts[_i], self.edge_of(_i))"
+            one = "_unpack_output(self, _o, self.output_layout[_i], self.edge_of(_i))"
             lines.append(
                 f"if outs is not None: outs = tuple([{one} for _i, _o in enumerate(outs)])"
             )

@@ -357,7 +357,7 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
 
     Raises  DeviceError for tensors on different devices
     """
-    layouts = [operand.facts for operand in operands if isinstance(operand, Tensor)]
+    layouts = [operand._layout for operand in operands if isinstance(operand, Tensor)]
     bound = {one.device for one in layouts if one.shape or one.device is not CPU}
     if len(bound) > 1:
         refuse_devices(op, operands)
@@ -367,7 +367,7 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
 def refuse_devices(op: Op, operands: tuple[Any, ...]) -> Any:
     """Raise DeviceError for the devices of operands."""
     places = [
-        f"{name} on {operand.facts.device}"
+        f"{name} on {operand._layout.device}"
         for name, operand in zip(op.tensors, operands, strict=False)
         if isinstance(operand, Tensor)
     ]

@@ -39,7 +39,10 @@ def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> lis
             made.append(None)
             continue
         outline = object.__new__(Outline)
-        outline.facts, outline._told = operand.facts, f"{op_name}: its plan read values of {name}"
+        outline._layout, outline._told = (
+            operand._layout,
+            f"{op_name}: its plan read values of {name}",
+        )
         outline.edge = outline.extra = outline._storage = None
         made.append(outline)
     return made

@@ -38,9 +38,9 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
     _require_takes(rule, out, result, operands)
     if out.__class__ is Unresolved:
         return written(out, lambda numbers: write_out(rule, numbers, result, operands))
-    if out.facts.shape != result.facts.shape:
-        _resize(out, result.facts.shape)
-    backend_of(out.facts.device.type).copy_into(out.array, result.array)
+    if out._layout.shape != result._layout.shape:
+        _resize(out, result._layout.shape)
+    backend_of(out._layout.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
 
@@ -51,10 +51,10 @@ def written_at_once(rule: OutRule, route: Route, out: Any, values: Sequence[Any]
     """
     if route.write is None or modes.special or not isinstance(out, Tensor):
         return False
-    if out.facts.is_sparse or out.__class__ is Unresolved:
+    if out._layout.is_sparse or out.__class__ is Unresolved:
         return False
-    layout, facts = out.facts, route.facts
-    if (layout.dtype, layout.device, layout.shape) != (facts.dtype, facts.device, facts.shape):
+    layout, wanted = out._layout, route.layout
+    if (layout.dtype, layout.device, layout.shape) != (wanted.dtype, wanted.device, wanted.shape):
         return False
     given = [one for one in values if one is not None]
     if any(shares_memory(out, one) for one in given):
@@ -88,15 +88,16 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
                 f"vmap: {name}(..., out=...) has no batching rule: take what {name}() returns"
             )
         _refuse_tangents(name, out, result, operands)
-    if out.facts.device is not result.facts.device:
+    if out._layout.device is not result._layout.device:
         raise DeviceError(
             "Expected all tensors to be on the same device, but found at least two devices: "
-            f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
-            f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
+            f"{name} gives its result on {result._layout.device}, out is on {out._layout.device}; "
+            "give "
+            f"an out on {result._layout.device}, or move what {name} returns with .to(device)"
         )
     _require_cast(rule, out, result, operands)
-    if out.facts.shape != result.facts.shape:
-        _require_resizable(name, out, result.facts.shape)
+    if out._layout.shape != result._layout.shape:
+        _require_resizable(name, out, result._layout.shape)
     else:
         require_writable(out)
 
@@ -145,7 +146,7 @@ def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence
 
     See Note [Casting into out].
     """
-    into, of = out.facts.dtype, result.facts.dtype
+    into, of = out._layout.dtype, result._layout.dtype
     if rule.dtype == "truth" and into in (bool_, uint8):
         return
     if rule.dtype == "kind" and not (into.is_complex if of.is_complex else into.is_floating_point):
@@ -153,7 +154,7 @@ def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence
         raise DTypeError(f"{called} expects a {kind} output tensor, but got {WORDS[into]}")
     if rule.dtype in ("same", "truth"):
         _require_dtype(rule.name, out, result)
-    elif rule.dtype == "kept" and into is not of is operands[0].facts.dtype:
+    elif rule.dtype == "kept" and into is not of is operands[0]._layout.dtype:
         raise DTypeError(
             f"Found dtype {into.name} but expected {of.name}: {rule.name} writes into an out of "
             "its result's dtype"
@@ -166,10 +167,10 @@ def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence
 
 def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
     """Raise DTypeError for an out of another dtype than the result."""
-    if out.facts.dtype is not result.facts.dtype:
+    if out._layout.dtype is not result._layout.dtype:
         raise DTypeError(
-            f"{name}(): Expected out tensor to have dtype {result.facts.dtype.name}, but got "
-            f"{out.facts.dtype.name} instead: give an out of the result's dtype"
+            f"{name}(): Expected out tensor to have dtype {result._layout.dtype.name}, but got "
+            f"{out._layout.dtype.name} instead: give an out of the result's dtype"
         )
 
 
@@ -180,7 +181,7 @@ def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
             views are made of, and for what stands in a graph: they
             keep the shape that others know them by
     """
-    layout = out.facts
+    layout = out._layout
     if block_of(out.array) is not None:
         raise SharedMemoryError(
             f"Trying to resize storage that is not resizable: {name}: out has shape "
@@ -197,7 +198,7 @@ def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
 
 def _resize(out: Tensor, shape: Shape) -> None:
     """Give out memory of shape, with PyTorch's warning if it had elements."""
-    layout = out.facts
+    layout = out._layout
     if layout.numel:
         warnings.warn(
             "An output with one or more elements was resized since it had shape "
@@ -210,7 +211,7 @@ def _resize(out: Tensor, shape: Shape) -> None:
         )
     device = layout.device
     out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
-    out.facts = layout_of(out.array, device)
+    out._layout = layout_of(out.array, device)
 
 
 def given_out(
@@ -241,7 +242,7 @@ def written_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any])
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{rule.name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):
-        if part.facts.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
+        if part._layout.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
             _require_dtype(rule.name, one, part)
     if not modes.tracers:
         # None is written where another one is refused.

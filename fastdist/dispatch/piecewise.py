@@ -44,7 +44,7 @@ class BesideInputs(Node):
     def __init__(
         self, gradient: Tensor, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
     ) -> None:
-        begin_node(self, (gradient.edge, *edges), gradient.facts)
+        begin_node(self, (gradient.edge, *edges), gradient._layout)
         self.layouts = layouts
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:

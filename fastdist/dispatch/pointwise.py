@@ -76,7 +76,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
 
     def _meeting(self, operands: Sequence[Any]) -> DType:
         if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
-            found = operands[0].facts.dtype
+            found = operands[0]._layout.dtype
         else:
             # What only chooses among the others does not meet them.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
@@ -104,7 +104,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
         """Raise RuntimeError for operands that a refusal of the op speaks of."""
-        found = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+        found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
         for tell in self.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
@@ -133,12 +133,12 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         Raises  RuntimeError if they do not, or for a `value` with axes
         """
         for which, operand in zip(self.tensors, operands, strict=True):
-            if which == "value" and isinstance(operand, Tensor) and operand.facts.shape:
+            if which == "value" and isinstance(operand, Tensor) and operand._layout.shape:
                 raise ShapeError(
                     f"{name} only supports a 0-dimensional value tensor, but got tensor with "
-                    f"{len(operand.facts.shape)} dimension(s)."
+                    f"{len(operand._layout.shape)} dimension(s)."
                 )
-        return broadcast_shapes(name, [o.facts.shape for o in operands if isinstance(o, Tensor)])
+        return broadcast_shapes(name, [o._layout.shape for o in operands if isinstance(o, Tensor)])
 
     def accepted(self, operands: Given) -> Given:
         """Return operands as the op takes them; of Python's numbers alone tensors."""
@@ -181,7 +181,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         given = (*with_numbers(operands), *attributes)
         if self.looks_at_operands:
             self.require_meaning(given)
-        kinds = [one.facts if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
+        kinds = [one._layout if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
         routes = next(kind for kind in kinds if isinstance(kind, Layout)).routes
         route: Route | None = routes.get((self, *kinds))
         if route is None:
@@ -199,17 +199,19 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         given = (*operands, *attributes)
         casts: list[DType | None] = []
         for name, one in zip(self.body_names, given, strict=True):
-            if name in CONDITIONS and isinstance(one, Tensor) and one.facts.dtype is not bool_:
+            if name in CONDITIONS and isinstance(one, Tensor) and one._layout.dtype is not bool_:
                 raise DTypeError(
                     f"{self.called}: expected {name} to be a boolean tensor, got {one.dtype.name}"
                 )
             is_right = name in CONDITIONS or not isinstance(one, Tensor)
-            casts.append(None if is_right or one.facts.dtype is compute else compute)
+            casts.append(None if is_right or one._layout.dtype is compute else compute)
         tensors = self._as_tensors((*tensors, *attributes), compute)
         order = order_of(layouts_of(operands), shape)
         dtype = bool_ if self.dtype == "bool" else compute
-        facts = Layout.of(dtype, device, shape, strides_of(shape, order))
-        route = new_route(self, [one.facts for one in tensors[: len(operands)]], facts, compute)
+        out_layout = Layout.of(dtype, device, shape, strides_of(shape, order))
+        route = new_route(
+            self, [one._layout for one in tensors[: len(operands)]], out_layout, compute
+        )
         find_functions(self, route, order, casts, [one.array for one in tensors])
         numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # Beside tensors that are cast the short path makes other tensors of numbers.
@@ -239,7 +241,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
         values that an in-place op has written over.
         """
-        if not self.may_record or not route.facts.dtype.may_have_gradient:
+        if not self.may_record or not route.layout.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
         # Numbers at their defaults are parts of another body.
@@ -249,12 +251,12 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         numbers += [None] * (len(self.whole.number_names) - len(numbers))
         # The inputs are not there that an in-place op has written over, unless derivatives ask.
         is_whole = kept is None or of.derivatives_need_first(route)
-        derivatives = of.tangent_makers(result.facts.dtype) if is_whole else of.derivatives
+        derivatives = of.tangent_makers(result._layout.dtype) if is_whole else of.derivatives
         if self.whole.pushes is not None:
             derivatives = (self.whole.pushes, *derivatives[1:])
 
         def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
-            total = combined(derivatives, (*inputs, *numbers, *outs), tangents, result.facts)
+            total = combined(derivatives, (*inputs, *numbers, *outs), tangents, result._layout)
             if total is None and tangents[0] is not None and kept is not None:
                 total = zeros_like(result)
             return (total,)

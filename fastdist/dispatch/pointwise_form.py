@@ -251,7 +251,7 @@ class PointwiseForm(RecordedOp):
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
         """Return the derivatives, for complex numbers their adjoints."""
-        dtype = route.facts.dtype
+        dtype = route.layout.dtype
         return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
 
     def tangent_makers(self, dtype: DType) -> tuple[Callable[..., Any] | None, ...]:

@@ -84,7 +84,7 @@ class InPlace(GeneralPath):
 
         def change(target: Tensor, *others: Any) -> Tensor:
             result = of_others(value_of(target, others), *others)
-            if target.facts.dtype.is_complex and not result.facts.dtype.is_complex:
+            if target._layout.dtype.is_complex and not result._layout.dtype.is_complex:
                 raise DTypeError(
                     f"In-place {self.of.name} is not supported for complex tensors. Take "
                     f"{self.of.name}()."
@@ -99,17 +99,17 @@ class InPlace(GeneralPath):
         Raises  RuntimeError for a result for which there is no room in the first
         """
         route, values = self.of.prepared(operands, attributes, called)
-        require_room(self.name, operands[0], route.facts.shape, route.facts.dtype)
-        if route.facts.device is not operands[0].facts.device:
+        require_room(self.name, operands[0], route.layout.shape, route.layout.dtype)
+        if route.layout.device is not operands[0]._layout.device:
             refuse_devices(self, operands)
         return route, values
 
     def made(self, route: Route, values: Given) -> Any:
         """Return the first operand, written over, recorded and with tangents."""
         target: Tensor = values[0]
-        recording = will_record(values, target.facts)
+        recording = will_record(values, target._layout)
         special = has_tangents(values)
-        if (recording or special) and route.facts.dtype is not target.facts.dtype:
+        if (recording or special) and route.layout.dtype is not target._layout.dtype:
             # Its gradients are those of the result as it was before it was cast.
             made = self.of.made(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)

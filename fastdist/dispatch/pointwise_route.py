@@ -38,26 +38,30 @@ def find_route(op: PointwiseForm, layout: Layout) -> Route:
     if any(tell([layout.dtype] * len(op.tensors)) for tell in op.refusals):
         return NO_ROUTE
     if op.dtype in _ONE_DTYPE:
-        facts = layout
+        out_layout = layout
     elif op.dtype == "bool":
-        facts = layout.with_dtype(bool_)
+        out_layout = layout.with_dtype(bool_)
     else:
         return NO_ROUTE
     kernel = kernel_for(op.run_body)
-    route = new_route(op, (layout,) * len(op.tensors), facts, layout.dtype)
-    route.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
-    route.writes_by(_writing(op, facts, layout.dtype))
+    route = new_route(op, (layout,) * len(op.tensors), out_layout, layout.dtype)
+    route.run = (
+        kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, out_layout)
+    )
+    route.writes_by(_writing(op, out_layout, layout.dtype))
     layout.uniform_routes[op] = route
     return route
 
 
-def new_route(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute: DType) -> Route:
-    """Return a Route to results of facts, without what runs."""
-    route = Route(op, (), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
-    route.facts = facts
-    route.records = op.may_record and route.records and noting_stream(facts.device)
-    route.keeps_spare = op.keeps_tails(facts.dtype)
-    route.gradients = gradients_of(op, layouts, facts)
+def new_route(
+    op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout, compute: DType
+) -> Route:
+    """Return a Route whose results have out_layout, without functions that run."""
+    route = Route(op, (), tuple(layouts), Plan(out_layout.shape, out_layout.dtype, compute=compute))
+    route.layout = out_layout
+    route.records = op.may_record and route.records and noting_stream(out_layout.device)
+    route.keeps_spare = op.keeps_tails(out_layout.dtype)
+    route.gradients = gradients_of(op, layouts, out_layout)
     return route
 
 
@@ -74,9 +78,9 @@ def find_functions(
     Note    whether NumPy gives a result the layout that it should have is tried once for each
             route, not reasoned out
     """
-    facts, plan = route.facts, route.plan
+    out_layout, plan = route.layout, route.plan
     assert plan is not None and plan.compute is not None
-    device, is_cast = facts.device, any(casts)
+    device, is_cast = out_layout.device, any(casts)
     wanted = [(False, dtype) for dtype in casts]
     run = None
     if device is not CPU:
@@ -85,8 +89,8 @@ def find_functions(
     else:
         if is_cast:
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
-        run = _tried(op, arrays, facts)
-        write = _writing(op, facts, plan.compute, run)
+        run = _tried(op, arrays, out_layout)
+        write = _writing(op, out_layout, plan.compute, run)
     run = run or filling(route, op.run_body, device, order)
     route.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
@@ -97,13 +101,13 @@ def find_functions(
 
 def _casting_back(route: Route) -> Callable[..., Any] | None:
     """Return what writes results over a first operand of another dtype; None if it has no room."""
-    facts, first, run = route.facts, route.layouts[0], route.run
+    out_layout, first, run = route.layout, route.layouts[0], route.run
     assert first is not None and run is not None
-    if (facts.shape, facts.device) != (first.shape, first.device):
+    if (out_layout.shape, out_layout.device) != (first.shape, first.device):
         return None
-    if not can_cast(facts.dtype, first.dtype):
+    if not can_cast(out_layout.dtype, first.dtype):
         return None
-    copy_into = backend_of(facts.device.type).copy_into
+    copy_into = backend_of(out_layout.device.type).copy_into
     return lambda *given: copy_into(given[-1], run(*given[:-1]))
 
 
@@ -124,22 +128,26 @@ def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> No
 
 
 def _writing(
-    op: PointwiseForm, facts: Layout, compute: DType, make: Callable[..., Any] | None = None
+    op: PointwiseForm, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return what writes into memory of facts' shape and dtype; make, if there is one, makes a
-    result of them.
+    """Return what writes into memory of out_layout's shape and dtype; make, if there is one, makes
+    a result of them.
     """
     kernel = kernel_for(op.run_body)
     small: Callable[..., Any] = kernel.small
     run: Callable[..., Any] = kernel.compute
     if compute.is_half:
         run = kernel.run
-        is_small = kernel.is_small_among_halves(facts.numel)
+        is_small = kernel.is_small_among_halves(out_layout.numel)
         if is_small and make is not None:
             return copying(make)  # type: ignore[no-any-return]
     else:
-        is_small = facts.numel <= kernel.limit
-        if is_small and writes_anywhere(small) and gives(small, compute.numpy, facts.dtype.numpy):
+        is_small = out_layout.numel <= kernel.limit
+        if (
+            is_small
+            and writes_anywhere(small)
+            and gives(small, compute.numpy, out_layout.dtype.numpy)
+        ):
             return small  # whose last positional argument is `out`
     if not is_small:
         run = kernel.run_large
@@ -182,37 +190,39 @@ def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @silent  # type: ignore[untyped-decorator]
-def _tried(op: PointwiseForm, arrays: Any, facts: Layout) -> Callable[..., Any] | None:
+def _tried(op: PointwiseForm, arrays: Any, out_layout: Layout) -> Callable[..., Any] | None:
     kernel = kernel_for(op.run_body)
-    dtype, dtypes = facts.dtype.numpy, [array.dtype for array in arrays]
-    small: Callable[..., Any] | None = kernel.small if facts.numel <= kernel.limit else None
+    dtype, dtypes = out_layout.dtype.numpy, [array.dtype for array in arrays]
+    small: Callable[..., Any] | None = kernel.small if out_layout.numel <= kernel.limit else None
     if is_half([dtype, *dtypes]):
-        small = kernel.small_among_halves(dtypes, dtype, facts.numel)
+        small = kernel.small_among_halves(dtypes, dtype, out_layout.numel)
     if small is None:
-        return _large(kernel.run_large, facts) if facts.contiguous else None
-    run = small if facts.shape else _wrapped(small)
+        return _large(kernel.run_large, out_layout) if out_layout.contiguous else None
+    run = small if out_layout.shape else _wrapped(small)
     tried = run(*arrays)
-    fits = tried.dtype == facts.dtype.numpy and layout_of(tried) is facts
+    fits = tried.dtype == out_layout.dtype.numpy and layout_of(tried) is out_layout
     return run if fits else None
 
 
-def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> tuple[Any, ...]:
+def gradients_of(
+    op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout
+) -> tuple[Any, ...]:
     """Return by the inputs the functions that make raw gradients; None where it is g itself, and
     where there is none.
     """
-    if not op.may_record or not facts.dtype.may_have_gradient:
+    if not op.may_record or not out_layout.dtype.may_have_gradient:
         return (None,) * len(layouts)
-    is_uniform = facts.ordinary and all(
-        layout.device is CPU and (layout.dtype is facts.dtype or name in CONDITIONS)
+    is_uniform = out_layout.ordinary and all(
+        layout.device is CPU and (layout.dtype is out_layout.dtype or name in CONDITIONS)
         for name, layout in zip(op.tensors, layouts, strict=True)
     )
     found: list[Callable[..., Any] | None] = []
-    bodies = op.adjoint_bodies if facts.dtype.is_complex else op.gradient_bodies
+    bodies = op.adjoint_bodies if out_layout.dtype.is_complex else op.gradient_bodies
     for i, (body, target) in enumerate(zip(bodies, layouts, strict=True)):
         if op.refusing[i]:
             found.append(op.refusing[i])
             continue
-        if body is None or (body.text == "g" and target is facts):
+        if body is None or (body.text == "g" and target is out_layout):
             found.append(None)
             continue
         wanted = op.whole.taken(i)
@@ -220,12 +230,12 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
         def making(body: Body, target: Layout = target, wanted: Any = wanted) -> Any:
             own = body.in_used_order()
             if is_uniform:
-                made = _uniform(body, facts, target)
+                made = _uniform(body, out_layout, target)
             else:
-                made = _general(own, facts, target, op.exact_names)
+                made = _general(own, out_layout, target, op.exact_names)
             return made if own.names == wanted else _adapter(wanted, own.names)(made)
 
-        if not op.keeps_tails(facts.dtype):
+        if not op.keeps_tails(out_layout.dtype):
             found.append(making(body))
         elif not op.spare_names:
             found.append(making(op.tail_bodies[i]))
@@ -236,20 +246,24 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
 
 
 def _general(
-    body: Body, facts: Layout, target: Layout, exact: frozenset[str]
+    body: Body, out_layout: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
     """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: of
     half types numbers that are `exact` stay wider.
     """
-    backend, dtype, index = backend_of(facts.device.type), facts.dtype.numpy, facts.device.index
+    backend, dtype, index = (
+        backend_of(out_layout.device.type),
+        out_layout.dtype.numpy,
+        out_layout.device.index,
+    )
     values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
-    wider = [place for place in values if facts.dtype.is_half and body.names[place] in exact]
-    result = Result(facts.shape, dtype, facts.shape)
+    wider = [place for place in values if out_layout.dtype.is_half and body.names[place] in exact]
+    result = Result(out_layout.shape, dtype, out_layout.shape)
     make = None
     if body.text != "g":
         make = backend.making(body, [result], index=index, of_any_layout=True)
-    gather = None if target.shape == facts.shape else _gathering(facts, target)
-    is_cast = (target.device, target.dtype) != (facts.device, facts.dtype)
+    gather = None if target.shape == out_layout.shape else _gathering(out_layout, target)
+    is_cast = (target.device, target.dtype) != (out_layout.device, out_layout.dtype)
 
     def general(*operands: Any) -> Any:
         found = operands[-1]
@@ -261,7 +275,7 @@ def _general(
             found = make(*operands)
         if gather is not None:
             found = gather(found)
-        return cast_array(found, facts, target) if is_cast else found
+        return cast_array(found, out_layout, target) if is_cast else found
 
     def cast(operands: Sequence[Any]) -> tuple[Any, ...]:
         made = list(operands)
@@ -273,27 +287,29 @@ def _general(
     return general
 
 
-def _gathering(facts: Layout, target: Layout) -> Callable[[Any], Any]:
-    """Return what sums an array of facts over the axes along which an operand was repeated."""
-    axes = axes_to_sum(facts.shape, target.shape)
-    kept = tuple([n for i, n in enumerate(facts.shape) if i not in axes])
-    result = Result(target.shape, facts.dtype.numpy, kept)
-    reads = 1 if facts.dtype.is_half else None
-    backend, index = backend_of(facts.device.type), facts.device.index
+def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
+    """Return what sums an array of out_layout over the axes along which an operand was repeated."""
+    axes = axes_to_sum(out_layout.shape, target.shape)
+    kept = tuple([n for i, n in enumerate(out_layout.shape) if i not in axes])
+    result = Result(target.shape, out_layout.dtype.numpy, kept)
+    reads = 1 if out_layout.dtype.is_half else None
+    backend, index = backend_of(out_layout.device.type), out_layout.device.index
     return backend.making(
         "reduce.reductions.sum", [result], (axes,), reads, index, of_any_layout=True
     )
 
 
 @silent  # type: ignore[untyped-decorator]
-def _uniform(body: Body, facts: Layout, target: Layout) -> Callable[..., Any]:
+def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
     """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
     if body.text == "g":
         return lambda g: gathered(g, target)
     kernel = kernel_for(body.in_used_order())
-    make: Callable[..., Any] = kernel.small if facts.tiny else _large(kernel.compute, facts)
+    make: Callable[..., Any] = (
+        kernel.small if out_layout.tiny else _large(kernel.compute, out_layout)
+    )
     # The gradient of an operand that was broadcast must be summed.
-    return make if target is facts else lambda *operands: gathered(make(*operands), target)
+    return make if target is out_layout else lambda *operands: gathered(make(*operands), target)
 
 
 @functools.cache

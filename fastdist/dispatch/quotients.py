@@ -31,7 +31,7 @@ from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 def may_bend(norm: Tensor) -> bool:
     """Return whether a derivative of the gradient may be wanted where a norm is 0."""
     return (
-        (tls.grad or modes.special > 0) and not is_seeking() and has_zeros(norm.array, norm.facts)
+        (tls.grad or modes.special > 0) and not is_seeking() and has_zeros(norm.array, norm._layout)
     )
 
 
@@ -40,18 +40,18 @@ def quotient_at_zero(g: Any, norm: Tensor) -> Any:
 
     `g` is the gradient of norm, or a batch of such gradients.
     """
-    is_zero = wrap(norm.array, norm.facts) == 0
+    is_zero = wrap(norm.array, norm._layout) == 0
     noted = noted_quotient(g, norm)
     if noted is not None:
         return OPS["where"].public(is_zero, noted, 0.0)
     base: Any = of_all_calls(g)
-    value: Any = wrap(base.array, base.facts)
+    value: Any = wrap(base.array, base._layout)
     found: Any = value.new_full((), math.nan)
     slope = slope_at_zero(base, norm, is_zero) if tls.grad and base.edge is not None else None
     if slope is not None:
         is_limit = (value == 0).logical_and(slope.isfinite())
         found = OPS["where"].public(is_limit, slope, math.nan)
-    found = OPS["where"].public(is_zero, found, 0.0).expand(base.facts.shape)
+    found = OPS["where"].public(is_zero, found, 0.0).expand(base._layout.shape)
     return _batched_as(g, _pruned(found))
 
 
@@ -66,7 +66,7 @@ def _pruned(quotient: Tensor) -> Tensor:
     """
     if quotient.edge is None:
         return quotient
-    found = wrap(quotient.array, quotient.facts)
+    found = wrap(quotient.array, quotient._layout)
     found.extra, found.edge = quotient.extra, Pruning(quotient)
     return found
 
@@ -77,11 +77,11 @@ class Pruning(Node):
     __slots__ = ()
 
     def __init__(self, of: Tensor) -> None:
-        begin_node(self, (of.edge,), of.facts)
+        begin_node(self, (of.edge,), of._layout)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g, or None if it is 0."""
-        return (None if _is_nothing(wrap(g, layout_near(g, self.facts))) else g,)
+        return (None if _is_nothing(wrap(g, layout_near(g, self.output_layout))) else g,)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same, as a Tensor."""
@@ -89,7 +89,7 @@ class Pruning(Node):
 
 
 def _is_nothing(g: Any) -> bool:
-    return not bool((wrap(g.array, g.facts) != 0).any())
+    return not bool((wrap(g.array, g._layout) != 0).any())
 
 
 def noted_quotient(g: Any, norm: Tensor) -> Any:

@@ -48,7 +48,7 @@ class Route:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
-    result of `facts`, or a tuple of results of `facts` and `more`; `write` takes behind them raw
+    result of `layout`, or a tuple of results of `layout` and `more`; `write` takes behind them raw
     memory of that shape and dtype, that of an `out=`, and fills it; `change` is the same where that
     may be the first operand's. Each is None where only the general path will do. `gradients` are
     functions that make raw gradients by the inputs; None where the op's vjps do. `records` says
@@ -58,10 +58,10 @@ class Route:
     """
 
     __slots__ = (
-        "attributes", "change", "facts", "gradients", "keeps_spare", "layouts", "more", "op",
+        "attributes", "change", "gradients", "keeps_spare", "layout", "layouts", "more", "op",
         "plan", "records", "run", "steps", "write",
     )  # fmt: skip
-    facts: Layout  # of the first result; not set where nothing runs
+    layout: Layout  # of the first result; not set where nothing runs
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Route:
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
     def writes_by(self, write: Callable[..., Any]) -> None:
-        """Let results be written so into memory of the shape and dtype of facts."""
-        self.write, facts, first = write, self.facts, self.layouts[0]
+        """Let results be written so into memory of the shape and dtype of layout."""
+        self.write, own, first = write, self.layout, self.layouts[0]
         assert first is not None
-        if (facts.dtype, facts.shape, facts.device) == (first.dtype, first.shape, first.device):
+        if (own.dtype, own.shape, own.device) == (first.dtype, first.shape, first.device):
             self.change = write
 
 
@@ -102,7 +102,7 @@ _KEYS = frozenset({int, float, bool, str, type(None), DType, BorrowedDType, type
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
     """Return the layouts of tensors; None for what is none."""
-    return tuple([getattr(operand, "facts", None) for operand in operands])
+    return tuple([getattr(operand, "_layout", None) for operand in operands])
 
 
 def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
@@ -151,7 +151,7 @@ def find_functions(
         Layout.of(dtype, device, result.shape, strides_of(result.shape, order))
         for dtype, result in zip(kinds, _results(plan, order), strict=True)
     ]
-    route.facts, route.more = seen[0], tuple(seen[1:])
+    route.layout, route.more = seen[0], tuple(seen[1:])
     if device is CPU and not route.more:
         assert route.run is not None
         route.write = copying(route.run)

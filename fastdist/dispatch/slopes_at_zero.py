@@ -106,24 +106,24 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
 
 def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
     """Return the slope of g by the norm of the first Nodes of places, as many as count says."""
-    value: Any = wrap(g.array, g.facts)
-    weights = value.new_zeros(g.facts.shape).requires_grad_()
+    value: Any = wrap(g.array, g._layout)
+    weights = value.new_zeros(g._layout.shape).requires_grad_()
     # Two passes back are one forward: they give the products of the Jacobian, not of its
     # transpose, and so keep the rows of a batch apart.
     edges = [GradientEdge(one.node, 0) for one in places]
     backs = _state.grad([g], edges, [weights], True, True, True)
-    ones = [one.where.to(g.facts.dtype) for one in places[:count]]
+    ones = [one.where.to(g._layout.dtype) for one in places[:count]]
     found = _pushed(backs[:count], weights, ones, recorded=True)
-    if found is None or (places[0].node.facts.numel == 1 and len(places) == count):
+    if found is None or (places[0].node.output_layout.numel == 1 and len(places) == count):
         return found
     # The sums of a Jacobian's rows are its diagonal only if all else is 0: else other factors of
     # its columns give sums that are not these factors times the diagonal.
-    factors = [_factors(one.node.facts, one.where) for one in places]
+    factors = [_factors(one.node.output_layout, one.where) for one in places]
     factors[:count] = factors[:1] * count
     wanted = found.detach() * factors[0]
     given = _pushed(backs, weights, factors, recorded=False)
     # A shorter dtype on the way rounds to 6e-8.
-    tolerance = max(float(float_limits(g.facts.dtype).eps) ** 0.5, 1e-6)
+    tolerance = max(float(float_limits(g._layout.dtype).eps) ** 0.5, 1e-6)
     is_diagonal = (given - wanted).abs() <= wanted.abs() * tolerance
     return OPS["where"].public(is_diagonal, found, float("nan"))
 
@@ -167,13 +167,13 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 same.append(node)
             else:
                 array, *_ = node.out
-                if has_zeros(array, node.facts):
-                    others.append(_Place(node, wrap(array, node.facts) == 0))
+                if has_zeros(array, node.output_layout):
+                    others.append(_Place(node, wrap(array, node.output_layout) == 0))
         elif name == "sign":
             # The sign of a norm that is 0 is 0 by convention.
             every: Any = is_zero
-            fits = node.facts.shape == norm.facts.shape
-            others.append(_Place(node, every if fits else every.new_ones(node.facts.shape)))
+            fits = node.output_layout.shape == norm._layout.shape
+            others.append(_Place(node, every if fits else every.new_ones(node.output_layout.shape)))
         for below in map(node_of, node.edges):
             if below is not None and below not in seen:
                 seen.add(below)
@@ -191,10 +191,10 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
         input, other = node.input, node.other
         if input is None or other is None:
             return True
-        pair = [wrap(one.array, one.facts) for one in (input, other)]
+        pair = [wrap(one.array, one._layout) for one in (input, other)]
         return bool((pair[0] == pair[1]).any())
     if name == "abs":
-        is_at_kink = node.input is None or has_zeros(node.input.array, node.input.facts)
+        is_at_kink = node.input is None or has_zeros(node.input.array, node.input._layout)
         return is_at_kink and _leads_straight(node, norm)
     return isinstance(node, BesideInputs) and any(
         _leads_straight(node_of(edge), norm) for edge in node.edges[1:]

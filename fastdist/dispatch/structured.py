@@ -28,8 +28,8 @@ class StructuredOp(StructuredForm, GeneralPath):
         """
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
-        at, dtype = self.attributes.index("dtype"), out.facts.dtype
-        of = operands[0].facts.dtype if isinstance(operands[0], Tensor) else None
+        at, dtype = self.attributes.index("dtype"), out._layout.dtype
+        of = operands[0]._layout.dtype if isinstance(operands[0], Tensor) else None
         if attributes[at] is not None or (of is dtype and dtype.may_have_gradient):
             return attributes
         return (*attributes[:at], dtype, *attributes[at + 1 :])
@@ -52,7 +52,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not may_be_kept(operands, attributes):
             return self._new_route(operands, attributes), operands
-        routes = operands[0].facts.routes
+        routes = operands[0]._layout.routes
         # The short path's key. 1, 1.0 and True are equal, and not the same.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
@@ -92,7 +92,7 @@ class StructuredOp(StructuredForm, GeneralPath):
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give the results the tangents that follow from those of the operands, level by level."""
         results, others = (results, ()) if self.several else (results[:1], results[1:])
-        if self.several or results[0].facts.dtype.may_have_gradient:
+        if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))
 
     def tangents(
@@ -120,7 +120,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         known = dict(zip(self.attributes, attributes, strict=True))
         for name, input, tangent in zip(self.tensors, inputs, tangents, strict=True):
             known |= {name: input, f"{name}_t": tangent}
-            known[f"{name}_layout"] = None if input is None else input.facts
+            known[f"{name}_layout"] = None if input is None else input._layout
         known.update(out=outs[0], outs=outs, plan=route.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)
@@ -128,7 +128,7 @@ class StructuredOp(StructuredForm, GeneralPath):
 
 def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
     """Raise NoKernelError where an operand or the result of an op is complex."""
-    given = [o.facts.dtype for o in operands if isinstance(o, Tensor)]
+    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
     found = next((dtype for dtype in (*given, plan.dtype) if dtype.is_complex), None)
     if found is not None:
         raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')

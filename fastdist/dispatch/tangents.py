@@ -148,7 +148,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     Every view that tensor allows must be possible of its tangent: also one of a transposed tensor
     as rows, which C order does not allow. It is if axes lie in tensor's order, without gaps.
     """
-    own, layout = tangent.facts, tensor.facts
+    own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
     # Axes along which tensor does not move come first, not to part others.
@@ -162,7 +162,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 def zeros_like(tensor: Tensor) -> Tensor:
     """Return zeros like tensor: what 0 times a tensor with NaN or infinities would not be."""
-    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor.facts))
+    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor._layout))
     return zeros.zero_()
 
 
@@ -189,7 +189,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     levels = _levels(operand.extra)
     if not levels or levels[-1] < level:
         return operand
-    alias = wrap(operand.array, operand.facts)
+    alias = wrap(operand.array, operand._layout)
     alias.edge, alias._storage = operand.edge, operand._storage
     for known in levels:
         if known < level:
@@ -241,9 +241,9 @@ def combined(
 
 def fitted(tangent: Tensor, layout: Layout) -> Tensor:
     """Return tangent in the shape and dtype of layout."""
-    if tangent.facts.shape != layout.shape:
+    if tangent._layout.shape != layout.shape:
         tangent = OPS["expand"].public(tangent, layout.shape)
-    if tangent.facts.dtype is not layout.dtype:
+    if tangent._layout.dtype is not layout.dtype:
         tangent = OPS["cast"].public(tangent, layout.dtype)
     return tangent
 
@@ -252,7 +252,7 @@ def value_before(target: Tensor) -> Tensor:
     """Return a copy of target with its edge and tangents, for an in-place op that needs its old
     value.
     """
-    copy: Tensor = OPS["clone"].public(wrap(target.array, target.facts))
+    copy: Tensor = OPS["clone"].public(wrap(target.array, target._layout))
     copy.edge = target.edge
     for level in levels_of((target,)):
         _store(copy, tangent_of(target, level), level)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ class ViewOp(StructuredOp):
         if input.__class__ is Unresolved:
             return self._made_unresolved(route, input)
         assert route.run is not None and route.steps is not None
-        result = see(route.run(input.array), route.facts, route.steps, input)
+        result = see(route.run(input.array), route.layout, route.steps, input)
         self.record((result,), values, route)
         if modes.special:
             carry_view(result, input)
@@ -81,8 +81,8 @@ class ViewOp(StructuredOp):
 
         Raises  RuntimeError for one as another dtype, whose numbers would be changed in no way
         """
-        assert route.facts is not None
-        if route.facts.dtype is not input.facts.dtype:
+        assert route.layout is not None
+        if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
         seen = unresolved(self.made(route, (input.value,)), input.change)
         # Over the Node of input, not that of its value: gradients of input are asked for, too.
@@ -93,7 +93,7 @@ class ViewOp(StructuredOp):
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
     ) -> Route:
         (input,) = operands
-        layout, prepared = input.facts, attributes
+        layout, prepared = input._layout, attributes
         if self._prepare is not None:
             (seen,) = outlines(self.name, self.tensors, operands) if kept else operands
             prepared = self._prepare(seen, *attributes)
@@ -102,7 +102,7 @@ class ViewOp(StructuredOp):
         array = self.view_array(input.array, layout.device, prepared)
         # What keeps the dtype alone is found by shape and strides.
         same = array.dtype == input.array.dtype
-        route.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
+        route.layout = view_layout(layout, array) if same else layout_of(array, layout.device)
         return route
 
     def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
@@ -134,7 +134,7 @@ class ViewOp(StructuredOp):
 
         Raises  IndexError for what is outside
         """
-        layout = input.facts
+        layout = input._layout
         if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array = input.array[index]
@@ -151,7 +151,7 @@ class ViewOp(StructuredOp):
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
     result = empty_shell()
-    result.array, result.facts, result.edge = array, layout, None
+    result.array, result._layout, result.edge = array, layout, None
     storage = input._storage
     if storage is None:
         storage = storage_of(input)
@@ -202,7 +202,7 @@ def detach(input: Tensor) -> Tensor:
         found = offer(Tensor.detach, (input,), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-    out = wrap(input.array, input.facts)
+    out = wrap(input.array, input._layout)
     out._storage = storage_of(input)
     return out
 
@@ -210,10 +210,10 @@ def detach(input: Tensor) -> Tensor:
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     """Return the view that steps make of tensor."""
     for op, attributes in steps:
-        array = op.view_array(tensor.array, tensor.facts.device, attributes)
-        result = wrap(array, layout_of(array, tensor.facts.device))
+        array = op.view_array(tensor.array, tensor._layout.device, attributes)
+        result = wrap(array, layout_of(array, tensor._layout.device))
         result._storage = storage_of(tensor)
-        op.record((result,), (tensor,), op.route_of(tensor.facts, attributes))
+        op.record((result,), (tensor,), op.route_of(tensor._layout, attributes))
         tensor = result
     return tensor
 

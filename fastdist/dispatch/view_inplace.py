@@ -29,7 +29,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if isinstance(self, Batched | Unresolved):
             other: Any = function(self, *args, **kwargs)
-            self.value, self.facts, self.extra = other.value, other.facts, other.extra
+            self.value, self._layout, self.extra = other.value, other._layout, other.extra
             if self._storage is not None:
                 self._storage.bump()
             return self
@@ -42,7 +42,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             # A view of a base stays one, by one step more.
             assert seen.extra is not None
             self.extra.base, self.extra.replay = seen.extra.base, seen.extra.replay
-        self.array, self.facts = seen.array, seen.facts
+        self.array, self._layout = seen.array, seen._layout
         if self.edge is not None:
             if self.edge.is_accumulate:
                 self.edge.attach(self)
@@ -69,8 +69,9 @@ def _require_unseen(name: str, target: Tensor) -> None:
     for view in target._storage.living_views():
         if view.extra is not None and view.extra.base is target:
             raise GraphError(
-                f"{name}_: a view of shape {view.facts.shape} of this tensor is in use, and says "
-                f"how it is made of the tensor's present shape {target.facts.shape}; use {name}(),"
+                f"{name}_: a view of shape {view._layout.shape} of this tensor is in use, and says "
+                f"how it is made of the tensor's present shape {target._layout.shape}; use "
+                f"{name}(),"
                 " or take the view afterwards"
             )
 

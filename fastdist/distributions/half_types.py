@@ -28,7 +28,7 @@ def computed_in_float32(method: M) -> M:
     @wraps(method)
     def compute(self: Any, *values: Any) -> Any:
         parameter = _parameter(self)
-        if parameter is None or parameter.facts.dtype.itemsize != 2:
+        if parameter is None or parameter._layout.dtype.itemsize != 2:
             return method(self, *values)
         dtype: DType = parameter.dtype
         if values:
@@ -51,7 +51,7 @@ def _parameter(of: Distribution) -> Tensor | None:
         one = parts.get(name)
         if isinstance(one, Distribution):
             one = _parameter(one)
-        if isinstance(one, Tensor) and one.facts.dtype.is_floating_point:
+        if isinstance(one, Tensor) and one._layout.dtype.is_floating_point:
             return one
     return None
 

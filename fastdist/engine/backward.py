@@ -147,7 +147,7 @@ def _roots(
 
 
 def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
-    layout = tensor.facts
+    layout = tensor._layout
     if g is None:
         if layout.numel != 1:
             raise GraphError(
@@ -162,16 +162,16 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
         return first_gradient(tensor)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if g.facts.shape != layout.shape:
+    if g._layout.shape != layout.shape:
         raise ShapeError(
-            f"Mismatch in shape: grad_output has a shape of {g.facts.shape} and output has a "
+            f"Mismatch in shape: grad_output has a shape of {g._layout.shape} and output has a "
             f"shape of {layout.shape}."
         )
-    if g.facts.device is not layout.device:
-        raise GraphError(f"grad_output is on {g.facts.device}; the output is on {layout.device}")
-    if g.facts.dtype is not layout.dtype:
+    if g._layout.device is not layout.device:
+        raise GraphError(f"grad_output is on {g._layout.device}; the output is on {layout.device}")
+    if g._layout.dtype is not layout.dtype:
         g = g.to(layout.dtype)
-    return g if create_graph else wrap(g.array, g.facts)
+    return g if create_graph else wrap(g.array, g._layout)
 
 
 def _capture_edges(inputs: Sequence[Tensor | GradientEdge]) -> list[tuple[Any, int]]:

@@ -240,7 +240,7 @@ class Engine:
             task.captured_vars[capture.output_idx] = captured
 
     def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
-        stream = task.streams.get(node.facts.device) if task.streams else None
+        stream = task.streams.get(node.output_layout.device) if task.streams else None
         if g is None:
             pass  # nothing to add, but the hooks below still run
         elif task.create_graph or modes.special:
@@ -284,7 +284,7 @@ class Engine:
             if array is None or edge is None:
                 wrapped.append(None)
                 continue
-            layout = node_of(edge).facts
+            layout = node_of(edge).output_layout
             if layout.__class__ is tuple:
                 layout = layout[output_number(edge)]
             if layout is not None:
@@ -322,12 +322,12 @@ class Engine:
                     continue
             stream = stream_of(task, next_node) if streams else None
             # A stream is of one device: what comes after it on `here` is on this Node's.
-            if stream is None or (stream is here and (g is None or g.facts.device is own)):
+            if stream is None or (stream is here and (g is None or g._layout.device is own)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
-                if g is not None and g.facts.device.index is not None:
-                    is_there = g.facts.device is device_of(next_node)
-                    hand_over(g, stream if is_there else streams[g.facts.device])
+                if g is not None and g._layout.device.index is not None:
+                    is_there = g._layout.device is device_of(next_node)
+                    hand_over(g, stream if is_there else streams[g._layout.device])
                 with stream:
                     buffer = _arrive(task, edge, next_node, g, fresh)
             if buffer is None:
@@ -357,7 +357,7 @@ def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
     """Return the time range of a Node that is given grads."""
     shapes: dict[str, Any] = {}
     if time_ranges.wanted.shapes:
-        shapes = {"shapes": tuple([() if g is None else g.facts.shape for g in grads])}
+        shapes = {"shapes": tuple([() if g is None else g._layout.shape for g in grads])}
     number = -1 if node.is_accumulate else node.seq
     return time_range(node.name(), "backward", sequence_nr=number, **shapes)
 
@@ -392,7 +392,7 @@ def stream_of(task: GraphTask, node: Node) -> Any:
 
 
 def _device_of_array(node: Node, array: Any) -> Any:
-    layout = node.facts
+    layout = node.output_layout
     if layout.__class__ is tuple:
         layout = next((part for part in layout if part is not None), None)
     if layout is not None:

@@ -245,7 +245,7 @@ class GraphRoot(Node):
         self.edges = edges
         self.gradients = gradients
         self.hooks = None
-        self.facts = None
+        self.output_layout = None
         self.seq = seq
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:

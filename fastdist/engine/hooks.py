@@ -9,7 +9,7 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 
 
 def _device(node: Node, i: int) -> Any:
-    layout = node.facts[i] if node.facts.__class__ is tuple else node.facts
+    layout = node.output_layout[i] if node.output_layout.__class__ is tuple else node.output_layout
     return layout.device
 
 
@@ -80,18 +80,18 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
         )
     old = tensors[i]
     if old is not None and (
-        new.facts.shape != old.facts.shape or new.facts.device is not old.facts.device
+        new._layout.shape != old._layout.shape or new._layout.device is not old._layout.device
     ):
         raise RuntimeError(
             f"hook has changed the size of value: a hook of {node.name()} got a gradient of shape "
-            f"{old.facts.shape} "
-            f"on {old.facts.device} and returned {new.facts.shape} on {new.facts.device}"
+            f"{old._layout.shape} "
+            f"on {old._layout.device} and returned {new._layout.shape} on {new._layout.device}"
         )
-    if old is not None and new.facts.dtype is not old.facts.dtype:
+    if old is not None and new._layout.dtype is not old._layout.dtype:
         raise RuntimeError(
             f"hook has changed the type of value: a hook of {node.name()} got "
-            f"{old.facts.dtype.name} and returned "
-            f"{new.facts.dtype.name}"
+            f"{old._layout.dtype.name} and returned "
+            f"{new._layout.dtype.name}"
         )
     tensors[i] = new
 

@@ -54,7 +54,7 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
                 stack.append(edge)
                 if on_cpu and not is_cpu(edge):
                     on_cpu = False
-            elif on_cpu and edge.facts.device.index is not None:
+            elif on_cpu and edge.output_layout.device.index is not None:
                 on_cpu = False
     on_cpu = on_cpu and all(is_cpu(node_of(edge)) for edge in roots)
     return shared, on_cpu
@@ -62,7 +62,7 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
 
 def is_cpu(node: Node) -> bool:
     """Return whether a Node runs on the CPU."""
-    layout = node.facts
+    layout = node.output_layout
     if layout.__class__ is tuple:
         return all(part is None or part.device.index is None for part in layout)
     return layout is None or layout.device.index is None
@@ -185,5 +185,5 @@ def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
     if g is not None:
         edge.accumulate(g, fresh)
     if edge.hooks is not None:
-        given = None if g is None else wrap(g, layout_of(g, edge.facts.device))
+        given = None if g is None else wrap(g, layout_of(g, edge.output_layout.device))
         run_post_hooks(edge, (), given)

@@ -31,7 +31,7 @@ class InputBuffer:
         have = self.values[position]
         if have is None:
             self.values[position] = value
-            if fresh and value.facts.contiguous and _is_writable(value):
+            if fresh and value._layout.contiguous and _is_writable(value):
                 self._mine |= 1 << position
             return
         bit = 1 << position
@@ -46,4 +46,4 @@ class InputBuffer:
 def _is_writable(value: Tensor) -> bool:
     """Return whether memory in C order may be written to; a device's always."""
     array = value.array
-    return array.__class__ is not np.ndarray or is_dense(array, value.facts)
+    return array.__class__ is not np.ndarray or is_dense(array, value._layout)

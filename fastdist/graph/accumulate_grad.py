@@ -46,7 +46,7 @@ class AccumulateGrad(Node):
         self.seq = _LAST
         self.edges = ()
         self.hooks = None
-        self.facts: Layout = leaf.facts
+        self.output_layout: Layout = leaf._layout
         self.array = leaf.array
         self._storage = leaf._storage
         self.cls = leaf.__class__
@@ -68,14 +68,18 @@ class AccumulateGrad(Node):
                 leaf = self._variable()
                 if leaf is None:
                     leaf = object.__new__(self.cls)
-                    leaf.array, leaf.facts, leaf._storage = self.array, self.facts, self._storage
+                    leaf.array, leaf._layout, leaf._storage = (
+                        self.array,
+                        self.output_layout,
+                        self._storage,
+                    )
                     leaf.edge, leaf.extra = self, None
                     self._variable = ref(leaf)
         return leaf
 
     def attach(self, leaf: Tensor) -> None:
         """Become the edge of leaf again, after requires_grad_ or a change of its data."""
-        self.array, self.facts, self._storage = leaf.array, leaf.facts, leaf._storage
+        self.array, self.output_layout, self._storage = leaf.array, leaf._layout, leaf._storage
         self._variable = ref(leaf)
         leaf.edge = self
 
@@ -89,24 +93,24 @@ class AccumulateGrad(Node):
                 self._follow(stream)
             grad = self.grad
             if grad is None:
-                layout = self.facts
+                layout = self.output_layout
                 if g.__class__ is Coo:
-                    layout = g.facts
+                    layout = g.layout
                 elif not (fresh and is_dense(g, layout)):
                     g, layout = self._kept(g)
                 self.grad = wrap(g, layout)
             elif g.__class__ is Coo or grad.array.__class__ is Coo:
-                added = wrap(g, layout_of(g, self.facts.device))
+                added = wrap(g, layout_of(g, self.output_layout.device))
                 if grad.edge is not None:
                     self.grad = _add(grad, added)
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad.edge is None:
                 # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
-                backend_of(self.facts.device.type).add_into(grad.array, g)
+                backend_of(self.output_layout.device.type).add_into(grad.array, g)
                 storage_of(grad).bump()
             else:
-                self.grad = _add(grad, wrap(g, layout_of(g, self.facts.device)))
+                self.grad = _add(grad, wrap(g, layout_of(g, self.output_layout.device)))
         if self.post_accumulate:
             self._run_post_accumulate()
 
@@ -114,7 +118,7 @@ class AccumulateGrad(Node):
         """Return a copy of a raw array, and its layout: that of the leaf, if this has no gaps, as
         in PyTorch; else C order.
         """
-        layout = self.facts
+        layout = self.output_layout
         backend = backend_of(layout.device.type)
         order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
         if order is not None:

@@ -23,10 +23,10 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """
     if tls.grad or modes.special:
         return have + new
-    if have.facts.is_sparse or new.facts.is_sparse:
+    if have._layout.is_sparse or new._layout.is_sparse:
         return add_sparse(have, new, in_place=mine)
     total = have if mine else copy_gradient(have)
-    backend_of(total.facts.device.type).add_into(total.array, new.array)
+    backend_of(total._layout.device.type).add_into(total.array, new.array)
     return total
 
 
@@ -36,15 +36,15 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     Note    in_place changes `have` where it can hold the sum; the entries of a sparse one are never
             written over, and need no copies
     """
-    if not have.facts.is_sparse:
+    if not have._layout.is_sparse:
         with no_grad():
             return have.add_(new) if in_place else have + new
-    if not new.facts.is_sparse:
+    if not new._layout.is_sparse:
         with no_grad():
             return new + have
     total = have.array.plus(new.array)
     if not in_place:
-        return wrap(total, have.facts)
+        return wrap(total, have._layout)
     # Who holds the gradient sees it grow.
     have.array = total
     storage_of(have).bump()
@@ -53,7 +53,7 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
 
 def copy_gradient(grad: Tensor) -> Tensor:
     """Return a copy in memory of its own, C order, outside of any graph."""
-    layout = grad.facts
+    layout = grad._layout
     if layout.is_sparse:
         return wrap(grad.array, layout)
     backend = backend_of(layout.device.type)
@@ -78,10 +78,14 @@ def first_gradient(root: Tensor) -> Tensor:
 
 def _layout_of_gradient(root: Tensor) -> Layout:
     """Return the layout that the op which made root had its output in."""
-    layout, edge = root.facts, root.edge
+    layout, edge = root._layout, root.edge
     if edge is None or (node := node_of(edge)).is_accumulate:
         return layout
-    made = node.facts[output_number(edge)] if node.facts.__class__ is tuple else node.facts
+    made = (
+        node.output_layout[output_number(edge)]
+        if node.output_layout.__class__ is tuple
+        else node.output_layout
+    )
     if made is None or made is layout:
         return layout
     assert isinstance(made, Layout)

@@ -71,9 +71,9 @@ def require_no_nan(node: Node, results: Sequence[Any]) -> None:
     Raises  GraphError naming the Node and its output
     """
     for i, g in enumerate(results):
-        if isinstance(g, Tensor) and g.facts.dtype.may_have_gradient:
-            elements = g.array.values if g.facts.is_sparse else g.array
-            values = backend_of(g.facts.device.type).to_numpy(elements)
+        if isinstance(g, Tensor) and g._layout.dtype.may_have_gradient:
+            elements = g.array.values if g._layout.is_sparse else g.array
+            values = backend_of(g._layout.device.type).to_numpy(elements)
             if np.isnan(values).any():
                 raise GraphError(
                     f"Function '{node.name()}' returned nan values in its {i}th output."

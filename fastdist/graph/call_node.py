@@ -102,8 +102,8 @@ class ShownNode(CallNode):
     @property
     def num_outputs(self) -> int:  # type: ignore[override]
         """How many results of the call may be differentiated."""
-        facts = self.facts
-        return len(facts) if facts.__class__ is tuple else 1
+        layout = self.output_layout
+        return len(layout) if layout.__class__ is tuple else 1
 
 
 def _by_kind(name: str, node: ShownNode) -> Any:

@@ -63,7 +63,7 @@ def reduce_recorded(
     """
     if gradient is None:
         return None
-    if gradient.facts.shape != target.shape:
+    if gradient._layout.shape != target.shape:
         try:
             gradient = gradient.sum_to_size(target.shape)
         except ShapeError as error:
@@ -72,11 +72,11 @@ def reduce_recorded(
             op, i = made_by
             raise ShapeError(
                 f"Function {op.node_name} returned an invalid gradient at index {i} - got "
-                f"{list(gradient.facts.shape)} but expected shape compatible with "
+                f"{list(gradient._layout.shape)} but expected shape compatible with "
                 f"{list(target.shape)}: the vjp of {op.name} by {op.tensors[i]}"
             ) from error
-    if gradient.facts.dtype.is_complex and not target.dtype.is_complex:
+    if gradient._layout.dtype.is_complex and not target.dtype.is_complex:
         gradient = gradient.real
-    if gradient.facts.dtype is not target.dtype:
+    if gradient._layout.dtype is not target.dtype:
         gradient = gradient.to(target.dtype)
     return gradient

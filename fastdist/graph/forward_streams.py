@@ -20,7 +20,7 @@ from .node import Node
 
 def device_of(node: Node) -> Device | None:
     """Return the device that a Node runs on, that of its first output on any; None for the CPU."""
-    layout = node.facts
+    layout = node.output_layout
     if layout.__class__ is tuple:
         for part in layout:
             if part is not None and part.device.index is not None:
@@ -35,7 +35,9 @@ def device_of(node: Node) -> Device | None:
 
 def devices_of(node: Node) -> Iterator[Device]:
     """Yield the devices of a Node's outputs, some perhaps again; not the CPU."""
-    for part in node.facts if node.facts.__class__ is tuple else (node.facts,):
+    for part in (
+        node.output_layout if node.output_layout.__class__ is tuple else (node.output_layout,)
+    ):
         if part is not None and part.device.index is not None:
             yield part.device
 
@@ -52,12 +54,12 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
         return
     stream.follow(made_on)
     for tensor in tensors:
-        backend_of(tensor.facts.device.type).record_stream(tensor.array, stream)
+        backend_of(tensor._layout.device.type).record_stream(tensor.array, stream)
 
 
 def hand_over(g: Tensor, stream: Any) -> None:
     """Let stream wait for g, which the calling thread's current stream makes."""
-    device = g.facts.device
+    device = g._layout.device
     follow(stream, backend_of(device.type).current_stream(device.index), (g,))
 
 

@@ -46,8 +46,8 @@ def tensor_at(edge: GradientEdge) -> Tensor:
     if node.is_accumulate:
         leaf: Tensor = node.variable  # type: ignore[attr-defined]
         return leaf
-    several = isinstance(node.facts, tuple)
-    made = wrap(None, node.facts[number] if several else node.facts)
+    several = isinstance(node.output_layout, tuple)
+    made = wrap(None, node.output_layout[number] if several else node.output_layout)
     made.edge = Edge(node, number) if several else node
     return made
 

@@ -66,13 +66,13 @@ class Node:
     Tensors; one with several outputs (`num_outputs > 1`) takes and gives tuples, with None for
     undefined gradients.
 
-    Note    `facts` is the output's (for several outputs: a tuple); `fresh` says that apply returns
+    Note    `output_layout` is a tuple for several outputs; `fresh` says that apply returns
             arrays that nobody else holds, so that a gradient may be taken over instead of copied
     Thread  built by the recording thread; run by one engine thread at a time for a pass, several
             passes may overlap
     """
 
-    __slots__ = ("__weakref__", "_called", "edges", "facts", "hooks", "seq", "stream")
+    __slots__ = ("__weakref__", "_called", "edges", "hooks", "output_layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
     # Whether apply wants to be called where no output got a gradient; others then give None to all
@@ -89,7 +89,7 @@ class Node:
     _called: str  # only set where it is not called as its class; only a CallNode is called so
     edges: tuple[Any, ...]
     hooks: Hooks | None
-    facts: Any
+    output_layout: Any
     seq: int
     stream: Any  # only set for Nodes of a device, see graph/forward_streams.py
 

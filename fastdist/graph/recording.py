@@ -19,7 +19,7 @@ def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
     node.seq = next_sequence_number()
     node.edges = edges
     node.hooks = None
-    node.facts = layout
+    node.output_layout = layout
     if modes.tracers:
         note_forward(node)
     if layout is None or layout.__class__ is tuple or layout.device is not CPU:

@@ -71,14 +71,14 @@ def disable_hooks(message: str | None) -> str | None:
 class PackedTensor:
     """What stands for a saved tensor: its array is what the unpack hook returns."""
 
-    __slots__ = ("_packed", "_unpack", "extra", "facts")
+    __slots__ = ("_layout", "_packed", "_unpack", "extra")
     # No changes in place are noticed through hooks.
     _storage: Storage | None = None
     edge: Any = _UNKNOWN
 
     def __init__(self, tensor: Tensor, hooks: tuple[Pack, Unpack]) -> None:
         pack, self._unpack = hooks
-        self.facts, self.extra = tensor.facts, tensor.extra
+        self._layout, self.extra = tensor._layout, tensor.extra
         before = tensor._version
         with no_grad():
             self._packed = pack(tensor)
@@ -102,7 +102,7 @@ class PackedTensor:
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(tensor).__name__}"
             )
-        given, wanted = tensor.facts, self.facts
+        given, wanted = tensor._layout, self._layout
         same = given.shape == wanted.shape and given.dtype is wanted.dtype
         if not same or given.device is not wanted.device:
             raise GraphError(
@@ -141,12 +141,12 @@ def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None
             setattr(node, name, PackedTensor(operand, hooks))
     out = getattr(node, "out", None)
     if out is not None:
-        node.out = _packed_output(out, node.facts, node, hooks)
+        node.out = _packed_output(out, node.output_layout, node, hooks)
     outs = getattr(node, "outs", None)
     if outs is not None:
-        parts = enumerate(zip(outs, node.facts, strict=True))
+        parts = enumerate(zip(outs, node.output_layout, strict=True))
         node.outs = [
-            _packed_output(one, facts, node.edge_of(i), hooks) for i, (one, facts) in parts
+            _packed_output(one, layout, node.edge_of(i), hooks) for i, (one, layout) in parts
         ]
 
 
@@ -170,7 +170,7 @@ def has_hooks() -> bool:
 def _is_number(tensor: Tensor) -> bool:
     array = tensor.array
     return (
-        not tensor.facts.shape
+        not tensor._layout.shape
         and tensor.edge is None
         and array.__class__ is np.ndarray
         and not array.flags.writeable

@@ -39,10 +39,10 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     edge = self.edge
     if requires_grad:
         if edge is None:
-            if not self.facts.dtype.may_have_gradient:
+            if not self._layout.dtype.may_have_gradient:
                 raise RuntimeError(
                     "only Tensors of floating point and complex dtype can require gradients, "
-                    f"got {self.facts.dtype.name}"
+                    f"got {self._layout.dtype.name}"
                 )
             accumulator_of(self)
     elif edge is not None:
@@ -105,16 +105,19 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
         grad = resolved(grad)  # gradients are added to, and walked as real numbers
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
-        if grad.facts.shape != self.facts.shape:
+        if grad._layout.shape != self._layout.shape:
             raise ShapeError(
-                f"attempting to assign a gradient of size '{list(grad.facts.shape)}' to a tensor "
-                f"of size '{list(self.facts.shape)}'"
+                f"attempting to assign a gradient of size '{list(grad._layout.shape)}' to a tensor "
+                f"of size '{list(self._layout.shape)}'"
             )
-        if grad.facts.dtype is not self.facts.dtype or grad.facts.device is not self.facts.device:
+        if (
+            grad._layout.dtype is not self._layout.dtype
+            or grad._layout.device is not self._layout.device
+        ):
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{grad.facts.dtype.name}' on "
-                f"{grad.facts.device} to a tensor with dtype '{self.facts.dtype.name}' on "
-                f"{self.facts.device}"
+                f"attempting to assign a gradient with dtype '{grad._layout.dtype.name}' on "
+                f"{grad._layout.device} to a tensor with dtype '{self._layout.dtype.name}' on "
+                f"{self._layout.device}"
             )
     edge = self.edge
     if edge.__class__ is AccumulateGrad:
@@ -147,7 +150,7 @@ def retain_grad(self: Tensor) -> None:
 
 def _copy(grad: Tensor) -> Tensor:
     # In C order: an expanded number could not be changed in place.
-    return grad.clone() if grad.facts.contiguous and 0 not in grad.array.strides else grad * 1
+    return grad.clone() if grad._layout.contiguous and 0 not in grad.array.strides else grad * 1
 
 
 def _retains_grad(self: Tensor) -> bool:

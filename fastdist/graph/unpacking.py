@@ -20,10 +20,10 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     assert tensor is not None
     storage = tensor._storage
     if storage is not None and storage.version != version:
-        raise_changed(node, tensor, tensor.facts, version, storage.version)
+        raise_changed(node, tensor, tensor._layout, version, storage.version)
     if tensor.edge is edge:
         return tensor
-    alias = wrap(tensor.array, tensor.facts)
+    alias = wrap(tensor.array, tensor._layout)
     alias.edge, alias.extra, alias._storage = edge, tensor.extra, storage
     return alias
 
@@ -61,7 +61,7 @@ def as_fresh(results: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _alias(tensor: Tensor) -> Tensor:
-    alias = wrap(tensor.array, tensor.facts)
+    alias = wrap(tensor.array, tensor._layout)
     alias.edge, alias.extra = tensor.edge, tensor.extra
     return alias
 
@@ -71,7 +71,7 @@ def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
-            raise_changed(node, one, one.facts, 0, storage.version)
+            raise_changed(node, one, one._layout, 0, storage.version)
 
 
 class SavedView:
@@ -81,16 +81,16 @@ class SavedView:
     it would run that one twice. The CopySlices is held weakly, for it holds the Node.
     """
 
-    __slots__ = ("array", "extra", "facts", "node", "replay", "steps")
+    __slots__ = ("array", "extra", "layout", "node", "replay", "steps")
 
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
-        self.array, self.facts = base.array, base.facts
+        self.array, self.layout = base.array, base._layout
         self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
         # With tangents it does hold a cycle, until they go with their level.
         self.extra = extra if modes.special else None
 
     def edge(self) -> Any:
         """Return the edge of the view, recorded anew over the base as it was."""
-        base = wrap(self.array, self.facts)
+        base = wrap(self.array, self.layout)
         base.edge = self.node()
         return self.replay(base, self.steps).edge

@@ -45,9 +45,9 @@ class Unresolved(Tensor):
 
     @property
     def array(self) -> Any:
-        """The numbers, in memory of their own that lies as facts say and is not written."""
+        """The numbers, in memory of their own that lies as `_layout` says and is not written."""
         # No call of an op: nobody who listens is to hear of it.
-        layout, numbers = self.facts, wrap(self.value.array, self.facts)
+        layout, numbers = self._layout, wrap(self.value.array, self._layout)
         found = self.change.prepared((numbers,), (), self.change)[0].run(numbers.array)
         made = room_as(layout)
         backend_of(layout.device.type).copy_into(made, found)
@@ -179,7 +179,7 @@ class Unresolved(Tensor):
     @data.setter
     def data(self, data: Tensor) -> None:
         self.value.data = self.change.public(data)
-        self.facts = self.value.facts
+        self._layout = self.value._layout
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """Return the numbers, with force; NumPy has no such view.
@@ -263,7 +263,7 @@ STAY_AS_THEY_ARE.add(Unresolved)
 def unresolved(value: Tensor, change: Any) -> Unresolved:
     """Return the view that shows what change makes of the numbers of value, a view of its own."""
     out: Any = object.__new__(Unresolved)
-    out.value, out.change, out.facts = value, change, value.facts
+    out.value, out.change, out._layout = value, change, value._layout
     out._node, out._extra = (None, None), Extra()
     out._extra.base, out._extra.replay = value, ViewSteps(None, (change, ()))
     out._storage = storage_of(value)
@@ -272,7 +272,7 @@ def unresolved(value: Tensor, change: Any) -> Unresolved:
 
 def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
     """Return the edge of what the op change makes of a tensor like another, at an edge."""
-    numbers, made = wrap(like.array, like.facts), wrap(None, like.facts)
+    numbers, made = wrap(like.array, like._layout), wrap(None, like._layout)
     numbers.edge = edge
     route, values = change.prepared((numbers,), (), change)
     with enable_grad():

@@ -173,7 +173,7 @@ def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
     tensors = [one for one in _flat(operands) if isinstance(one, Tensor)]
     if not tensors:
         return tuple(operands)
-    place = tensors[0].facts.device.type
+    place = tensors[0]._layout.device.type
     lower = dtypes.get(place)
     if lower is None:
         return tuple(operands)
@@ -182,7 +182,7 @@ def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
     elif name in _FLOAT32[place]:
         wanted = float32
     elif name in _WIDEST[place]:
-        eligible = [one.facts.dtype for one in tensors if _is_eligible(one)]
+        eligible = [one._layout.dtype for one in tensors if _is_eligible(one)]
         wanted = functools.reduce(promote, eligible, lower)
     else:
         return tuple(operands)
@@ -198,14 +198,14 @@ def _flat(operands: Sequence[Any]) -> list[Any]:
 
 
 def _is_eligible(tensor: Tensor) -> bool:
-    dtype = tensor.facts.dtype
+    dtype = tensor._layout.dtype
     return dtype.is_floating_point and dtype is not float64
 
 
 def _cast(value: Any, wanted: DType) -> Any:
     if value.__class__ in (tuple, list):
         return type(value)([_cast(one, wanted) for one in value])
-    if not isinstance(value, Tensor) or not _is_eligible(value) or value.facts.dtype is wanted:
+    if not isinstance(value, Tensor) or not _is_eligible(value) or value._layout.dtype is wanted:
         return value
     edge = value.edge
     if (

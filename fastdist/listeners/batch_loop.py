@@ -72,7 +72,7 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
     value = value_at(arg, level)
     if value is arg:
         return arg
-    return value.new_zeros(arg.facts.shape) if i is None else value[i]
+    return value.new_zeros(arg._layout.shape) if i is None else value[i]
 
 
 def over_batch(
@@ -162,7 +162,7 @@ def batch_like(input: Tensor, made: Tensor) -> Tensor:
         input = input.value
     found.reverse()  # from the outermost
     sizes = [levels.sizes[level - 1] for level in found]
-    made = made.expand(*sizes, *made.facts.shape).contiguous()
+    made = made.expand(*sizes, *made._layout.shape).contiguous()
     for level in found:
         made = batched(made, level)
     return made

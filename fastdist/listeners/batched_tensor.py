@@ -115,10 +115,10 @@ levels: Final = _ThreadState()
 
 def batched(value: Tensor, level: int) -> Tensor:
     """Return the batch that a tensor is along its first axis."""
-    layout = value.facts
+    layout = value._layout
     out: Any = object.__new__(Batched)
     out.value, out.level = value, level
-    out.facts = Layout.of(layout.dtype, layout.device, layout.shape[1:])
+    out._layout = Layout.of(layout.dtype, layout.device, layout.shape[1:])
     out.edge = out.extra = out._storage = None
     return out  # type: ignore[no-any-return]
 
@@ -147,7 +147,7 @@ def each_call(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
 def most_of_all_calls(counts: Tensor) -> int:
     """Return the greatest number of all calls; 0 for no call."""
     every: Any = of_all_calls(counts)
-    return int(every.max()) if every.facts.numel else 0
+    return int(every.max()) if every._layout.numel else 0
 
 
 def same_in_all_calls(name: str, lengths: Tensor) -> int:
@@ -158,7 +158,7 @@ def same_in_all_calls(name: str, lengths: Tensor) -> int:
     if lengths.__class__ is not Batched:
         return int(lengths)
     most, every = most_of_all_calls(lengths), of_all_calls(lengths)
-    if every.facts.numel and bool((every != most).any()):
+    if every._layout.numel and bool((every != most).any()):
         raise RuntimeError(
             f"vmap: what {name} gives in each call is of another length, from {int(every.min())} "
             f"to {most}: no tensor holds them all"
@@ -170,7 +170,7 @@ def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
     """Return the value of a batch of a level; of what is none, the tensor itself, or size of it."""
     if one.__class__ is Batched and one.level == level:
         return one.value
-    return one if size is None else one.expand(size, *one.facts.shape)
+    return one if size is None else one.expand(size, *one._layout.shape)
 
 
 def base_of(tensor: Tensor, depth: int) -> Tensor:

@@ -112,7 +112,7 @@ def _derived(op: Any, operands: Sequence[Any]) -> Rule:
 
 
 def _shape(operand: Any) -> tuple[int, ...]:
-    return operand.facts.shape if isinstance(operand, Tensor) else ()
+    return operand._layout.shape if isinstance(operand, Tensor) else ()
 
 
 def whole(operands: Sequence[Any], level: int) -> list[Any]:
@@ -131,7 +131,7 @@ def aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) -> 
     for operand, value in zip(operands, values, strict=True):
         shape = _shape(operand)
         if value is not operand and len(shape) < most:
-            value = value.reshape(value.facts.shape[0], *(1,) * (most - len(shape)), *shape)
+            value = value.reshape(value._layout.shape[0], *(1,) * (most - len(shape)), *shape)
         found.append(value)
     return found
 
@@ -148,7 +148,7 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
     pairs = list(zip(op.tensors, operands, strict=True))
     meeting = [o for name, o in pairs if name not in CONDITIONS]
     tensors = [o for o in meeting if isinstance(o, Tensor)]
-    if all(_shape(o) for o in tensors) or len({o.facts.dtype for o in tensors}) < 2:
+    if all(_shape(o) for o in tensors) or len({o._layout.dtype for o in tensors}) < 2:
         return operands
     dtype = result_dtype(meeting)
     return [
@@ -169,9 +169,9 @@ def in_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int)
         return one_by_one(op, operands, attributes, level)
     if not levels.sizes[level - 1]:
         return of_no_call(op, operands, attributes, level)
-    size, n, *rest = input.value.facts.shape
+    size, n, *rest = input.value._layout.shape
     found = op.general((input.value.reshape(size * n, *rest), *others), attributes)
-    return found.reshape(size, n, *found.facts.shape[1:])
+    return found.reshape(size, n, *found._layout.shape[1:])
 
 
 def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
@@ -198,13 +198,13 @@ def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], le
     if "keepdim" not in named and op.name != "count_nonzero":
         return one_by_one(op, operands, tuple(named.values()), level)
     value = whole(operands, level)[0]
-    size = value.facts.shape[0]
+    size = value._layout.shape[0]
     given = {**named, "dim": 1}
     kept = given.get("keepdim", False)
     if kept:
         given["keepdim"] = False
-    if len(value.facts.shape) != 2:
-        value = value.reshape(size, math.prod(value.facts.shape[1:]))
+    if len(value._layout.shape) != 2:
+        value = value.reshape(size, math.prod(value._layout.shape[1:]))
     found = op.general((value,), tuple(given.values()))
     return found.reshape(size, *(1,) * len(_shape(operands[0]))) if kept else found
 

@@ -43,8 +43,8 @@ time_ranges.watch("device", lambda is_wanted: None if is_wanted else _bases.clea
 def device_of_operands(operands: Any) -> Device:
     """Return where an op works: the device of its first operand that is not on the CPU."""
     for value in operands:
-        if isinstance(value, Tensor) and value.facts.device is not CPU:
-            return value.facts.device
+        if isinstance(value, Tensor) and value._layout.device is not CPU:
+            return value._layout.device
     return CPU
 
 

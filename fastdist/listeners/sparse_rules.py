@@ -27,7 +27,7 @@ def on_sparse(*names: str) -> Callable[[Rule], Rule]:
 
 def is_sparse(value: Any) -> bool:
     """Return whether a value is a sparse tensor."""
-    return isinstance(value, Tensor) and value.facts.is_sparse
+    return isinstance(value, Tensor) and value._layout.is_sparse
 
 
 def meet_sparse(
@@ -50,6 +50,7 @@ def refusal(name: str, tensor: Tensor) -> NotImplementedError:
     """Return the error of what sparse tensors cannot be given to."""
     return NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the "
-        f"'Sparse{tensor.facts.device.type.upper()}' backend: it is not there for sparse tensors. "
+        f"'Sparse{tensor._layout.device.type.upper()}' backend: it is not there for sparse "
+        "tensors. "
         "Call to_dense() first, or work on _indices() and _values()"
     )

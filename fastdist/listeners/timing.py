@@ -117,6 +117,8 @@ def _roots_of(value: Any) -> list[Any]:
     """Return the NumPy arrays that hold the numbers of a value."""
     if not isinstance(value, Tensor):
         return [value] if isinstance(value, np.ndarray) else []
-    if value.facts.device is not CPU or value.__class__ is Batched:
+    if value._layout.device is not CPU or value.__class__ is Batched:
         return []
-    return [value.array.indices, value.array.values] if value.facts.is_sparse else [root_of(value)]
+    return (
+        [value.array.indices, value.array.values] if value._layout.is_sparse else [root_of(value)]
+    )

@@ -75,7 +75,7 @@ class Recorder:
 
     def new_value(self, tensor: Tensor) -> Value:
         """Return a new Value, and know tensor as it."""
-        layout, known, this = tensor.facts, self._known, id(tensor)
+        layout, known, this = tensor._layout, self._known, id(tensor)
         value = Value(self.count, layout.shape, layout.dtype, layout.device)
         self.count += 1
         known[this] = (weakref.ref(tensor, lambda _: known.pop(this, None)), layout, value)
@@ -86,7 +86,7 @@ class Recorder:
     def knows(self, tensor: Tensor) -> bool:
         """Return whether an input is this tensor, or a call made it."""
         found = self._known.get(id(tensor))
-        return found is not None and found[1] is tensor.facts
+        return found is not None and found[1] is tensor._layout
 
     def value_of(self, tensor: Tensor) -> Value:
         """Return the Value of a tensor that is read; of one that is not known, a constant."""

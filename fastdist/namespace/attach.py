@@ -108,7 +108,7 @@ def attach_matmul() -> None:
             return found  # type: ignore[no-any-return]
         if isinstance(other, np.ndarray):
             other = from_users_array(other)
-            wanted = promote(other.facts.dtype, self.facts.dtype)
+            wanted = promote(other._layout.dtype, self._layout.dtype)
             other, self = other.to(wanted), self.to(wanted)
         return product.general((other, self), ())  # type: ignore[no-any-return]
 

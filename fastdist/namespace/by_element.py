@@ -51,7 +51,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 def _written(
     self: Tensor, name: str, others: tuple[Tensor, ...], function: Callable[..., Any]
 ) -> Tensor:
-    layout = self.facts
+    layout = self._layout
     if self.edge is not None:
         raise GraphError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() "
@@ -60,10 +60,10 @@ def _written(
     if layout.device is not CPU:
         raise TypeError(f"{name} is only implemented on CPU tensors, got one on {layout.device}")
     for other in others:
-        if other.facts.dtype is not layout.dtype or other.facts.device is not CPU:
+        if other._layout.dtype is not layout.dtype or other._layout.device is not CPU:
             raise DTypeError(
                 f"{name}: expected {layout.dtype.name} on cpu for each other tensor (got "
-                f"{other.facts.dtype.name} on {other.facts.device})"
+                f"{other._layout.dtype.name} on {other._layout.device})"
             )
     given = [self, *[OPS["expand"].public(other, layout.shape) for other in others]]
     columns = [one.detach().to_numpy().reshape(-1).tolist() for one in given]
@@ -90,7 +90,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         warn_of_loop("fill_diagonal_")
         loop(fill_diagonal_, (self, fill_value, wrap), self.level)
         return self
-    shape, strides = self.facts.shape, self.stride()
+    shape, strides = self._layout.shape, self.stride()
     if len(shape) < 2:
         raise ShapeError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
@@ -99,7 +99,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     _fill_each(self, size, step, 0, fill_value)
     width = shape[1]
     if wrap and len(shape) == 2 and shape[0] > width + 1:
-        rest = -(-self.facts.numel // (size + 1)) - size
+        rest = -(-self._layout.numel // (size + 1)) - size
         _fill_each(self, rest, step, strides[0] * (width + 1), fill_value)
     return self
 

@@ -33,7 +33,7 @@ def cond(
 
     Raises  RuntimeError for a pred of several elements
     """
-    if isinstance(pred, Tensor) and pred.facts.numel != 1:
+    if isinstance(pred, Tensor) and pred._layout.numel != 1:
         raise ShapeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     return (true_fn if pred else false_fn)(*operands)
 

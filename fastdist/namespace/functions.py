@@ -71,12 +71,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not isinstance(self.array, np.ndarray) and not force and not self.facts.is_sparse:
+    if not isinstance(self.array, np.ndarray) and not force and not self._layout.is_sparse:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if self.facts.dtype is bfloat16:
+    if self._layout.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; call .float() first")
     storage_of(self)  # NumPy may change it from now on; views made later share one version
     return self.to_numpy()
@@ -84,7 +84,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Let NumPy take this tensor as an array."""
-    if not isinstance(self.array, np.ndarray) and not self.facts.is_sparse:
+    if not isinstance(self.array, np.ndarray) and not self._layout.is_sparse:
         raise DeviceError(f"a tensor on {self.device} is no NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
@@ -101,7 +101,7 @@ def new_zeros(
 ) -> Tensor:
     """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
     _require_size("new_zeros", size, more)
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     made = creation.zeros(*size, **_like(self, dtype, device), **more)
     return batch_like(self, made) if isinstance(self, Batched) else made
@@ -124,7 +124,7 @@ def new_empty(
 ) -> Tensor:
     """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
     _require_size("new_empty", size, more)
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     made = creation.empty(*size, **_like(self, dtype, device), **more)
     return batch_like(self, made) if isinstance(self, Batched) else made
@@ -172,19 +172,19 @@ def new_tensor(
 
 
 def _require_dense(name: str, self: Tensor) -> None:
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         raise refusal(name, self)
 
 
 def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
-    layout = self.facts
+    layout = self._layout
     return {"dtype": dtype or layout.dtype, "device": layout.device if device is None else device}
 
 
 def _data(self: Tensor) -> Tensor:
     """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
     # As in PyTorch, changes through .data are not counted: nobody is told.
-    data = wrap(self.array, self.facts)
+    data = wrap(self.array, self._layout)
     return data if self._storage is None else bound(data, root_of(self))
 
 
@@ -193,7 +193,7 @@ def _set_data(self: Tensor, data: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     # The count of changes goes on: who saved this tensor before must see that it is another.
     version, data = self._version, resolved(data)
-    self.array, self.facts = data.array, data.facts
+    self.array, self._layout = data.array, data._layout
     self._storage = None
     if data._storage is not None:
         bound(self, root_of(data))
@@ -205,9 +205,9 @@ def _set_data(self: Tensor, data: Tensor) -> None:
 
 def _transposed(self: Tensor) -> Tensor:
     """This tensor with its axes in the opposite order."""
-    if len(self.facts.shape) == 2:
+    if len(self._layout.shape) == 2:
         return OPS["permute"].public(self, 1, 0)  # type: ignore[no-any-return]
-    if not self.facts.shape:
+    if not self._layout.shape:
         warn_caller(
             "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
             once=True,
@@ -220,7 +220,7 @@ def _transposed(self: Tensor) -> Tensor:
             "reverse the dimensions of a tensor.",
             once=True,
         )
-    return OPS["permute"].public(self, *range(len(self.facts.shape))[::-1])  # type: ignore[no-any-return]
+    return OPS["permute"].public(self, *range(len(self._layout.shape))[::-1])  # type: ignore[no-any-return]
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
 
     Raises  RuntimeError for a single axis
     """
-    ndim = len(self.facts.shape)
+    ndim = len(self._layout.shape)
     if ndim == 1:
         raise ShapeError(
             "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
@@ -252,18 +252,18 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
     Raises  RuntimeError for more or fewer axes, none of them excepted
     """
-    if len(self.facts.shape) not in (0, 2):
+    if len(self._layout.shape) not in (0, 2):
         raise ShapeError(
             "tensor.H is only supported on matrices (2-D tensors). Got "
-            f"{len(self.facts.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
+            f"{len(self._layout.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
         )
-    swapped = _matrices_transposed(self) if self.facts.shape else _transposed(self)
+    swapped = _matrices_transposed(self) if self._layout.shape else _transposed(self)
     return COMPOSITES["conj"].call(swapped)  # type: ignore[no-any-return]
 
 
 def _reversed(self: Tensor) -> Tensor:
     """Return a copy with the rows in the opposite order."""
-    return OPS["flip"].public(self, 0) if self.facts.shape else self
+    return OPS["flip"].public(self, 0) if self._layout.shape else self
 
 
 def _contains(self: Tensor, element: Any) -> bool:
@@ -308,7 +308,7 @@ def _delete_item(self: Tensor, index: Any) -> None:
 
 def _iter(self: Tensor) -> Iterator[Tensor]:
     """Walk the rows: views that share one Node, so that their gradients are put together once."""
-    if not self.facts.shape:
+    if not self._layout.shape:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))
 
@@ -347,7 +347,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {short_repr(cls)}")
     with DisableTorchFunctionSubclass():
-        seen = self.view(self.facts.shape)
+        seen = self.view(self._layout.shape)
     if isinstance(seen, Unresolved) and cls in (Tensor, Unresolved):
         return seen
     if isinstance(seen, Unresolved):
@@ -356,7 +356,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             f"call resolve_{seen.change.name}() first, which copies"
         )
     out: Any = object.__new__(Tensor if cls is Unresolved else cls)
-    out.array, out.facts, out.edge = seen.array, seen.facts, seen.edge
+    out.array, out._layout, out.edge = seen.array, seen._layout, seen.edge
     out.extra, out._storage = seen.extra, seen._storage
     storage_of(self).add_view(out)
     return out

@@ -29,7 +29,7 @@ def _answers_no(what: str) -> property:
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
-    if self.facts.device is not CPU or self.facts.is_sparse or not device_count():
+    if self._layout.device is not CPU or self._layout.is_sparse or not device_count():
         return False
     backend: Any = backend_of("cuda")
     return bool(backend.is_pinned(self.array))
@@ -46,12 +46,12 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
             "Cannot access accelerator device when none is available. Pin memory only where "
             "cuda.is_available()"
         )
-    if self.facts.device is not CPU or self.facts.is_sparse:
-        kind = "sparse" if self.facts.is_sparse else self.facts.device.type
+    if self._layout.device is not CPU or self._layout.is_sparse:
+        kind = "sparse" if self._layout.is_sparse else self._layout.device.type
         raise RuntimeError(f"cannot pin '{kind}' tensor: only dense CPU tensors can be pinned")
     if is_pinned(self):
         return self
-    layout = self.facts
+    layout = self._layout
     order = walk_order(layout.shape, layout.strides)
     shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
     made: Tensor = empty(shape, dtype=layout.dtype, pin_memory=True)
@@ -72,35 +72,36 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
     Raises  TypeError for a Tensor of another dtype or device
     """
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         raise refusal("new", self)
-    place = self.facts.device if device is None else device
+    place = self._layout.device if device is None else device
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return handle_to(args[0], self.facts.dtype, Device.parse(place))
-    return new_of_dtype(self.facts.dtype, args, place)
+        return handle_to(args[0], self._layout.dtype, Device.parse(place))
+    return new_of_dtype(self._layout.dtype, args, place)
 
 
 def _is_sparse(self: Tensor) -> bool:
     """Whether the elements are held as coordinates and values."""
-    return self.facts.is_sparse
+    return self._layout.is_sparse
 
 
 def sparse_dim(self: Tensor) -> int:
     """Return how many axes the coordinates have; 0 for a dense tensor."""
-    return int(self.array.indices.shape[0]) if self.facts.is_sparse else 0
+    return int(self.array.indices.shape[0]) if self._layout.is_sparse else 0
 
 
 def dense_dim(self: Tensor) -> int:
     """Return how many axes each value has."""
-    return len(self.facts.shape) - sparse_dim(self)
+    return len(self._layout.shape) - sparse_dim(self)
 
 
 def _entries(name: str) -> Any:
     def entries(self: Tensor) -> Any:
-        if not self.facts.is_sparse:
+        if not self._layout.is_sparse:
             raise NotImplementedError(
                 f"Could not run 'aten::{name}' with arguments from the "
-                f"'{self.facts.device.type.upper()}' backend: a dense tensor holds no coordinates; "
+                f"'{self._layout.device.type.upper()}' backend: a dense tensor holds no "
+                "coordinates; "
                 "to_sparse() makes one that does"
             )
         if name == "_nnz":
@@ -117,7 +118,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
     Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
     """
-    shape, strides = self.facts.shape, self.stride()
+    shape, strides = self._layout.shape, self.stride()
     steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
     if ambiguity_check and (len(set(steps)) < len(shape) or 0 in steps):
         raise ShapeError(
@@ -125,7 +126,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
             "memory formats."
         )
     # An axis that nobody walks, or that stays in one place, keeps its own.
-    order = memory_order(self.facts)
+    order = memory_order(self._layout)
     return tuple(range(len(shape)) if order is None else order)
 
 
@@ -138,12 +139,12 @@ def record_stream(self: Tensor, stream: Any) -> None:
     """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
     on the CPU there is nothing to do.
     """
-    backend_of(self.facts.device.type).record_stream(self.array, stream)
+    backend_of(self._layout.device.type).record_stream(self.array, stream)
 
 
 def storage_type(self: Tensor) -> Any:
     """Return the class of the dtype's storage, such as FloatStorage."""
-    return TYPED_STORAGES[f"{WORDS[self.facts.dtype]}Storage"]
+    return TYPED_STORAGES[f"{WORDS[self._layout.dtype]}Storage"]
 
 
 def _name(self: Tensor) -> None:
@@ -157,7 +158,7 @@ def _volatile(self: Tensor) -> bool:
 
 def _grad_dtype(self: Tensor) -> DType:
     """The dtype of this tensor's gradient: its own."""
-    return self.facts.dtype
+    return self._layout.dtype
 
 
 def _refused(type: str) -> Any:

@@ -55,10 +55,10 @@ class Trace:
             raise TypeError(f"the trace has {len(self.inputs)} inputs, got {len(given)} tensors")
         values: dict[Value, Tensor] = dict(self.constants)
         for value, tensor in zip(self.inputs, given, strict=True):
-            if tensor.facts.shape != value.shape or tensor.facts.dtype is not value.dtype:
+            if tensor._layout.shape != value.shape or tensor._layout.dtype is not value.dtype:
                 raise ValueError(
                     f"input {short_repr(value)} was traced with {_told(value)}, got "
-                    f"{tensor.facts.dtype.name}{list(tensor.facts.shape)}; trace it anew"
+                    f"{tensor._layout.dtype.name}{list(tensor._layout.shape)}; trace it anew"
                 )
             values[value] = tensor
         for call in self.calls:

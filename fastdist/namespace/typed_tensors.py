@@ -21,7 +21,7 @@ def construct(*args: Any, device: Any = None) -> Tensor:
     dtype; or another handle to the Tensor given.
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0].view(args[0].facts.shape)
+        return args[0].view(args[0]._layout.shape)
     return new_of_dtype(get_default_dtype(), args, device)
 
 
@@ -30,7 +30,7 @@ def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
 
     Raises  TypeError if it is of another dtype or elsewhere
     """
-    layout = given.facts
+    layout = given._layout
     if layout.dtype is not dtype or layout.device != device:
         raise DTypeError(
             f"expected {dtype.name} on {device} (got {layout.dtype.name} on {layout.device}); "
@@ -66,9 +66,9 @@ class _TypedTensor(type):
         return handle_to(args[0], cls.dtype, CPU)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        if not isinstance(instance, Tensor) or instance.facts.is_sparse:
+        if not isinstance(instance, Tensor) or instance._layout.is_sparse:
             return False
-        return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
+        return instance._layout.dtype is cls.dtype and instance._layout.device is CPU
 
 
 class _TypedCudaTensor(_TypedTensor):
@@ -84,9 +84,9 @@ class _TypedCudaTensor(_TypedTensor):
         return handle_to(args[0], cls.dtype, Device("cuda"))
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        if not isinstance(instance, Tensor) or instance.facts.is_sparse:
+        if not isinstance(instance, Tensor) or instance._layout.is_sparse:
             return False
-        return instance.facts.dtype is cls.dtype and instance.facts.device.type == "cuda"
+        return instance._layout.dtype is cls.dtype and instance._layout.device.type == "cuda"
 
 
 class _TypedSparseTensor(_TypedTensor):
@@ -112,7 +112,7 @@ class _TypedSparseTensor(_TypedTensor):
     def __instancecheck__(cls, instance: Any) -> bool:
         if not is_sparse(instance):
             return False
-        return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
+        return instance._layout.dtype is cls.dtype and instance._layout.device is CPU
 
 
 def _typed(

@@ -141,7 +141,7 @@ def _sliced(
 
 
 def _size_of(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
-    sizes = [x.facts.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
+    sizes = [x._layout.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:

@@ -78,7 +78,7 @@ class LazyModuleMixin:
             given = state_dict.get(prefix + name)
             if is_lazy(own) and isinstance(given, Tensor) and not is_lazy(given):
                 with no_grad():
-                    own.materialize(given.facts.shape)
+                    own.materialize(given._layout.shape)
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

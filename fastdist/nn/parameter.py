@@ -122,7 +122,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     ) -> UninitializedBuffer:
         source = empty(0, device=device, dtype=dtype)
         made: UninitializedBuffer = object.__new__(cls)
-        made.array, made.facts, made._storage = source.array, source.facts, source._storage
+        made.array, made._layout, made._storage = source.array, source._layout, source._storage
         made.edge = made.extra = None
         setattr(made, Buffer.mark, True)
         made.persistent = persistent

@@ -249,9 +249,9 @@ class StateDict(ModuleTree):
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
                 f"received {type(given)}"
             )
-        if given.facts.shape == (1,) and not tensor.facts.shape:
+        if given._layout.shape == (1,) and not tensor._layout.shape:
             given = given[0]  # PyTorch's saved lone numbers so, up to 0.3
-        if given.facts.shape != tensor.facts.shape:
+        if given._layout.shape != tensor._layout.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."

@@ -36,9 +36,9 @@ def in_format_of(input: Tensor, result: Any) -> Any:
     """Let a fresh result, or each of a tuple, lie in channels_last if input does; return it.
 
     Kernels write C order, which one pass over the result brings into the other. Callers look at
-    `input.facts.contiguous` first: most inputs cost no call.
+    `input._layout.contiguous` first: most inputs cost no call.
     """
-    order = channels_last_order(input.facts)
+    order = channels_last_order(input._layout)
     if order is not None:
         for one in result if isinstance(result, tuple) else (result,):
             if one.__class__ is Tensor and one is not input:
@@ -48,7 +48,7 @@ def in_format_of(input: Tensor, result: Any) -> Any:
 
 def copied_in_format(input: Tensor, result: Any) -> Tensor:
     """Return result, which may be a view, in channels_last if input lies so."""
-    order = None if input.facts.contiguous else channels_last_order(input.facts)
+    order = None if input._layout.contiguous else channels_last_order(input._layout)
     if order is None:
         return result  # type: ignore[no-any-return]
     return result.contiguous(memory_format=_FORMATS[len(order)])  # type: ignore[no-any-return]
@@ -56,7 +56,7 @@ def copied_in_format(input: Tensor, result: Any) -> Tensor:
 
 def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
     """Bring the memory of a fresh result into an order of axes; its Node stays as it is."""
-    layout = result.facts
+    layout = result._layout
     is_view = result.extra is not None and result.extra.base is not None
     if is_view or len(layout.shape) != len(order) or layout.lies_in(tuple(order)):
         return
@@ -65,7 +65,7 @@ def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
     room = backend.empty(given.shape, layout.dtype.numpy, layout.device.index)
     backend.copy_into(room, given)
     result.array = room.transpose(undone(order))
-    result.facts = layout_of(result.array, layout.device)
+    result._layout = layout_of(result.array, layout.device)
 
 
 def common_order(layouts: Sequence[Layout]) -> tuple[int, ...] | None:

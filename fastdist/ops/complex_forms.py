@@ -55,16 +55,16 @@ def _lerp(input: Any, end: Any, weight: Any) -> Any:
 def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     # What is farthest to the right is taken off first, but for what is at an infinity.
     right = real_part(input.detach())
-    most = right.amax(dim, True) if input.facts.numel else right.sum(dim, True)
+    most = right.amax(dim, True) if input._layout.numel else right.sum(dim, True)
     most = most.masked_fill(~most.isfinite(), 0.0)
     found = (input - most).exp().sum(dim, True).log() + most
-    if keepdim or not input.facts.shape:
+    if keepdim or not input._layout.shape:
         return found
     return found.squeeze(dim)
 
 
 def _logcumsumexp(input: Any, dim: int) -> Any:
-    if not input.facts.shape:
+    if not input._layout.shape:
         return input * 1
     # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
     # What stands farthest to the right is taken off whole, so that angles are told from there.
@@ -101,7 +101,7 @@ def _by_parts(op: Any) -> None:
 
 def _parts(input: Any) -> tuple[Any, Any]:
     """Return both parts of complex numbers, 0 for the one that real numbers have not."""
-    if not input.facts.dtype.is_complex:
+    if not input._layout.dtype.is_complex:
         return input, zeros_like(input)
     return real_part(input).contiguous(), imaginary_part(input).contiguous()
 
@@ -120,7 +120,7 @@ def _by_products(op: Any) -> None:
         found = complex_of(a - b, product(re + im, w_re + w_im) - a - b)
         if not bias or bias[0] is None:
             return found
-        return found + bias[0].reshape(-1, *(1,) * (len(found.facts.shape) - 2))
+        return found + bias[0].reshape(-1, *(1,) * (len(found._layout.shape) - 2))
 
     op.of_complex = of_complex
 

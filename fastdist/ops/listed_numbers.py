@@ -62,7 +62,7 @@ def dtype_among(data: Any) -> DType | None:
     Raises  DTypeError for a NumPy number whose dtype fastdist does not have
     """
     if isinstance(data, Tensor):
-        return data.facts.dtype
+        return data._layout.dtype
     if isinstance(data, np.generic | np.ndarray):
         return dtypes.from_numpy(data.dtype)
     if isinstance(data, list | tuple):
@@ -116,7 +116,7 @@ def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> Non
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, Tensor):
         # One element is a number, whatever its shape, as in PyTorch.
-        return data.to_numpy().reshape(()) if data.facts.numel == 1 else data.to_numpy()
+        return data.to_numpy().reshape(()) if data._layout.numel == 1 else data.to_numpy()
     return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
 
 

@@ -57,7 +57,7 @@ def no_bool_operand(words: str) -> Callable[[Sequence[DType]], str | None]:
 def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
     """Raise NotImplementedError for integers where PyTorch's kernel has floating numbers alone."""
     for tensor in tensors:
-        dtype = tensor.facts.dtype
+        dtype = tensor._layout.dtype
         if not dtype.is_floating_point:
             raise NoKernelError(
                 f'"{kernel}" not implemented for {WORDS[dtype]!r}: cast it with .float()'
@@ -69,7 +69,7 @@ def as_dtype_of(like: Tensor, result: Any) -> Any:
 
     Raises  RuntimeError where that would cast down a kind
     """
-    found, wanted = result.facts.dtype, like.facts.dtype
+    found, wanted = result._layout.dtype, like._layout.dtype
     if found is wanted:
         return result
     if not can_cast(found, wanted):
@@ -92,7 +92,7 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """
     dtype = layout.dtype
     for one in parameters:
-        found = None if one is None else one.facts.dtype
+        found = None if one is None else one._layout.dtype
         if found not in (None, dtype, dtype.computes_in):
             raise DTypeError(
                 "mixed dtype (CPU): all inputs must share same datatype.: input is "
@@ -103,6 +103,6 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
 def refuse_complex(name: str, *tensors: Tensor) -> None:
     """Raise NoKernelError for tensors of complex numbers."""
     for tensor in tensors:
-        dtype = tensor.facts.dtype
+        dtype = tensor._layout.dtype
         if dtype.is_complex:
             raise NoKernelError(f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts')

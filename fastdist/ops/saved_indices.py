@@ -30,7 +30,7 @@ def keep_version(result: Any, index: Any) -> Any:
 
     def check(_: Any) -> None:
         if own._version != version:
-            raise_changed(node(), own, own.facts, version, own._version)  # type: ignore[arg-type]
+            raise_changed(node(), own, own._layout, version, own._version)  # type: ignore[arg-type]
 
     node_of(found.edge).register_prehook(check)
     return result

@@ -51,7 +51,7 @@ class CountedOptimizer(Optimizer):
         """Return whether counts are of a device and need not be read."""
         if not (group.get("capturable") or group.get("fused")) or group["differentiable"]:
             return False
-        return bool(states) and all(state["step"].facts.device is not CPU for state in states)
+        return bool(states) and all(state["step"]._layout.device is not CPU for state in states)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
         """Return a number of the state as a Tensor, where the group wants it."""
@@ -92,7 +92,7 @@ class CountedOptimizer(Optimizer):
             return [total] * len(steps)
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
         steps = [state["step"] for state in states]
-        if all(step.facts.device is CPU for step in steps):
+        if all(step._layout.device is CPU for step in steps):
             # By hand: an op takes as long as the whole update of a small parameter's mean.
             counts: list[Any] = []
             for step in steps:

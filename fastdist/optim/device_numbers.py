@@ -27,25 +27,25 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
     Shape   (), each -> (n,)
     Dtype   floating -> float64
     """
-    facts = kept[0].facts
-    column = empty(len(kept), dtype=facts.dtype, device=facts.device)
-    backend = backend_of(facts.device.type)
+    layout = kept[0]._layout
+    column = empty(len(kept), dtype=layout.dtype, device=layout.device)
+    backend = backend_of(layout.device.type)
     backend.kernel("pointwise.multi_tensor.take")(column.array, *[one.array for one in kept])
     return column.to(float64)
 
 
 def put(column: Tensor, kept: Sequence[Tensor]) -> None:
     """Write a column over the numbers that taken made one of; they count a change."""
-    facts = kept[0].facts
-    given = column.to(facts.dtype)
-    backend = backend_of(facts.device.type)
+    layout = kept[0]._layout
+    given = column.to(layout.dtype)
+    backend = backend_of(layout.device.type)
     backend.kernel("pointwise.multi_tensor.put")(given.array, *[one.array for one in kept])
     bump_all(kept)
 
 
 def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
     """Let Tensors of one element be these numbers; they count a change."""
-    if {one.facts.device.type for one in kept} == {"cpu"}:
+    if {one._layout.device.type for one in kept} == {"cpu"}:
         # By hand: an op takes as long as the whole update of a small parameter's mean.
         for one, number in zip(kept, numbers, strict=True):
             one.array.fill(number)
@@ -64,4 +64,4 @@ def is_column(counts: Sequence[Any]) -> bool:
 def are_on_device(numbers: Sequence[Any]) -> bool:
     """Return whether some numbers of a step are Tensors of a device, which has its own time."""
     tensors = [one for one in numbers if isinstance(one, Tensor)]
-    return bool(tensors) and any(one.facts.device.type != "cpu" for one in tensors)
+    return bool(tensors) and any(one._layout.device.type != "cpu" for one in tensors)

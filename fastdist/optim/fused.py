@@ -38,7 +38,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
             return
         # Straight to the backend: an op would look for a graph, for tangents and for broadcasts,
         # which costs as much as updating a thousand elements.
-        layout = target.facts
+        layout = target._layout
         dtype = layout.dtype.numpy
         arrays = [
             asarray(operand, dtype) if operand.__class__ is float else _array_of(operand, layout)
@@ -54,7 +54,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
 
 def _array_of(operand: Any, target: Layout) -> Any:
     if isinstance(operand, Tensor):
-        layout = operand.facts
+        layout = operand._layout
         if layout is target or _is_alike(layout, target):
             return operand.array
         if layout.device is target.device and layout.device.type != "cpu":

@@ -190,17 +190,17 @@ class Optimizer(HasHooks):
             gradient = self.gradient_of(parameter)
             if gradient is None:
                 continue
-            if gradient.facts.is_sparse:
+            if gradient._layout.is_sparse:
                 self.update_all(group, parameters, gradients)
                 self.update_sparse(group, parameter, gradient)
                 parameters, gradients = [], []
             else:
                 parameters.append(parameter)
                 gradients.append(gradient)
-        if len({parameter.facts.device for parameter in parameters}) > 1:
+        if len({parameter._layout.device for parameter in parameters}) > 1:
             of_device = defaultdict[Any, list[tuple[Tensor, Tensor]]](list)
             for pair in zip(parameters, gradients, strict=True):
-                of_device[pair[0].facts.device].append(pair)
+                of_device[pair[0]._layout.device].append(pair)
             for pairs in of_device.values():
                 self.update_all(group, *map(list, zip(*pairs, strict=True)))
             return
@@ -365,7 +365,7 @@ def _without_names(group: Group, entries: list[Any]) -> list[Any]:
 
 
 def _require_alike(gradient: Tensor, parameter: Tensor) -> None:
-    ours, theirs = parameter.facts, gradient.facts
+    ours, theirs = parameter._layout, gradient._layout
     if (ours.shape, ours.dtype, ours.device) != (theirs.shape, theirs.dtype, theirs.device):
         raise ShapeError(
             f"step_with: a gradient is {theirs.shape} of {theirs.dtype.name} on {theirs.device}, "

@@ -72,7 +72,7 @@ def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
     """Raise while what parameters' devices are given is captured: each replay would do the step of
     the same number again.
     """
-    for device in {parameter.facts.device for parameter in parameters}:
+    for device in {parameter._layout.device for parameter in parameters}:
         if backend_of(device.type).is_capturing(device.index):
             raise RuntimeError(
                 "Attempting CUDA graph capture of step() for an instance of "

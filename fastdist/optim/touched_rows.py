@@ -20,19 +20,19 @@ def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: floa
     Note    what lies with gaps is copied whole, twice
     """
     parameter = tensors[-1]
-    layout = parameter.facts
-    if gradient.facts.shape != layout.shape:
+    layout = parameter._layout
+    if gradient._layout.shape != layout.shape:
         raise ShapeError(
-            f"{name}: a gradient is of shape {gradient.facts.shape}, its parameter of shape "
+            f"{name}: a gradient is of shape {gradient._layout.shape}, its parameter of shape "
             f"{layout.shape}"
         )
     require_may_change(parameter)
     indices, values = indices_of(gradient), values_of(gradient.to(layout.dtype)).contiguous()
-    axes, count = indices.facts.shape
+    axes, count = indices._layout.shape
     width = math.prod(layout.shape[axes:])
     lengths = layout.shape[:axes]
     places, order = in_order(flat_places(indices, lengths), math.prod(lengths))
-    packed = [one if one.facts.contiguous else one.contiguous() for one in tensors]
+    packed = [one if one._layout.contiguous else one.contiguous() for one in tensors]
     backend_of(layout.device.type).kernel(f"sparse.touched_rows.{name}")(
         values.array.reshape((count, width)),
         places.array,

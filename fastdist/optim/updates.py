@@ -36,12 +36,12 @@ def run_program(
     What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
     is recorded for autograd.
     """
-    facts = [[tensor.facts for tensor in column] for column in columns]
-    if any(layout.dtype.is_complex for layout in {*chain.from_iterable(facts)}):
+    layouts = [[tensor._layout for tensor in column] for column in columns]
+    if any(layout.dtype.is_complex for layout in {*chain.from_iterable(layouts)}):
         columns = [[as_real(tensor) for tensor in column] for column in columns]
-        facts = [[tensor.facts for tensor in column] for column in columns]
+        layouts = [[tensor._layout for tensor in column] for column in columns]
     at = 0
-    for kind, count in _parts(facts):
+    for kind, count in _parts(layouts):
         part = [column[at : at + count] for column in columns]
         given = numbers[at : at + count]
         if given and not is_grad_enabled() and (skip is not None or are_on_device(given[0])):
@@ -58,25 +58,25 @@ def as_real(tensor: Tensor) -> Tensor:
     """Return a tensor, seen as pairs of real numbers if it holds complex ones: these are stepped
     part by part, as in PyTorch.
     """
-    return view_as_real.public(tensor) if tensor.facts.dtype.is_complex else tensor
+    return view_as_real.public(tensor) if tensor._layout.dtype.is_complex else tensor
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:
     """Return a state that is value everywhere, in both parts of complex numbers."""
-    number = complex(value, value) if like.facts.dtype.is_complex else value
+    number = complex(value, value) if like._layout.dtype.is_complex else value
     return full_like(like, number).detach()
 
 
-def _parts(facts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
+def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
     """Return how many parameters after each other are of which kind."""
     if is_grad_enabled():
-        return [(None, len(facts[0]))]
+        return [(None, len(layouts[0]))]
     # Layouts are interned: those of tensors without gaps are one object if all else agrees.
-    if facts.count(facts[0]) == len(facts):
-        kinds = {layout: _kind(layout) for layout in {*facts[0]}}
+    if layouts.count(layouts[0]) == len(layouts):
+        kinds = {layout: _kind(layout) for layout in {*layouts[0]}}
         if len({*kinds.values()}) == 1:
-            return [(kinds[facts[0][0]], len(facts[0]))]
-    of_rows = [_kind(*row) for row in zip(*facts, strict=True)]
+            return [(kinds[layouts[0][0]], len(layouts[0]))]
+    of_rows = [_kind(*row) for row in zip(*layouts, strict=True)]
     # Neighbours alone come together: parameters that share memory change one after another.
     return [(kind, len([*alike])) for kind, alike in groupby(of_rows)]
 
@@ -117,8 +117,8 @@ def _launch_given(
     for _, alike in groupby(numbers, id):
         end = begin + len([*alike])
         part = [column[begin:end] for column in columns]
-        facts = part[0][0].facts
-        device, known = facts.device, list[float | None]()
+        layout = part[0][0]._layout
+        device, known = layout.device, list[float | None]()
         arrays = [] if skip is None else [skip.to(device).array.reshape((1,))]
         for value in numbers[begin]:
             if not are_on_device([value]):
@@ -129,7 +129,7 @@ def _launch_given(
             rows = whole.expand(end - begin) if len(whole) == 1 else whole[at + begin : at + end]
             arrays.append(rows.contiguous().array)
         apply = backend_of(device.type).kernel("pointwise.multi_tensor.apply_given")
-        packed = [[tensor.to(facts.dtype).contiguous() for tensor in column] for column in part]
+        packed = [[tensor.to(layout.dtype).contiguous() for tensor in column] for column in part]
         apply(program, known, skip is not None, *arrays, *[t.array for c in packed for t in c])
         for name, column, written in zip(program.arrays, part, packed, strict=True):
             if name in program.written:

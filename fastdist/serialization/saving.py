@@ -133,7 +133,7 @@ class _Storages:
 
     def of_tensor(self, tensor: Tensor) -> tuple[_StorageOf, int]:
         """Return the place of a tensor's memory among them, and that of the tensor in it."""
-        layout = tensor.facts
+        layout = tensor._layout
         flat, address, offset = memory_and_offset(tensor)
         self._alive.append(tensor)
         if not flat.nbytes:
@@ -221,13 +221,13 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
         )
     if kind is Parameter:
         plain = object.__new__(Tensor)
-        plain.array, plain.facts, plain._storage = tensor.array, tensor.facts, tensor._storage
+        plain.array, plain._layout, plain._storage = tensor.array, tensor._layout, tensor._storage
         plain.edge, plain.extra = None, tensor.extra
         arguments: tuple[Any, ...] = (plain, tensor.requires_grad, OrderedDict())
         if state:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
         return rebuilding.rebuild_parameter, arguments
-    if tensor.facts.is_sparse:
+    if tensor._layout.is_sparse:
         # As PyTorch's files: what makes it again is not told that it required grad.
         indices, values, shape, is_coalesced, _ = parts_of(tensor)
         return rebuilding.rebuild_sparse_tensor, (
@@ -237,8 +237,8 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     made_of = _parts(tensor, storages)
     # As PyTorch's files: of dtypes that have no storages of their own, memory is bytes.
     rebuild: Any = rebuilding.rebuild_tensor_v2
-    if tensor.facts.dtype.is_bare:
-        rebuild, made_of = rebuilding.rebuild_tensor_v3, (*made_of, tensor.facts.dtype)
+    if tensor._layout.dtype.is_bare:
+        rebuild, made_of = rebuilding.rebuild_tensor_v3, (*made_of, tensor._layout.dtype)
     if kind is Tensor:
         return rebuild, made_of
     whole = (rebuild, kind, made_of, state or {})
@@ -246,7 +246,7 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
 
 
 def _parts(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
-    layout = tensor.facts
+    layout = tensor._layout
     storage, offset = storages.of_tensor(tensor)
     strides = layout.strides if layout.numel else contiguous_strides(layout.shape)
     return storage, offset, layout.shape, strides, tensor.edge is not None, OrderedDict()
@@ -337,7 +337,7 @@ class _TorchPickler(pickle._Pickler):
 
     def save_tensor(self, obj: Tensor) -> None:
         """Write a tensor as the call that makes it of its storage, or of its parts."""
-        if obj.facts.is_sparse or obj.facts.dtype.is_bare:
+        if obj._layout.is_sparse or obj._layout.dtype.is_bare:
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
             return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)

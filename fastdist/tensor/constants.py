@@ -31,7 +31,7 @@ def constant(value: Any, like: Tensor, exact: bool = False) -> Any:
     A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
     never cached, for it would not be found again.
     """
-    dtype = like.facts.dtype
+    dtype = like._layout.dtype
     found = _cache.get((value, dtype, exact))
     if found is not None:
         return found
@@ -103,8 +103,8 @@ def number_of(tensor: Tensor) -> Any:
 
 def is_rounded_by_half(tensor: Tensor) -> bool:
     """Return whether a tensor is without axes and of a floating dtype wider than a half type."""
-    dtype = tensor.facts.dtype
-    is_wider = not tensor.facts.shape and dtype.may_have_gradient and not dtype.is_half
+    dtype = tensor._layout.dtype
+    is_wider = not tensor._layout.shape and dtype.may_have_gradient and not dtype.is_half
     return is_wider and not _is_wider_number(tensor)
 
 
@@ -121,7 +121,7 @@ def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _is_wider_number(tensor: Tensor) -> bool:
-    layout = tensor.facts
+    layout = tensor._layout
     return not layout.shape and layout is Layout.of_number(layout.dtype)
 
 
@@ -224,7 +224,7 @@ _PYTHON = frozenset({int, float, bool})
 
 
 def _number_of(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.facts.numel == 1:
+    if isinstance(value, Tensor) and value._layout.numel == 1:
         return value.item()
     if (
         isinstance(value, np.generic | np.ndarray)

@@ -30,7 +30,7 @@ _DEVICE_AT: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers for the kind of device, and which of them."""
-    device = self.facts.device
+    device = self._layout.device
     if device is CPU:
         return _CPU, 0
     return _CUDA if device.type == "cuda" else _OTHER, device.index or 0
@@ -49,11 +49,11 @@ def dlpack(
     Raises  BufferError for a tensor that requires grad, another device than it is on, and devices
             that no other library knows, and for a sparse tensor
     """
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
     if self.edge is not None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    device = self.facts.device
+    device = self._layout.device
     if device.type not in ("cpu", "cuda"):
         raise BufferError(f"no other library reads memory of {device}; use .cpu() first")
     storage_of(self)  # the other side may change it from now on; later views share one version
@@ -80,7 +80,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Note    copy=True gives memory of its own; device moves the result. What came as only for
             reading is not written
     """
-    if isinstance(ext_tensor, Tensor) and ext_tensor.facts.device.type == "sim":
+    if isinstance(ext_tensor, Tensor) and ext_tensor._layout.device.type == "sim":
         found = ext_tensor.detach()
     elif isinstance(ext_tensor, np.ndarray) and not _HAS_VERSIONS:
         # NumPy 2.0 makes no capsule of what is only for reading, and all that it takes in is.
@@ -126,7 +126,7 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
     Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
     """
-    device = self.facts.device
+    device = self._layout.device
     if device.type != "cuda":
         raise AttributeError(
             f"Can't get __cuda_array_interface__ on non-CUDA tensor type: it is on {device}; "

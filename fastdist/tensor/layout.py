@@ -78,7 +78,7 @@ class Layout:
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
-        """Return the one layout of these facts; strides of None means C order."""
+        """Return the one layout of these; strides of None means C order."""
         key = (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:

@@ -73,7 +73,7 @@ def flat_of(tensor: Tensor) -> Any:
     count = count + 1 if root.size else 0
     if not count:
         return root.reshape((0,))
-    backend = backend_of(tensor.facts.device.type)
+    backend = backend_of(tensor._layout.device.type)
     return backend.as_strided(root, (count,), (itemsize,))
 
 
@@ -82,7 +82,7 @@ def address_of_memory(tensor: Tensor) -> int:
     root = root_of(tensor)
     if isinstance(root, np.ndarray):
         return int(byte_bounds(root)[0])
-    return backend_of(tensor.facts.device.type).data_ptr(root)
+    return backend_of(tensor._layout.device.type).data_ptr(root)
 
 
 def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
@@ -96,10 +96,10 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 def storage_offset(self: Tensor) -> int:
     """Return how many elements of its memory lie before this tensor's first."""
-    if self.facts.is_sparse or (not self.facts.numel and root_of(self) is self.array):
+    if self._layout.is_sparse or (not self._layout.numel and root_of(self) is self.array):
         return 0
-    address = backend_of(self.facts.device.type).data_ptr(self.array)
-    return (address - address_of_memory(self)) // self.facts.dtype.itemsize
+    address = backend_of(self._layout.device.type).data_ptr(self.array)
+    return (address - address_of_memory(self)) // self._layout.dtype.itemsize
 
 
 def seen_at(

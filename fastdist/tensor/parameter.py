@@ -32,7 +32,7 @@ def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
     source: Any = data.detach() if data is not None else _empty()
     if type(source).array is not Tensor.array:
         source = source.resolve_conj().resolve_neg()  # who sees other memory in his own way
-    made.array, made.facts, made._storage = source.array, source.facts, source._storage
+    made.array, made._layout, made._storage = source.array, source._layout, source._storage
     made.edge = made.extra = None
     made.requires_grad_(requires_grad)
     return made

@@ -26,7 +26,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
             become tensors of their own, but for those of shared memory that multiprocessing sends
     """
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         return (
             rebuild_sparse,
             (*parts_of(self), type(self)),
@@ -36,12 +36,12 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     axes: tuple[Any, ...] = ()
     if block_of(array) is not None:
         array = Passage(array)
-    elif not self.facts.contiguous:
+    elif not self._layout.contiguous:
         # NumPy keeps C order and Fortran's when it pickles, and no other.
-        order = walk_order(self.facts.shape, self.facts.strides)
+        order = walk_order(self._layout.shape, self._layout.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
-    arguments = (type(self), array, self.facts.device, self.edge is not None, *axes)
+    arguments = (type(self), array, self._layout.device, self.edge is not None, *axes)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
 
@@ -53,18 +53,19 @@ def parts_of(tensor: Tensor) -> tuple[Any, ...]:
             could load what is saved then
     """
     coo: Coo = tensor.array
-    lengths = tensor.facts.shape[: coo.indices.shape[0]]
+    lengths = tensor._layout.shape[: coo.indices.shape[0]]
     if isinstance(coo.indices, np.ndarray) and not _are_inside(coo.indices, lengths):
         raise ShapeError(
-            f"sparse tensor of shape {tensor.facts.shape}: its coordinates lie outside of it, from "
+            f"sparse tensor of shape {tensor._layout.shape}: its coordinates lie outside of it, "
+            "from "
             f"{coo.indices.min()} to {coo.indices.max()}; they were changed after it was made, and "
             "cannot be saved, sent or copied"
         )
-    device = tensor.facts.device
+    device = tensor._layout.device
     where = CPU if isinstance(coo.indices, np.ndarray) else device
     indices = wrap(coo.indices, layout_of(coo.indices, where))
     values = wrap(coo.values, layout_of(coo.values, device))
-    return indices, values, tensor.facts.shape, coo.is_coalesced, tensor.edge is not None
+    return indices, values, tensor._layout.shape, coo.is_coalesced, tensor.edge is not None
 
 
 def rebuild_sparse(
@@ -82,7 +83,7 @@ def rebuild_sparse(
 
     Raises  ValueError for parts that do not fit together
     """
-    places, own, shape = indices.facts, values.facts, tuple(shape)
+    places, own, shape = indices._layout, values._layout, tuple(shape)
     if any(type(length) is not int for length in shape):
         # 2.0 == 2: the layout of floats would be cached for ints as well.
         raise ShapeError(f"sparse tensor of shape {shape}: the sizes must be ints")
@@ -133,7 +134,7 @@ def rebuild(
 
 def copy_tensor(self: Tensor) -> Tensor:
     """Return another handle to the same memory; a leaf, also of a result."""
-    twin = _bare(type(self), self.array, self.facts, self._storage)
+    twin = _bare(type(self), self.array, self._layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
     return twin.requires_grad_() if self.edge is not None else twin
 
@@ -152,11 +153,11 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Copy a result with .clone() or .detach().clone()"
         )
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         twin = rebuild_sparse(*copy.deepcopy((*parts_of(self), type(self)), memo))
     else:
         array = _copy_array(self, memo)
-        layout = layout_of(array, self.facts.device)
+        layout = layout_of(array, self._layout.device)
         twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
     memo[id(self)] = twin
     if self.edge is not None:
@@ -169,7 +170,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None) -> Tensor:
     tensor: Tensor = object.__new__(cls)
-    tensor.array, tensor.facts, tensor._storage = array, layout, storage
+    tensor.array, tensor._layout, tensor._storage = array, layout, storage
     tensor.edge = tensor.extra = None
     return tensor
 
@@ -187,7 +188,7 @@ def _storage_twin(storage: Storage | None, memo: dict[int, Any]) -> Storage | No
 
 
 def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
-    array, layout = tensor.array, tensor.facts
+    array, layout = tensor.array, tensor._layout
     if isinstance(array, np.ndarray):
         owner = _owner(array)
         if owner is not array and owner.flags.forc and owner.flags.writeable:

@@ -78,8 +78,8 @@ def result_dtype(operands: Sequence[Any]) -> DType:
     with_axes = zero_d = numbers = None
     for operand in operands:
         if isinstance(operand, Tensor):
-            dtype = operand.facts.dtype
-            if operand.facts.shape:
+            dtype = operand._layout.dtype
+            if operand._layout.shape:
                 with_axes = dtype if with_axes is None else promote(with_axes, dtype)
             else:
                 zero_d = dtype if zero_d is None else promote(zero_d, dtype)

@@ -67,12 +67,12 @@ def share(tensors: Iterable[Tensor]) -> None:
     """
     tensors = list(tensors)
     for tensor in tensors:
-        if tensor.facts.is_sparse:
+        if tensor._layout.is_sparse:
             raise NotImplementedError(
                 "Cannot access storage of SparseTensorImpl: share_memory_() its _indices() and "
                 "_values(), and make it of them where it arrives"
             )
-        if tensor.facts.device is not CPU:
+        if tensor._layout.device is not CPU:
             raise DeviceError(
                 f"share_memory: only memory of the CPU can be shared among processes, and this "
                 f"tensor is on {tensor.device}; share tensor.cpu()"

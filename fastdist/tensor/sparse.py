@@ -1,11 +1,11 @@
 """What a sparse tensor holds: coordinates, values, and a layout that says so.
 
-A sparse tensor is a Tensor whose `array` is a Coo and whose `facts` are a SparseLayout. So whatever
-hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense path asks
-for them: a SparseLayout is neither ordinary nor contiguous, and keeps no routes, so that every
-short way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
-operands (listeners/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the same can
-be added; everything else it refuses in words, too.
+A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` is a SparseLayout. So
+whatever hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense
+path asks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no routes, so that
+every short way through an op misses and ends in the op's `general`. That finds the op's rule for
+sparse operands (listeners/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the
+same can be added; everything else it refuses in words, too.
 
 Entries of one place mean their sum. `is_coalesced` says that there are none, and that places rise.
 """
@@ -49,7 +49,7 @@ class SparseLayout(Layout):
 
     @classmethod
     def sparse(cls, dtype: DType, device: Device, shape: Shape) -> SparseLayout:
-        """Return the one sparse layout of these facts."""
+        """Return the one sparse layout of these."""
         key = (dtype, device, shape)
         found = cls._made.get(key)
         if found is not None:
@@ -83,24 +83,24 @@ class Coo:
     Thread  immutable
     """
 
-    __slots__ = ("facts", "indices", "is_coalesced", "values")
+    __slots__ = ("indices", "is_coalesced", "layout", "values")
 
     def __init__(
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
-        self.indices, self.values, self.facts = indices, values, layout
+        self.indices, self.values, self.layout = indices, values, layout
         # No two of fewer than two can be of one place.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
     def shape(self) -> Shape:
         """The shape of what it stands for."""
-        return self.facts.shape
+        return self.layout.shape
 
     @property
     def dtype(self) -> Any:
         """The dtype of the values, as NumPy has it."""
-        return self.facts.dtype.numpy
+        return self.layout.dtype.numpy
 
     @property
     def strides(self) -> Shape:
@@ -109,22 +109,22 @@ class Coo:
 
     def plus(self, other: Coo) -> Coo:
         """Return the sum: the entries of both, one after the other."""
-        device = self.facts.device
+        device = self.layout.device
         return Coo(
             joined([self.indices, other.indices], 1, device),
             joined([self.values, other.values], 0, device),
-            self.facts,
+            self.layout,
         )
 
     def sum_of_entries(self) -> Any:
         """Return the sum of all entries, in the values' dtype, as a Python number."""
-        values = backend_of(self.facts.device.type).to_numpy(self.values)
+        values = backend_of(self.layout.device.type).to_numpy(self.values)
         return values.sum(dtype=values.dtype).item()
 
     def without_entries(self, dtype: DType, device: Device) -> Coo:
         """Return zeros of the same shape and the same sparse axes."""
         empty, axes = backend_of(device.type).empty, self.indices.shape[0]
-        layout = SparseLayout.sparse(dtype, device, self.facts.shape)
+        layout = SparseLayout.sparse(dtype, device, self.layout.shape)
         return Coo(
             empty((axes, 0), int64.numpy, device.index),
             empty((0, *layout.shape[axes:]), dtype.numpy, device.index),

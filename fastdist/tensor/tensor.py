@@ -70,7 +70,7 @@ def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if cls is Tensor:
         return made
     out: Any = object.__new__(cls)
-    out.array, out.facts, out.edge = made.array, made.facts, made.edge
+    out.array, out._layout, out.edge = made.array, made._layout, made.edge
     out.extra, out._storage = made.extra, made._storage
     return out
 
@@ -141,14 +141,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
     Made by `fastdist.tensor`, `zeros`, `randn` ...; ops begin with an `empty_shell()` and fill it:
     no Python runs, because making a result is on the path of every call.
 
-    Note    `array` is the backend's raw array, `facts` its interned Layout, `edge` None (no
+    Note    `array` is the backend's raw array, `_layout` its interned Layout, `edge` None (no
             gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
             several); attributes of the user's own are kept beside these
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_storage", "array", "edge", "extra", "facts")
+    __slots__ = ("__dict__", "__weakref__", "_layout", "_storage", "array", "edge", "extra")
     array: Any
-    facts: Layout
+    _layout: Layout
     edge: Any
     extra: Extra | None
     _storage: Storage | None
@@ -176,47 +176,47 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return _tuple_of(Size, self.facts.shape)  # type: ignore[no-any-return]
+        return _tuple_of(Size, self._layout.shape)  # type: ignore[no-any-return]
 
     @property
     def layout(self) -> MemoryLayout:
         """Whether the elements lie strided or sparse."""
-        return sparse_coo if self.facts.is_sparse else strided
+        return sparse_coo if self._layout.is_sparse else strided
 
     @property
     def dtype(self) -> dtypes.DType:
         """Element type."""
-        return self.facts.dtype
+        return self._layout.dtype
 
     @property
     def device(self) -> Device:
         """Where the bytes live."""
-        return self.facts.device
+        return self._layout.device
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.facts.shape)
+        return len(self._layout.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self.facts.dtype.itemsize
+        return self._layout.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, without gaps."""
-        return self.facts.nbytes
+        return self._layout.nbytes
 
     @property
     def is_cuda(self) -> bool:
         """True for a tensor on an NVIDIA GPU."""
-        return self.facts.device.type == "cuda"
+        return self._layout.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
         """True for a tensor in main memory."""
-        return self.facts.device is CPU
+        return self._layout.device is CPU
 
     @overload
     def size(self, dim: None = None) -> Size: ...
@@ -224,7 +224,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis."""
-        return self.shape if dim is None else self.facts.shape[_axis(self.facts, dim)]
+        return self.shape if dim is None else self._layout.shape[_axis(self._layout, dim)]
 
     @overload
     def stride(self, dim: None = None) -> Shape: ...
@@ -232,7 +232,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or that of one axis."""
-        layout = self.facts
+        layout = self._layout
         strides = layout.strides
         base = None if self.extra is None else self.extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
@@ -244,42 +244,42 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def dim(self) -> int:
         """Return the number of axes."""
-        return len(self.facts.shape)
+        return len(self._layout.shape)
 
     ndimension = dim
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return self.facts.numel
+        return self._layout.numel
 
     nelement = numel
 
     def element_size(self) -> int:
         """Return the bytes of one element."""
-        return self.facts.dtype.itemsize
+        return self._layout.dtype.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
         """Return whether the elements lie in C order without gaps, or as memory_format says."""
         axes = axes_of(memory_format)
         if axes is None:
-            return self.facts.contiguous
-        return len(self.facts.shape) == len(axes) and self.facts.lies_in(axes)
+            return self._layout.contiguous
+        return len(self._layout.shape) == len(axes) and self._layout.lies_in(axes)
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is float16, float32 or float64."""
-        return self.facts.dtype.is_floating_point
+        return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
         """Return whether the dtype is complex."""
-        return self.facts.dtype.is_complex
+        return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
         """Return whether the dtype has negative numbers."""
-        return self.facts.dtype.is_signed
+        return self._layout.dtype.is_signed
 
     def get_device(self) -> int:
         """Return the device's index, -1 for the CPU."""
-        index = self.facts.device.index
+        index = self._layout.device.index
         return -1 if index is None else index
 
     def data_ptr(self) -> int:
@@ -287,9 +287,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  DeviceError for a device whose memory has no address here
         """
-        if self.facts.is_sparse:
+        if self._layout.is_sparse:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-        if not self.facts.numel:
+        if not self._layout.numel:
             return 0
         address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
         value = getattr(address, "data", None) or getattr(address, "ptr", None)
@@ -305,9 +305,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return sorted({*dir(type(self)), *vars(self)})
 
     def __len__(self) -> int:
-        if not self.facts.shape:
+        if not self._layout.shape:
             raise TypeError("len() of a 0-d tensor")
-        return self.facts.shape[0]
+        return self._layout.shape[0]
 
     # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
     __hash__ = object.__hash__
@@ -319,23 +319,23 @@ class Tensor(TensorMethods, metaclass=TensorType):
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
         default_dtype_name, tangent = self._told_when_printed()
-        if self.facts.is_sparse:
+        if self._layout.is_sparse:
             coo = self.array
-            to_numpy = backend_of(self.facts.device.type).to_numpy
+            to_numpy = backend_of(self._layout.device.type).to_numpy
             return format_sparse(
                 to_numpy(coo.indices),
                 to_numpy(coo.values),
-                self.facts.shape,
-                self.facts.dtype.name,
-                str(self.facts.device),
+                self._layout.shape,
+                self._layout.dtype.name,
+                str(self._layout.device),
                 edge is not None and is_leaf,
                 None if is_leaf else edge.name(),
                 default_dtype_name=default_dtype_name,
             )
         return format_tensor(
             self.to_numpy(),
-            self.facts.dtype.name,
-            str(self.facts.device),
+            self._layout.dtype.name,
+            str(self._layout.device),
             edge is not None and is_leaf,
             None if is_leaf else edge.name(),
             class_name="tensor" if type(self) in NEVER_ASKED else type(self).__name__,
@@ -344,13 +344,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
         )
 
     def __format__(self, spec: str) -> str:
-        if not self.facts.shape:
+        if not self._layout.shape:
             return format(self.item(), spec)
         if spec:
             raise TypeError(
                 f"unsupported format string passed to Tensor.__format__: {short_repr(spec)} for "
                 "shape "
-                f"{self.facts.shape}; format its elements"
+                f"{self._layout.shape}; format its elements"
             )
         return str(self)
 
@@ -361,9 +361,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         Thread  waits until the device has computed them
         Raises  TypeError for a sparse tensor
         """
-        if self.facts.is_sparse:
+        if self._layout.is_sparse:
             self.array.__array__()
-        array: np.ndarray[Any, Any] = backend_of(self.facts.device.type).to_numpy(self.array)
+        array: np.ndarray[Any, Any] = backend_of(self._layout.device.type).to_numpy(self.array)
         return array
 
     def item(self) -> int | float | bool:
@@ -371,12 +371,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  RuntimeError if there is not exactly one
         """
-        if self.facts.numel != 1:
+        if self._layout.numel != 1:
             raise RuntimeError(
-                f"a Tensor with {self.facts.numel} elements cannot be converted to Scalar: its "
-                f"shape is {self.facts.shape}; index one element, or call tolist()"
+                f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar: its "
+                f"shape is {self._layout.shape}; index one element, or call tolist()"
             )
-        if self.facts.is_sparse:
+        if self._layout.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
         return self.to_numpy().item()  # type: ignore[no-any-return]
 
@@ -385,11 +385,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self.to_numpy().tolist()
 
     def __bool__(self) -> bool:
-        if self.facts.numel != 1:
-            what = "no values" if self.facts.numel == 0 else "more than one value"
+        if self._layout.numel != 1:
+            what = "no values" if self._layout.numel == 0 else "more than one value"
             raise RuntimeError(
                 f"Boolean value of Tensor with {what} is ambiguous: its shape is "
-                f"{self.facts.shape}; ask any() or all() of it"
+                f"{self._layout.shape}; ask any() or all() of it"
             )
         return bool(self.item())
 
@@ -403,10 +403,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return int(_real_number(self._only(), "int64_t"))
 
     def _only(self) -> Any:
-        if self.facts.numel != 1:
+        if self._layout.numel != 1:
             raise ValueError(
                 "only one element tensors can be converted to Python scalars: this one has shape "
-                f"{self.facts.shape}"
+                f"{self._layout.shape}"
             )
         if self.edge is not None:
             warn_caller(
@@ -417,7 +417,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self.item()
 
     def __index__(self) -> int:
-        if self.facts.dtype.may_have_gradient or self.facts.numel != 1:
+        if self._layout.dtype.may_have_gradient or self._layout.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.to_numpy().item())
 
@@ -479,7 +479,7 @@ def wrap(array: Any, layout: Layout) -> Tensor:
     """Return a Tensor of an array whose layout is known, outside of any graph."""
     out = empty_shell()
     out.array = array
-    out.facts = layout
+    out._layout = layout
     out.edge = out.extra = out._storage = None
     return out
 
@@ -489,7 +489,7 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
     if array.__class__ is np.ndarray and array.flags.c_contiguous:
         return Layout.of(dtypes.from_numpy(array.dtype), device, array.shape)
     if array.__class__ is Coo:
-        return array.facts
+        return array.layout
     itemsize = array.dtype.itemsize
     strides = tuple([step // itemsize for step in array.strides])
     return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)

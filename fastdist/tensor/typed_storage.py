@@ -409,12 +409,12 @@ TYPED_CUDA_STORAGES: dict[str, Any] = _storage_types("cuda", "fastdist.cuda")
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """Return the bytes of the whole memory that this tensor is a part of."""
-    return UntypedStorage.around(flat_of(self), self.facts.device)
+    return UntypedStorage.around(flat_of(self), self._layout.device)
 
 
 def storage(self: Tensor) -> TypedStorage:
     """Return the whole memory that this tensor is a part of, as elements of its dtype."""
-    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.facts.dtype)
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._layout.dtype)
 
 
 def is_storage(obj: Any) -> bool:

@@ -17,7 +17,7 @@ def require_writable(target: Tensor) -> None:
 
     Raises  RuntimeError
     """
-    layout = target.facts
+    layout = target._layout
     # What is sparse is not written over: it gets other entries.
     if layout.numel == 0 or layout.is_sparse:
         return
@@ -48,8 +48,8 @@ def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
-                f"performing the operation: the input has shape {other.facts.shape}, the "
-                f"written-to tensor {target.facts.shape}"
+                f"performing the operation: the input has shape {other._layout.shape}, the "
+                f"written-to tensor {target._layout.shape}"
             )
 
 
@@ -66,10 +66,10 @@ def may_overlap(array: Any, target: Any) -> bool:
 
 def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
     if other is target:
-        return wholly and target.facts.numel > 0
+        return wholly and target._layout.numel > 0
     if not shares_memory(target, other):
         return False
-    one, two = target.facts, other.facts
+    one, two = target._layout, other._layout
     if not (one.numel and two.numel and _is_dense(one) and _is_dense(two)):
         return False
     address = backend_of(one.device.type).data_ptr

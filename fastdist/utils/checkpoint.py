@@ -353,7 +353,7 @@ class _Kept:
         self._value = value
         self._requires_grad = isinstance(value, Tensor) and value.requires_grad
         if isinstance(value, Tensor):
-            self._layout, self._version = value.facts, value._version
+            self._layout, self._version = value._layout, value._version
             self._value = pack_one(value)
 
     def again(self) -> Any:
@@ -383,7 +383,7 @@ class _Kept:
 
 
 def _facts(tensor: Tensor) -> str:
-    layout = tensor.facts
+    layout = tensor._layout
     return f"shape {tuple(layout.shape)}, dtype {layout.dtype}, device {layout.device}"
 
 

@@ -91,7 +91,7 @@ def _array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
         raise ValueError(
             f"{short_repr(name)} is a {type(tensor).__name__}, and tensors alone can be saved"
         )
-    return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor.facts.shape)
+    return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor._layout.shape)
 
 
 def _require_apart(arrays: dict[str, np.ndarray[Any, Any]]) -> None:

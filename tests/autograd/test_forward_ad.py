@@ -382,7 +382,7 @@ def test_op_without_forward_mode_says_so(level: int) -> None:
         """Return a copy."""
 
     op = StructuredOp(reversible, "shape.copying.cast", linear=False)
-    op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
+    op.plan(lambda input: Plan(input._layout.shape, input._layout.dtype))
     op.vjp("input")(lambda g: g)
     with pytest.raises(
         NotImplementedError, match=r"^Trying to use forward AD with reversible that"

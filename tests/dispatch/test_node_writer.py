@@ -85,7 +85,7 @@ def negative(input: Tensor) -> Tensor:  # type: ignore[empty-body]
 
 def test_a_vjp_of_another_shape_names_op_and_input() -> None:
     op = StructuredOp(negative, "shape.copying.cast")
-    op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
+    op.plan(lambda input: Plan(input._layout.shape, input._layout.dtype))
     op.vjp("input")(lambda g: fd.ones(3))
     x = fd.tensor(np.ones(2, np.float32), requires_grad=True)
     with pytest.raises(
@@ -102,7 +102,7 @@ def product(input: Tensor, other: Tensor | None, more: Tensor) -> Tensor:  # typ
 
 def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> None:
     op, calls = StructuredOp(product, "shape.copying.cast"), []
-    op.plan(lambda input, other, more: Plan(input.facts.shape, input.facts.dtype))
+    op.plan(lambda input, other, more: Plan(input._layout.shape, input._layout.dtype))
 
     @op.vjp("input", "more")
     def _(g: Any, wanted: Any) -> Any:
@@ -115,8 +115,8 @@ def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> Non
 
     x, y, z = (fd.ones(2, requires_grad=True) for _ in range(3))
     node = op.node_class()
-    facts = (x.facts, y.facts, z.facts)
-    route = Route(op, (), facts)
+    layouts = (x._layout, y._layout, z._layout)
+    route = Route(op, (), layouts)
     for edges, expected in (
         ((x.edge, None, z.edge), (2, None, 3)),
         ((None, None, z.edge), (None, None, 3)),

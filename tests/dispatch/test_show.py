@@ -25,7 +25,7 @@ def test_a_pointwise_op_shows_its_texts(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     for part in (
         "def mul(input: Tensor, other: Tensor) -> Tensor:",
-        "_layout = input.facts",
+        "_layout = input._layout",
         "class MulBackward0(OpNode):",
         "mul(g, other)",
         "_call('mul', g, input)",

@@ -157,7 +157,7 @@ def test_a_subclass_goes_the_general_path() -> None:
     x = fd.tensor(values())
     x.softmax(1)
     mine = object.__new__(Mine)
-    mine.array, mine.facts = x.array, x.facts
+    mine.array, mine._layout = x.array, x._layout
     mine.edge = mine.extra = mine._storage = None
     with general_calls(StructuredOp) as went:
         found = mine.softmax(1)
@@ -315,7 +315,7 @@ def test_ways_are_found_by_all_layouts() -> None:
 
 def test_a_float_of_no_size_makes_no_route() -> None:
     """0.0 and -0.0 are one key, but not one number."""
-    layout = fd.tensor(values()).facts
+    layout = fd.tensor(values())._layout
     before = [one for one in layout.routes.values() if isinstance(one, Route)]
     OPS["add_slices"].general((fd.zeros(4, 4), PLACES, fd.ones(3, 4)), (0, 0.0))
     after = [one for one in layout.routes.values() if isinstance(one, Route)]

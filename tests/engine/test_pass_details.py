@@ -230,7 +230,12 @@ class Bare(Node):
     """A Node that does not say what its output looks like, and ends the graph or leads on."""
 
     def __init__(self, *edges: Any) -> None:
-        self.seq, self.edges, self.hooks, self.facts = next_sequence_number(), edges, None, None
+        self.seq, self.edges, self.hooks, self.output_layout = (
+            next_sequence_number(),
+            edges,
+            None,
+            None,
+        )
         self.num_outputs = 1
         self.came: list[Any] = []
 
@@ -258,7 +263,7 @@ def test_a_gradient_for_a_node_without_a_layout_is_where_it_was_made() -> None:
 def test_a_post_hook_sees_what_a_node_gives_to_nobody() -> None:
     x, seen = leaf().detach(), []
     x.edge = end = Bare(None)
-    end.facts = x.facts
+    end.output_layout = x._layout
     end.register_hook(lambda inputs, outputs: seen.append((inputs[0].tolist(), inputs[0].device)))
     (x * 3).sum().backward()
     assert seen == [([3.0, 3.0], fastdist.device("cpu"))]

@@ -17,7 +17,7 @@ def pass_of(queue: ReadyQueue, depth: int = 0) -> GraphTask:
 
 def node(seq: int) -> Node:
     made = Node()
-    made.seq, made.edges, made.hooks, made.facts = seq, (), None, None
+    made.seq, made.edges, made.hooks, made.output_layout = seq, (), None, None
     return made
 
 

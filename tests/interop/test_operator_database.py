@@ -130,7 +130,7 @@ def of_sample(op: Any, ours: Any, taken: Any, *, deep: bool) -> Iterator[tuple[s
         return
     if not by_chance:
         before = [one for one in leaves(given) if isinstance(one, torch.Tensor)]
-        after = [one for one in leaves(our_given) if hasattr(one, "facts")]
+        after = [one for one in leaves(our_given) if hasattr(one, "_layout")]
         told = outcomes_differ("inputs", (before, None), (after, None), False)
         if told is not None:
             yield told

@@ -68,7 +68,7 @@ def broken_promises(result: fd.Tensor, arrays: list[np.ndarray]) -> list[str]:
     for node in nodes_of(result):
         if not node.fresh:
             continue
-        g = ones_of(node.facts)
+        g = ones_of(node.output_layout)
         held = [*_arrays(g), *arrays, *_arrays(result), *held_by(node)]
         made = [one for one in node.apply(g, True) if one is not None]
         pairs = [*combinations(made, 2), *((one, other) for one in made for other in held)]
@@ -106,7 +106,7 @@ def test_a_false_promise_is_found() -> None:
 
     same.__annotations__["input"] = "Tensor"
     op = StructuredOp(same, "shape.copying.cast", linear=True, fresh=True)
-    op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
+    op.plan(lambda input: Plan(input._layout.shape, input._layout.dtype))
     op.vjp("input")(lambda g: g)
     (leaf,) = leaves_of([np.ones(3)])
     assert broken_promises(op.public(leaf), [leaf.array]) == ["SameBackward0"]

@@ -88,7 +88,7 @@ def of_type(state: bytes, kind: bytes = b"ctorch._tensor\nTensor\n") -> bytes:
 
 
 NAMES = (
-    *("array", "facts", "edge", "extra", "_storage", "__dict__", "__weakref__", "__class__"),
+    *("array", "_layout", "edge", "extra", "_storage", "__dict__", "__weakref__", "__class__"),
     *("__slots__", "__torch_function__", "__reduce_ex__", "__setstate__", "__del__", "__iter__"),
     *("grad", "data", "shape", "dtype", "requires_grad", "sum", "storage", "numpy", "mark", "T"),
     *("_made_of", "_is_param", "_is_buffer", "_metadata", "items", "mine", "", "a b", "__mine__"),
@@ -166,9 +166,9 @@ def require_sound(found: Any) -> None:
     if not isinstance(found, Tensor):
         return
     assert type(found) in (Tensor, nn.Parameter, Added)
-    if "array" not in dir(found) or not hasattr(found, "facts"):
+    if "array" not in dir(found) or not hasattr(found, "_layout"):
         return  # nothing in it, as `Added.__new__(Added)` makes it
-    layout = found.facts
+    layout = found._layout
     assert type(layout) is Layout or layout.is_sparse
     assert type(found.extra) in (type(None), Extra)
     assert found._storage is None or isinstance(found._storage, Storage)

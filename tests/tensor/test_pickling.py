@@ -82,7 +82,7 @@ def test_dense_layouts_keep_their_strides(way: Callable[[Tensor], Tensor], devic
             assert not tensor.is_contiguous()
             found = way(tensor)
             assert (name, found.stride()) == (name, tensor.stride())
-            assert found.facts is tensor.facts and found.tolist() == tensor.tolist()
+            assert found._layout is tensor._layout and found.tolist() == tensor.tolist()
     for make in GAPS.values():
         assert way(make(fd.arange(120).to(device))).tolist() == make(fd.arange(120)).tolist()
 
@@ -102,7 +102,7 @@ def test_pickles_of_before_name_no_axes() -> None:
 
 
 def test_layout_of_a_pickled_tensor_is_interned() -> None:
-    assert again(matrix()).facts is matrix().facts
+    assert again(matrix())._layout is matrix()._layout
 
 
 def test_pickled_parameter_is_a_parameter() -> None:
@@ -135,7 +135,7 @@ def test_out_of_band_buffers_are_not_written_to_unless_they_may_be() -> None:
 def test_attributes_of_a_subclass_travel_along() -> None:
     named = Named()
     plain = matrix()
-    named.array, named.facts = plain.array, plain.facts
+    named.array, named._layout = plain.array, plain._layout
     named.edge = named.extra = named._storage = None
     named.label = ["weights"]
     for found in (again(named), copy.copy(named), copy.deepcopy(named)):

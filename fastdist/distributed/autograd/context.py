@@ -240,7 +240,7 @@ class DistAutogradContext:
         # The sum is taken out, added to without the lock, and put back; who comes meanwhile finds
         # none and puts in another, which is added then. What is kept for its tangents or history
         # may be somebody else's as well.
-        is_ready = (mine and grad.facts.contiguous) or _is_more_than_an_array(grad)
+        is_ready = (mine and grad._layout.contiguous) or _is_more_than_an_array(grad)
         while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
             if have is None:
                 grad = copy_gradient(grad)
@@ -264,7 +264,7 @@ class DistAutogradContext:
         self, accumulator: AccumulateGrad, grad: Tensor, *, put: bool
     ) -> Tensor | None:
         """Take a leaf's sum out and return it; put grad where there is none, and return that."""
-        device = grad.facts.device
+        device = grad._layout.device
         with self._lock:
             have = self._grads.get(accumulator)
             if have is not None:
@@ -312,7 +312,7 @@ class DistAutogradContext:
 
 
 def _is_on(grad: Tensor | None, device: Device) -> TypeGuard[Tensor]:
-    return grad is not None and grad.facts.device is device
+    return grad is not None and grad._layout.device is device
 
 
 def _is_more_than_an_array(grad: Tensor) -> bool:

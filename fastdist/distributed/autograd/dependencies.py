@@ -139,7 +139,7 @@ def _accumulate_in(
 def _accumulate_to_grad(accumulator: AccumulateGrad, grad: Tensor) -> None:
     # Asked for here: a hook that held its task would keep it for the garbage collector.
     task = current_graph_task()
-    stream = task.streams.get(accumulator.facts.device) if task is not None else None
+    stream = task.streams.get(accumulator.output_layout.device) if task is not None else None
     if tls.grad or modes.special:
         accumulator.accumulate_recorded(grad, stream)
     else:

@@ -435,7 +435,7 @@ def _done() -> Future[None]:
 
 
 def _elements(node: Node | None) -> int:
-    layout = None if node is None else node.facts
+    layout = None if node is None else node.output_layout
     if layout.__class__ is tuple:
         return sum(part.numel for part in layout if part is not None)
     return 0 if layout is None else layout.numel

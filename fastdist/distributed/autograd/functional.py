@@ -142,7 +142,7 @@ def _types_of(given: Any) -> str:
 
 
 def _shape_of(value: Any) -> str:
-    return f"shape {value.facts.shape}" if isinstance(value, Tensor) else type(value).__name__
+    return f"shape {value._layout.shape}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def _directions(v: Any, given: Sequence[Input]) -> Sequence[Input | None]:
@@ -188,14 +188,14 @@ def _fitting(leaf: Tensor, direction: Input | None, number: int) -> Tensor:
         if leaf.numel() != 1:
             raise GraphError(
                 "The vector v can only be None if the user-provided function has a single element "
-                f"among its inputs: it has shape {leaf.facts.shape}"
+                f"among its inputs: it has shape {leaf._layout.shape}"
             )
         return ones_like(leaf).detach()
     if isinstance(direction, RRef):
         direction = direction.to_here()
-    if not isinstance(direction, Tensor) or direction.facts.shape != leaf.facts.shape:
+    if not isinstance(direction, Tensor) or direction._layout.shape != leaf._layout.shape:
         raise GraphError(
-            f"Entry {number} in v has invalid size: should be {leaf.facts.shape} but got "
+            f"Entry {number} in v has invalid size: should be {leaf._layout.shape} but got "
             f"{_shape_of(direction)}"
         )
     return direction.detach()
@@ -229,7 +229,7 @@ def _dot(
                 "is not allowed in strict mode."
             )
         return None
-    if gradient.facts.is_sparse:
+    if gradient._layout.is_sparse:
         gradient = gradient.to_dense()
     return (gradient * fitting).sum()
 

@@ -199,7 +199,7 @@ def add_send_rpc_backward(
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
     edges = tuple([tensor.edge for tensor in tensors])
-    layouts = tuple([tensor.facts for tensor in tensors])
+    layouts = tuple([tensor._layout for tensor in tensors])
     function = SendRpcBackward(edges, layouts, to_worker, device_map)
     context.add_send_function(function, message_id)
     return function
@@ -261,7 +261,7 @@ def _receive(
     device_map: Mapping[Device, Device] | None = None,
 ) -> RecvRpcBackward:
     """File a receive, and make it the history of tensors."""
-    layouts = tuple([tensor.facts for tensor in tensors])
+    layouts = tuple([tensor._layout for tensor in tensors])
     function = RecvRpcBackward(context, message_id, from_worker, layouts, device_map)
     context.add_recv_function(function, message_id)
     if len(tensors) == 1:

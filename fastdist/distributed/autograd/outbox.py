@@ -203,14 +203,14 @@ def goals_of(message: Message) -> Sequence[Device]:
     carries; nothing where none does.
     """
     words: Any = message.metadata
-    if DEVICES not in words or all(tensor.facts.device is CPU for tensor in message.tensors):
+    if DEVICES not in words or all(tensor._layout.device is CPU for tensor in message.tensors):
         return ()
     devices = spread(words[DEVICES], words.get(SPARSE, ()))
     # Behind them are tangents, each of one before it.
     has_tangent = {entry.tangent: entry.tensor for entry in message.tangents}
     found: list[Device] = []
     for i, tensor in enumerate(message.tensors):
-        if tensor.facts.device is CPU:
+        if tensor._layout.device is CPU:
             found.append(CPU)
         else:
             found.append(Device(devices[i]) if i < len(devices) else found[has_tangent[i]])
@@ -260,7 +260,7 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         return tensors
     by_owner: dict[int, list[int]] = {}
     for i, one in enumerate(tensors):
-        if one.facts.device is CPU:
+        if one._layout.device is CPU:
             base = one.array.base
             by_owner.setdefault(id(one.array if base is None else base), []).append(i)
     found = [*tensors]
@@ -271,7 +271,7 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         for low, high, i in sorted((*_span(tensors[i].array), i) for i in members):
             if low < end and low < high:
                 array = tensors[i].array.copy(order="K")
-                found[i] = wrap(array, layout_near(array, tensors[i].facts))
+                found[i] = wrap(array, layout_near(array, tensors[i]._layout))
             end = max(end, high)
     return found
 

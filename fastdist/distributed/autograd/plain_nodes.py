@@ -82,7 +82,8 @@ def run_plain(
             continue
         g = None
         if array is not None:
-            layout = child.facts[place] if child.facts.__class__ is tuple else child.facts
+            made = child.output_layout
+            layout = made[place] if made.__class__ is tuple else made
             g = wrap(
                 array,
                 layout_of(array, _device_of_array(node, array))
@@ -98,7 +99,7 @@ def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
     """Return what a Node gives to other workers and what it gives here, to run in this order, or
     None unless it has both, and one heavy result. See Note [Gradients that others wait for].
     """
-    if node.of.several or node.facts.numel <= LIGHT:
+    if node.of.several or node.output_layout.numel <= LIGHT:
         return None
     leaves = [node_of(edge).__class__ is RecvRpcBackward for edge in node.edges]
     if True not in leaves or node.route is None or node.route.gradients is None:

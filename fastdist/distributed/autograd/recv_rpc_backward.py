@@ -64,7 +64,7 @@ class RecvRpcBackward(Node):
         self.seq = next_sequence_number()
         self.edges = ()
         self.hooks = None
-        self.facts = layouts
+        self.output_layout = layouts
         self.num_outputs = len(layouts)
         self.message_id = message_id
         self.from_worker = from_worker
@@ -77,7 +77,7 @@ class RecvRpcBackward(Node):
         grads = tuple(
             [
                 None if array is None else wrap(array, layout_near(array, layout))
-                for array, layout in zip(arrays, self.facts, strict=True)
+                for array, layout in zip(arrays, self.output_layout, strict=True)
             ]
         )
         return self.apply_recorded(grads, keep)
@@ -106,7 +106,7 @@ class RecvRpcBackward(Node):
             return ()
         recorded, record = NOT_RECORDED, part.record
         ways = (self._stays_on_device, record is not None)
-        grads, copies = _on_their_way(came, self.facts, *ways)
+        grads, copies = _on_their_way(came, self.output_layout, *ways)
         if record is not None:
             recorded = record(grads, self.from_worker, self.device_map)
         places, follow = self._places(), arrival_of(_with_tangents(grads))
@@ -144,7 +144,7 @@ class RecvRpcBackward(Node):
         """Return on which devices of the sender gradients belong; none where no map leads there."""
         if not self.device_map:
             return []
-        there = [self.device_map.get(layout.device) for layout in self.facts]
+        there = [self.device_map.get(layout.device) for layout in self.output_layout]
         return ["" if device is None else str(device) for device in there]
 
     def name(self) -> str:
@@ -180,19 +180,19 @@ def _on_their_way(
         stays = layout.device is not CPU and stays_on_device(layout.device)
         if grad is None:
             grad = zeros(layout.shape, dtype=layout.dtype, device=layout.device if stays else CPU)
-        elif grad.facts.is_sparse and has_history:
+        elif grad._layout.is_sparse and has_history:
             grad = grad.to_dense()
         grads.append(grad)
         # The send puts them on the devices of the tensors that were sent, whatever the maps say.
-        stays = stays and grad.facts.device is layout.device
-        if grad.facts.device is not CPU and (not stays or grad.facts.is_sparse):
+        stays = stays and grad._layout.device is layout.device
+        if grad._layout.device is not CPU and (not stays or grad._layout.is_sparse):
             away.append(i)
             if stays and not levels_of((grad,)):
                 halves.add(i)
     if not away:
         return grads, None
     parts = [_arrays_of(grads[i])[: 1 if i in halves else None] for i in away]
-    given = [(grads[i].facts.device, one) for i, arrays in zip(away, parts) for one in arrays]
+    given = [(grads[i]._layout.device, one) for i, arrays in zip(away, parts) for one in arrays]
     copies = HostCopies(given)
     at = 0
     for i, arrays in zip(away, parts, strict=True):
@@ -218,7 +218,7 @@ def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
 
 def _arrays_of(grad: Tensor) -> Sequence[Any]:
     """Return what of a gradient is copied: of a sparse one its coordinates and its values."""
-    if not grad.facts.is_sparse:
+    if not grad._layout.is_sparse:
         return (grad.array,)
     return grad.array.indices, grad.array.values
 
@@ -226,7 +226,7 @@ def _arrays_of(grad: Tensor) -> Sequence[Any]:
 def _half_on_host(grad: Tensor, indices: np.ndarray[Any, Any]) -> Tensor:
     """Return a sparse gradient of which the coordinates alone are on their way to the CPU."""
     coo: Coo = grad.array
-    return wrap(Coo(indices, coo.values, coo.facts, coo.is_coalesced), coo.facts)
+    return wrap(Coo(indices, coo.values, coo.layout, coo.is_coalesced), coo.layout)
 
 
 def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: bool) -> Tensor:
@@ -236,5 +236,5 @@ def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: 
     if len(arrays) == 1:
         return wrap(arrays[0], layout_of(arrays[0], CPU))
     indices, values = (wrap(one, layout_of(one, CPU)) for one in arrays)
-    made: Tensor = sparse_tensor(indices, values, grad.facts.shape, grad.array.is_coalesced)
+    made: Tensor = sparse_tensor(indices, values, grad._layout.shape, grad.array.is_coalesced)
     return made

@@ -21,7 +21,7 @@ def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tens
     for i, root in enumerate(roots):
         if not isinstance(root, Tensor):
             raise TypeError(f"roots[{i}] is {type(root).__name__}; expected a Tensor")
-        layout = root.facts
+        layout = root._layout
         if root.edge is None:
             raise GraphError(
                 f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "

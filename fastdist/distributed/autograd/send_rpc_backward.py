@@ -42,7 +42,7 @@ class SendRpcBackward(Node):
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
-        self.facts = layouts
+        self.output_layout = layouts
         self.to_worker = to_worker
         self.device_map = device_map
         self._is_fresh = False
@@ -65,20 +65,20 @@ class SendRpcBackward(Node):
                 f"{len(grads)} gradients came from worker {self.to_worker.id} for "
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
-        for grad, layout in zip(grads, self.facts, strict=True):
+        for grad, layout in zip(grads, self.output_layout, strict=True):
             # What a sparse one names is written to unseen: a dense one would not fit.
-            if grad is not None and grad.facts.is_sparse and grad.facts.shape != layout.shape:
+            if grad is not None and grad._layout.is_sparse and grad._layout.shape != layout.shape:
                 raise MessageError(
-                    f"a gradient of shape {grad.facts.shape} came from worker "
+                    f"a gradient of shape {grad._layout.shape} came from worker "
                     f"{self.to_worker.id} for a tensor of shape {layout.shape}"
                 )
             # By a device map that leads back, or by the CPU.
-            if grad is not None and grad.facts.device not in (CPU, layout.device):
+            if grad is not None and grad._layout.device not in (CPU, layout.device):
                 raise MessageError(
-                    f"a gradient on {grad.facts.device} came from worker {self.to_worker.id} for "
+                    f"a gradient on {grad._layout.device} came from worker {self.to_worker.id} for "
                     f"a tensor that was sent from {layout.device}"
                 )
-        for device, layout in zip(devices, self.facts, strict=False):
+        for device, layout in zip(devices, self.output_layout, strict=False):
             if device and device != str(layout.device):
                 raise MessageError(
                     f"a gradient came from worker {self.to_worker.id} by a device map that leads "
@@ -119,7 +119,7 @@ class SendRpcBackward(Node):
         # Here and not where they came: what is copied must be there on the stream of the pass.
         if part is not None and (follow := part.follow.pop(self, None)) is not None:
             follow()
-        placed = _on_devices_of(self.facts, grads)
+        placed = _on_devices_of(self.output_layout, grads)
         return tuple([as_taken(g, edge) for g, edge in zip(placed, self.edges)])
 
     def name(self) -> str:
@@ -140,9 +140,9 @@ def _on_devices_of(
     placed, away = list(grads), list[int]()
     for i, (layout, grad) in enumerate(zip(layouts, grads, strict=True)):
         device = layout.device
-        if device is CPU or grad is None or grad.facts.device is device:
+        if device is CPU or grad is None or grad._layout.device is device:
             continue
-        if grad.facts.is_sparse or grad.edge is not None or grad.facts.device is not CPU:
+        if grad._layout.is_sparse or grad.edge is not None or grad._layout.device is not CPU:
             placed[i] = grad.to(device)
         else:
             away.append(i)

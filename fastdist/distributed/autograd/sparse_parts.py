@@ -28,7 +28,7 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
     tensors: list[Tensor] = []
     told: list[Value] = []
     for gradient in gradients:
-        if not gradient.facts.is_sparse:
+        if not gradient._layout.is_sparse:
             tensors.append(gradient)
             continue
         indices, own, shape, is_coalesced, _ = carried_parts(gradient)
@@ -94,4 +94,4 @@ def rebuild_recorded(
     edge = values.edge
     if (edge is None or edge.is_accumulate) and not levels_of((values,)):
         return made.requires_grad_() if requires_grad else made
-    return made_of(indices, values, made.facts.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]
+    return made_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]

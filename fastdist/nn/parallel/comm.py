@@ -69,10 +69,10 @@ def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
 
     Raises  ShapeError for tensors of several shapes
     """
-    if any(one.facts.shape != inputs[0].facts.shape for one in inputs):
-        shapes = [tuple(one.facts.shape) for one in inputs]
+    if any(one._layout.shape != inputs[0]._layout.shape for one in inputs):
+        shapes = [tuple(one._layout.shape) for one in inputs]
         raise ShapeError(f"reduce_add: inputs must have one shape, got {shapes}")
-    to = inputs[0].facts.device if destination is None else as_device(destination)
+    to = inputs[0]._layout.device if destination is None else as_device(destination)
     total: Any = _on(inputs[0], to)
     for one in inputs[1:]:
         total = total + _on(one, to)
@@ -108,7 +108,7 @@ def scatter(
                 "'devices' and 'chunk_sizes' must not be specified when 'out' is specified, but "
                 f"got devices={devices} and chunk_sizes={chunk_sizes}"
             )
-        parts = split(tensor, [one.facts.shape[dim] for one in out], dim)
+        parts = split(tensor, [one._layout.shape[dim] for one in out], dim)
         for one, part in zip(out, parts, strict=True):
             one.copy_(part)
         return tuple(out)
@@ -143,9 +143,9 @@ def gather(
                 "'destination' must not be specified when 'out' is specified, but got "
                 f"destination={short_repr(destination)}"
             )
-        out.copy_(cat([_on(one, out.facts.device) for one in tensors], dim))
+        out.copy_(cat([_on(one, out._layout.device) for one in tensors], dim))
         return out
-    to = tensors[0].facts.device if destination is None else as_device(destination)
+    to = tensors[0]._layout.device if destination is None else as_device(destination)
     return cat([_on(one, to) for one in tensors], dim)
 
 

@@ -69,11 +69,11 @@ class DataParallel(Module):
     def _require_source(self) -> None:
         source = self.src_device_obj
         for one in chain(self.module.parameters(), self.module.buffers()):
-            if one.facts.device != source:
+            if one._layout.device != source:
                 raise RuntimeError(
                     "module must have its parameters and buffers on device "
                     f"{source} (device_ids[0]) but found one of them on device: "
-                    f"{one.facts.device}; call module.to({str(source)!r}) first"
+                    f"{one._layout.device}; call module.to({str(source)!r}) first"
                 )
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:

@@ -100,7 +100,7 @@ class _Work:
 
 def _device_of(value: Any) -> Device | None:
     found = first_tensor(value)
-    return None if found is None else found.facts.device
+    return None if found is None else found._layout.device
 
 
 def _stream_of(device: Device | None) -> Stream | None:

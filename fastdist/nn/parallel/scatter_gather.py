@@ -80,7 +80,7 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
         raise ValueError("gather: expected the result of one device at least, got none")
     first = outputs[0]
     if isinstance(first, Tensor):
-        if all(not one.facts.shape for one in outputs) and dim == 0:
+        if all(not one._layout.shape for one in outputs) and dim == 0:
             warnings.warn(
                 "Was asked to gather along dimension 0, but all input tensors were scalars; will "
                 "instead unsqueeze and return a vector.",

@@ -135,7 +135,7 @@ def _filled(
 
 def number_beside(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
     """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
-    dtype, where = input.facts.dtype, input.facts.device
+    dtype, where = input._layout.dtype, input._layout.device
     number = make(value, dtype)
     if where is CPU:
         return from_array(number)
@@ -167,7 +167,7 @@ def fills_out(call: F) -> F:
             raise TypeError(
                 f"{call.__name__}(): argument 'out' must be a Tensor, not {type(out).__name__}"
             )
-        given, layout = kwargs.get("dtype"), out.facts
+        given, layout = kwargs.get("dtype"), out._layout
         if given is not None and dtype_of(given) is not layout.dtype:
             raise DTypeError(
                 f"dtype {dtype_of(given).name} does not match dtype of out parameter "
@@ -241,8 +241,8 @@ def tensor(
             ".clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor)."
         )
-        if data.facts.is_sparse:
-            made: Any = data.detach().to(device=device or data.facts.device, dtype=dtype).clone()
+        if data._layout.is_sparse:
+            made: Any = data.detach().to(device=device or data._layout.device, dtype=dtype).clone()
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
         array = copy_of(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
@@ -397,10 +397,10 @@ def like(
 
     Raises  NotImplementedError for a sparse tensor, where it is told what is asked
     """
-    if name is not None and input.facts.is_sparse:
+    if name is not None and input._layout.is_sparse:
         raise refusal(name, input)
-    wanted = input.facts.dtype if dtype is None else dtype_of(dtype)
-    return wanted, input.facts.device if device is None else device
+    wanted = input._layout.dtype if dtype is None else dtype_of(dtype)
+    return wanted, input._layout.device if device is None else device
 
 
 def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequence[int] | None:
@@ -408,8 +408,8 @@ def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequ
     for C order.
     """
     if memory_format is None or memory_format is preserve_format:
-        return None if input.facts.contiguous else memory_order(input.facts)
-    return memory_format.order(len(input.facts.shape))
+        return None if input._layout.contiguous else memory_order(input._layout)
+    return memory_format.order(len(input._layout.shape))
 
 
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -421,7 +421,7 @@ def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[An
 def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
     """Return a sparse tensor like another, of zeros alone."""
     coo = input.array.without_entries(dtype, Device.parse(device))
-    made = wrap(coo, coo.facts)
+    made = wrap(coo, coo.layout)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -437,10 +437,10 @@ def zeros_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return zeros of input's shape, strides, dtype and device."""
-    if input.facts.is_sparse and layout is not strided:
+    if input._layout.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    shape, order = input.facts.shape, order_like(input, memory_format)
+    shape, order = input._layout.shape, order_like(input, memory_format)
     return _filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
@@ -457,7 +457,7 @@ def ones_like(
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "ones_like")
-    shape, order = input.facts.shape, order_like(input, memory_format)
+    shape, order = input._layout.shape, order_like(input, memory_format)
     return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
@@ -473,10 +473,10 @@ def empty_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return uninitialised memory of input's shape, strides, dtype and device."""
-    if input.facts.is_sparse and layout is not strided:
+    if input._layout.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    shape, order = input.facts.shape, order_like(input, memory_format)
+    shape, order = input._layout.shape, order_like(input, memory_format)
     return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
@@ -496,7 +496,7 @@ def full_like(
     wanted, where = like(input, dtype, device, "full_like")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
-    shape, order = input.facts.shape, order_like(input, memory_format)
+    shape, order = input._layout.shape, order_like(input, memory_format)
     return _filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 

@@ -47,13 +47,14 @@ def asarray(
             )
         made: Any = list(obj) if isinstance(obj, range) else obj
         return tensor(made, dtype=dtype, device=device, requires_grad=requires_grad)
-    wanted = found.facts.dtype if dtype is None else dtype_of(dtype)
-    where = found.facts.device if device is None else Device.parse(device)
-    if copy is False and where is not found.facts.device:
-        raise ValueError(f"can't alias tensor from device '{found.facts.device}' to '{where}'.")
-    if copy is False and wanted is not found.facts.dtype:
+    wanted = found._layout.dtype if dtype is None else dtype_of(dtype)
+    where = found._layout.device if device is None else Device.parse(device)
+    if copy is False and where is not found._layout.device:
+        raise ValueError(f"can't alias tensor from device '{found._layout.device}' to '{where}'.")
+    if copy is False and wanted is not found._layout.dtype:
         raise ValueError(
-            f"can't alias tensor with dtype '{found.facts.dtype.name}' into dtype '{wanted.name}'."
+            f"can't alias tensor with dtype '{found._layout.dtype.name}' into dtype "
+            f"'{wanted.name}'."
         )
     result = found.to(dtype=wanted, device=where, copy=bool(copy))
     if requires_grad and not result.requires_grad:

@@ -312,7 +312,7 @@ def rand_like(
     wanted, where = like(input, dtype, device, "rand_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _drawn("rand", source, input.facts.shape, *how, like=order)
+    return _drawn("rand", source, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function")
@@ -330,7 +330,7 @@ def randn_like(
     wanted, where = like(input, dtype, device, "randn_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _drawn("randn", source, input.facts.shape, *how, like=order)
+    return _drawn("randn", source, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function")
@@ -353,7 +353,7 @@ def randint_like(
     wanted, where = like(input, dtype, device, "randint_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
-    return _integers(source, low, high, input.facts.shape, *how, like=order)
+    return _integers(source, low, high, input._layout.shape, *how, like=order)
 
 
 @composite(homes="function", out="cast", memory="apart")
@@ -371,7 +371,7 @@ def normal(
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
         return drawn * std + mean  # type: ignore[no-any-return]
-    layouts = [one.facts for one in (mean, std) if isinstance(one, Tensor)]
+    layouts = [one._layout for one in (mean, std) if isinstance(one, Tensor)]
     layout, shape = layouts[0], broadcast_shapes("normal", [one.shape for one in layouts])
     drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return drawn * std + mean  # type: ignore[no-any-return]
@@ -382,7 +382,7 @@ def require_std(std: Any) -> None:
     NaN: others are not waited for.
     """
     if isinstance(std, Tensor):
-        if std.facts.device is CPU and not np.all(std.detach().to_numpy() >= 0):
+        if std._layout.device is CPU and not np.all(std.detach().to_numpy() >= 0):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -396,22 +396,22 @@ def bernoulli(
 
     Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
     """
-    if input.facts.is_sparse:
+    if input._layout.is_sparse:
         raise refusal("bernoulli", input)
     chance: Any = input.detach() if p is None else p
     if isinstance(chance, Tensor):
         require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
     # A device is not waited for.
-    is_seen = not isinstance(chance, Tensor) or chance.facts.device is CPU
+    is_seen = not isinstance(chance, Tensor) or chance._layout.device is CPU
     given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
     if is_seen and not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={short_repr(chance)}")
-    where = input.facts.device
-    dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
+    where = input._layout.device
+    dtype = input._layout.dtype if input._layout.dtype.is_floating_point else get_default_dtype()
     # In float32 for half types, whose uniform numbers lie too far apart for small chances.
     wide = dtype.computes_in
-    drawn: Any = rand(input.facts.shape, generator=generator, dtype=wide, device=where)
-    kept = (input if out is None else out).facts.dtype
+    drawn: Any = rand(input._layout.shape, generator=generator, dtype=wide, device=where)
+    kept = (input if out is None else out)._layout.dtype
     return given_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
 
 
@@ -434,7 +434,7 @@ def normal_(
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
     # Of the whole the deviation is std.
-    each = std * math.sqrt(0.5) if self.facts.dtype.is_complex else std
+    each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
     return _filled(self, "randn", generator, each, mean, "normal")
 
 
@@ -450,7 +450,7 @@ def _filled(
     """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
     in [0, 1) stay in [ends) where that is given, although their sums are rounded.
     """
-    layout = target.facts
+    layout = target._layout
     dtype, shape = real_of(layout.dtype), layout.shape
     source, held = generator_or_default(source, layout.device), dtype.numpy.type
     if layout.dtype.is_complex:
@@ -471,13 +471,15 @@ def random_(
     """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
     if to is None and from_:
         from_, to = 0, from_
-    dtype = self.facts.dtype
+    dtype = self._layout.dtype
     _require_int64(from_, 0 if to is None else to)
     if to is None:
         to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
-    source = generator_or_default(generator, self.facts.device)
+    source = generator_or_default(generator, self._layout.device)
     return copy_drawn(
-        self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device), "random.2"
+        self,
+        _integers(source, from_, to, self._layout.shape, dtype, self._layout.device),
+        "random.2",
     )
 
 

@@ -23,8 +23,8 @@ from .random import generator_or_default, open_uniform, part_of_graph, randn
 
 
 def _require_floating(self: Tensor, text: str) -> None:
-    if not self.facts.dtype.is_floating_point:
-        raise DTypeError(f"{text.format(WORDS[self.facts.dtype])}; cast with .float()")
+    if not self._layout.dtype.is_floating_point:
+        raise DTypeError(f"{text.format(WORDS[self._layout.dtype])}; cast with .float()")
 
 
 _CONTINUOUS = (
@@ -39,7 +39,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    drawn: Any = open_uniform(self.facts, generator)
+    drawn: Any = open_uniform(self._layout, generator)
     least, most = _ends_of_open_uniform(self)
     ends = -math.log(most) / lambd, -math.log(least) / lambd
     return copy_drawn(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
@@ -50,8 +50,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    drawn: Any = open_uniform(self.facts, generator)
-    most = largest_of(self.facts.dtype)
+    drawn: Any = open_uniform(self._layout, generator)
+    most = largest_of(self._layout.dtype)
     trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
     return copy_drawn(self, trials, "geometric")
 
@@ -64,9 +64,9 @@ def cauchy_(
     _require_floating(self, _CONTINUOUS.format("Cauchy"))
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    drawn: Any = open_uniform(self.facts, generator)
+    drawn: Any = open_uniform(self._layout, generator)
     found = median + sigma * ((drawn - 0.5) * math.pi).tan()
-    most, farthest = largest_of(self.facts.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
+    most, farthest = largest_of(self._layout.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
     if not abs(median) + sigma * farthest < most:
         found = found.clamp(min=-most, max=most)
     return copy_drawn(self, found, "cauchy")
@@ -80,7 +80,7 @@ def log_normal_(
     _require_floating(self, "\"log_normal_cpu\" not implemented for '{}'")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    layout = self.facts
+    layout = self._layout
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     # No normal number is as far as 9 deviations off.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
@@ -89,7 +89,7 @@ def log_normal_(
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
     """Return the least and the greatest number that open_uniform draws for a tensor's dtype."""
-    half_step = 2.0**-53 if like.facts.dtype is float64 else 2.0**-33
+    half_step = 2.0**-53 if like._layout.dtype is float64 else 2.0**-33
     return half_step, 1.0 - half_step
 
 
@@ -97,7 +97,7 @@ def _kept_positive(drawn: Any, like: Tensor, least: float, most: float) -> Any:
     """Return positive numbers, none of which becomes 0 or infinite in the dtype of `like`; they lie
     between least and most before they are rounded.
     """
-    limits, largest = float_limits(like.facts.dtype), largest_of(like.facts.dtype)
+    limits, largest = float_limits(like._layout.dtype), largest_of(like._layout.dtype)
     smallest = float(limits.smallest_subnormal)
     if least > float(limits.tiny) and most < largest:
         return drawn
@@ -111,7 +111,7 @@ def _draw_of(
     block of the stream for each element.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
-    layout = input.facts
+    layout = input._layout
     given: list[Any] = [one.detach() for one in (input, *more)]
     source = generator_or_default(generator, layout.device)
 
@@ -137,7 +137,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             NaN is returned for them
     """
     _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
-    if input.facts.device is CPU and not bool((input.detach() >= 0).all()):
+    if input._layout.device is CPU and not bool((input.detach() >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return _draw_of("poisson", "poisson_cpu", input, generator)
 
@@ -145,16 +145,16 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 @composite(homes="function")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many of count succeed, each with the chance prob, in count's dtype."""
-    if not count.facts.dtype.is_floating_point:
+    if not count._layout.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
-            f"{WORDS[count.facts.dtype]}"
+            f"{WORDS[count._layout.dtype]}"
         )
-    if prob.facts.dtype is not count.facts.dtype:
+    if prob._layout.dtype is not count._layout.dtype:
         raise DTypeError(
-            f"Found dtype {WORDS[prob.facts.dtype]} but expected {WORDS[count.facts.dtype]}"
+            f"Found dtype {WORDS[prob._layout.dtype]} but expected {WORDS[count._layout.dtype]}"
         )
-    shape = broadcast_shapes("binomial", [count.facts.shape, prob.facts.shape])
+    shape = broadcast_shapes("binomial", [count._layout.shape, prob._layout.shape])
     count, prob = (OPS["expand"].public(given, shape) for given in (count, prob))
     return _draw_of("binomial", "binomial_cpu", count, generator, prob)
 
@@ -165,7 +165,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     input's dtype.
     """
     drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
-    least = float(float_limits(input.facts.dtype).tiny)
+    least = float(float_limits(input._layout.dtype).tiny)
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 
 
@@ -185,5 +185,5 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     """
     # By logarithms: of small concentrations all numbers of a row may underflow.
     shares: Any = OPS["softmax"].public(log_standard_gamma(input, generator), -1)
-    shares = shares.to(input.facts.dtype)
-    return shares.clamp(min=float(float_limits(input.facts.dtype).tiny))  # type: ignore[no-any-return]
+    shares = shares.to(input._layout.dtype)
+    return shares.clamp(min=float(float_limits(input._layout.dtype).tiny))  # type: ignore[no-any-return]

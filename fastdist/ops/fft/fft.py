@@ -55,7 +55,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
     input = computable(input)
     input, axes = _along(input, n, dim)
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         return _c2c(input, axes, divided_by(norm, True), True)
     return _r2c(input, axes, divided_by(norm, True), False)
 
@@ -66,7 +66,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     input = computable(input)
     input, axes = _along(input, n, dim)
     divided = divided_by(norm, False)
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         return _c2c(input, axes, divided, False)
     return conjugate(_r2c(input, axes, divided, False))
 
@@ -222,7 +222,7 @@ def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor
 
 def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
     """Return input in a dtype of which there are transforms."""
-    given = dtype = input.facts.dtype
+    given = dtype = input._layout.dtype
     if not dtype.may_have_gradient:
         dtype = get_default_dtype()
     if dtype.is_half:
@@ -233,8 +233,8 @@ def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
 
 
 def _require_real(words: str, input: Tensor) -> None:
-    if input.facts.dtype.is_complex:
-        raise DTypeError(f"{words} {WORDS[input.facts.dtype]}: take its real or imag")
+    if input._layout.dtype.is_complex:
+        raise DTypeError(f"{words} {WORDS[input._layout.dtype]}: take its real or imag")
 
 
 def _axis(dim: Any, ndim: int) -> int:
@@ -253,7 +253,7 @@ def _require_points(n: int) -> None:
 
 def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...]]:
     """Return input with n elements along dim, and that axis."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = _axis(dim, len(shape))
     length = shape[axis] if n is None else n
     _require_points(length)
@@ -264,7 +264,7 @@ def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, .
 def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...], int]:
     """Return the half of a transform of n numbers along dim, that axis, and n."""
     input = computable(input, is_complex=True)
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = _axis(dim, len(shape))
     length = 2 * (shape[axis] - 1) if n is None else n
     _require_points(length)
@@ -274,7 +274,7 @@ def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[i
 
 def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tensor:
     """Return the first lengths elements along axes, with zeros behind where there are fewer."""
-    shape, ends = input.facts.shape, {}
+    shape, ends = input._layout.shape, {}
     for axis, length in zip(axes, lengths, strict=True):
         if length < shape[axis]:
             input = narrow(input, axis, 0, length)
@@ -314,7 +314,7 @@ def _listed(name: str, values: Any) -> tuple[int, ...]:
 
 def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
     """Return the axes that are transformed, counted from the last, and how long."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     axes = tuple(range(-len(shape), 0))
     if dim is not None:
         dim = _listed("dim", dim)
@@ -357,7 +357,7 @@ def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[
     input = computable(input, is_complex=True)
     axes, lengths = _some_axes(name, input, s, dim)
     last = -1 if s is None else _listed("s", s)[-1]
-    n = 2 * (input.facts.shape[axes[-1]] - 1) if last == -1 else lengths[-1]
+    n = 2 * (input._layout.shape[axes[-1]] - 1) if last == -1 else lengths[-1]
     _require_points(n)
     lengths[-1] = n // 2 + 1
     return _fitted(input, axes, lengths), axes, n
@@ -435,7 +435,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 
 def _shifted(input: Tensor, dim: Any, by: Any) -> Tensor:
-    shape = input.facts.shape
+    shape = input._layout.shape
     dims = (
         range(-len(shape), 0)
         if dim is None

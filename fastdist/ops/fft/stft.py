@@ -55,23 +55,23 @@ def stft(
     """
     if center and align_to_window is not None:
         raise ShapeError("stft align_to_window should only be set when center = false")
-    shape = input.facts.shape
+    shape = input._layout.shape
     if center:
         ends = [max(n_fft, 0) // 2] * 2
         input = pad(input.reshape(*(1,) * (3 - len(shape)), *shape), ends, pad_mode)
-        input = input.reshape(input.facts.shape[-len(shape) :])
+        input = input.reshape(input._layout.shape[-len(shape) :])
     hop, length = _steps(n_fft, hop_length, win_length)
     if window is None:
         warn_caller(_NO_WINDOW.format("which lets frequencies leak into others"), once=True)
     if return_complex is None:
         given = (input, window)
-        if not any(one is not None and one.facts.dtype.is_complex for one in given):
+        if not any(one is not None and one._layout.dtype.is_complex for one in given):
             raise ShapeError(
                 "stft requires the return_complex parameter be given for real inputs, and will "
                 "further require that return_complex=True in a future PyTorch release."
             )
     told = (
-        f"stft(torch.{WORDS[input.facts.dtype]}Tensor{list(input.facts.shape)}, n_fft={n_fft}, "
+        f"stft(torch.{WORDS[input._layout.dtype]}Tensor{list(input._layout.shape)}, n_fft={n_fft}, "
         f"hop_length={hop}, win_length={length}, window={_told(window)}, "
         f"normalized={int(normalized)}, onesided={_flag(onesided)}, "
         f"return_complex={_flag(return_complex)}, align_to_window={_flag(align_to_window)}) : "
@@ -96,16 +96,16 @@ def _flag(value: bool | None) -> str:
 def _told(window: Tensor | None) -> str:
     if window is None:
         return "None"
-    return f"torch.{WORDS[window.facts.dtype]}Tensor{{{list(window.facts.shape)}}}"
+    return f"torch.{WORDS[window._layout.dtype]}Tensor{{{list(window._layout.shape)}}}"
 
 
 def _require_signal(
     told: str, input: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None
 ) -> None:
     """Raise RuntimeError for what is no signal, and for lengths that do not fit it."""
-    if not input.facts.dtype.may_have_gradient:
+    if not input._layout.dtype.may_have_gradient:
         raise DTypeError(f"{told}expected a tensor of floating point or complex values")
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) not in (1, 2):
         raise ShapeError(f"{told}expected a 1D or 2D tensor")
     if not 0 < n_fft <= shape[-1]:
@@ -114,10 +114,10 @@ def _require_signal(
         raise ShapeError(f"{told}expected hop_length > 0, but got hop_length={hop}")
     if not 0 < length <= n_fft:
         raise ShapeError(f"{told}expected 0 < win_length <= n_fft, but got win_length={length}")
-    if window is not None and window.facts.shape != (length,):
+    if window is not None and window._layout.shape != (length,):
         raise ShapeError(
             f"{told}expected a 1D window tensor of size equal to win_length={length}, but got "
-            f"window with size {list(window.facts.shape)}"
+            f"window with size {list(window._layout.shape)}"
         )
 
 
@@ -131,7 +131,7 @@ def _transformed(
     onesided: bool | None,
     align_to_window: bool | None,
 ) -> Tensor:
-    batch = input.facts.shape[:-1]
+    batch = input._layout.shape[:-1]
     before = (n_fft - length) // 2
     if align_to_window:
         # The first window, not the stretch that it lies in, begins at the first sample.
@@ -141,7 +141,7 @@ def _transformed(
     if window is not None:
         stretches = stretches * window
     stretches = computable(stretches)
-    is_complex = stretches.facts.dtype.is_complex
+    is_complex = stretches._layout.dtype.is_complex
     if onesided is None:
         onesided = not is_complex
     divided = BY_ROOT_N if normalized else NOTHING
@@ -161,7 +161,7 @@ def _widened(window: Tensor | None, n_fft: int, length: int, like: Tensor) -> Te
     if length == n_fft:
         return window
     if window is None:
-        window = ones((length,), dtype=like.facts.dtype, device=like.facts.device)
+        window = ones((length,), dtype=like._layout.dtype, device=like._layout.device)
     before = (n_fft - length) // 2
     return constant_pad(window, {0: (before, n_fft - length - before)}, 0.0)
 
@@ -190,15 +190,15 @@ def istft(
     if window is None:
         warn_caller(_NO_WINDOW.format("as no signal is by the windows in use"), once=True)
     told = (
-        f"istft(CPU{WORDS[input.facts.dtype]}Type{list(input.facts.shape)}, n_fft={n_fft}, "
+        f"istft(CPU{WORDS[input._layout.dtype]}Type{list(input._layout.shape)}, n_fft={n_fft}, "
         f"hop_length={hop}, win_length={width}, window={_told(window)}, center={int(center)}, "
         f"normalized={int(normalized)}, onesided={_flag(onesided)}, length={length}, "
         f"return_complex={int(return_complex)}) "
     )
     onesided = _require_transforms(f"{told}: ", input, n_fft, hop, width, window, onesided)
-    *batch, _, count = input.facts.shape
+    *batch, _, count = input._layout.shape
     stretches = _stretches(input, n_fft, normalized, onesided, window, return_complex)
-    kind: Any = {"dtype": stretches.facts.dtype.to_real(), "device": input.facts.device}
+    kind: Any = {"dtype": stretches._layout.dtype.to_real(), "device": input._layout.device}
     wide = _widened(window, n_fft, width, ones((), **kind))
     if wide is None:
         wide = ones((n_fft,), **kind)
@@ -252,8 +252,8 @@ def _require_transforms(
 
     Raises  RuntimeError for what is none, and for lengths that do not fit it
     """
-    shape = input.facts.shape
-    if not input.facts.dtype.is_complex:
+    shape = input._layout.shape
+    if not input._layout.dtype.is_complex:
         raise DTypeError(
             "istft requires a complex-valued input tensor matching the output from stft with "
             "return_complex=True."
@@ -263,7 +263,7 @@ def _require_transforms(
             f"Dimension out of range (expected to be in range of [{-len(shape) - 1}, "
             f"{len(shape)}], but got -3): istft takes frequencies and stretches"
         )
-    if not input.facts.numel:
+    if not input._layout.numel:
         raise ShapeError(f"{told}input tensor cannot be empty.")
     if len(shape) > 3:
         raise ShapeError(
@@ -281,7 +281,7 @@ def _require_transforms(
         raise ShapeError(f"{told}expected 0 < hop_length <= win_length")
     if not 0 < width <= n_fft:
         raise ShapeError(f"{told}expected 0 < win_length <= n_fft")
-    if window is not None and window.facts.shape != (width,):
+    if window is not None and window._layout.shape != (width,):
         raise ShapeError(
             f"{told}Invalid window shape. window has to be 1D and length of `win_length`"
         )
@@ -297,13 +297,13 @@ def _stretches(
     return_complex: bool,
 ) -> Any:
     """Return the stretches, (batch, stretches, n_fft), of which input has the transforms."""
-    each = (input if len(input.facts.shape) == 3 else input.unsqueeze(0)).transpose(1, 2)
+    each = (input if len(input._layout.shape) == 3 else input.unsqueeze(0)).transpose(1, 2)
     divided = BY_ROOT_N if normalized else BY_N
     if return_complex:
         if onesided:
             raise ShapeError(_ONE_COMPLEX)
         return fft_c2c.public(each, (-1,), divided, False)
-    if window is not None and window.facts.dtype.is_complex:
+    if window is not None and window._layout.dtype.is_complex:
         raise DTypeError("Complex windows are incompatible with return_complex=False")
     if not onesided:
         each = narrow(each, -1, 0, n_fft // 2 + 1)
@@ -312,7 +312,7 @@ def _stretches(
 
 def _added_up(stretches: Any, length: int, hop: int) -> Any:
     """Return signals of that length, the sums of stretches that lie hop apart."""
-    batch, count, size = stretches.facts.shape
+    batch, count, size = stretches._layout.shape
     columns = stretches.transpose(1, 2)
     added = add_patches.public(
         columns, (1, length), (1, size), (1, count), (1, hop), (0, 0), (1, 1)

@@ -44,7 +44,7 @@ def fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tenso
 @fft_c2c.plan
 def _(input: Tensor, dim: Any, normalization: int, forward: bool) -> Plan:
     words = _FORWARD if forward else _BACK
-    return Plan(input.facts.shape, input.facts.dtype, (dim, words[normalization], forward))
+    return Plan(input._layout.shape, input._layout.dtype, (dim, words[normalization], forward))
 
 
 @fft_c2c.vjp("input")
@@ -71,10 +71,10 @@ def fft_r2c(
 
 @fft_r2c.plan
 def _(input: Tensor, dim: Any, normalization: int, onesided: bool, doubled: bool) -> Plan:
-    shape, numbers = input.facts.shape, (dim, _FORWARD[normalization], onesided, doubled)
+    shape, numbers = input._layout.shape, (dim, _FORWARD[normalization], onesided, doubled)
     if onesided:
         shape = _with_length(shape, dim[-1], shape[dim[-1]] // 2 + 1)
-    return Plan(shape, complex_of(input.facts.dtype), numbers)
+    return Plan(shape, complex_of(input._layout.dtype), numbers)
 
 
 @fft_r2c.vjp("input")
@@ -105,9 +105,9 @@ def fft_c2r(
 
 @fft_c2r.plan
 def _(input: Tensor, dim: Any, normalization: int, last_dim_size: int, halved: bool) -> Plan:
-    shape = _with_length(input.facts.shape, dim[-1], last_dim_size)
+    shape = _with_length(input._layout.shape, dim[-1], last_dim_size)
     numbers = (dim, _BACK[normalization], last_dim_size, halved)
-    return Plan(shape, real_of(input.facts.dtype), numbers)
+    return Plan(shape, real_of(input._layout.dtype), numbers)
 
 
 @fft_c2r.vjp("input")

@@ -84,10 +84,10 @@ def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = F
     where = (slice(None), *entries)
     given = value_at(value, level)
     if given is not value:
-        if value.facts.numel == 1:
+        if value._layout.numel == 1:
             given = given.to(target.dtype)
-        more = len(target.value[where].facts.shape) - len(given.facts.shape)
-        size, *shape = given.facts.shape
+        more = len(target.value[where]._layout.shape) - len(given._layout.shape)
+        size, *shape = given._layout.shape
         # Leading axes of 1 that target does not have are allowed, as without a batch.
         given = given.reshape(size, *(1,) * more, *shape[max(-more, 0) :]) if more else given
     target.value[where] = given
@@ -98,9 +98,9 @@ def _write_named(
     target: Any, entries: Sequence[Any], value: Any, level: int, accumulate: bool
 ) -> None:
     mask = entries[0]
-    if len(entries) == 1 and isinstance(mask, Tensor) and mask.facts.dtype is bool_:
-        is_number = not isinstance(value, Tensor) or not value.facts.shape
-        if is_number and not accumulate and mask.facts.shape:
+    if len(entries) == 1 and isinstance(mask, Tensor) and mask._layout.dtype is bool_:
+        is_number = not isinstance(value, Tensor) or not value._layout.shape
+        if is_number and not accumulate and mask._layout.shape:
             _write_masked(target, mask, value)
             return
     named = _named(target, entries, level)
@@ -126,10 +126,10 @@ def _write_named(
 
 
 def _write_masked(target: Any, mask: Any, value: Any) -> None:
-    more = len(target.facts.shape) - len(mask.facts.shape)
-    if more < 0 or mask.facts.shape != target.facts.shape[: len(mask.facts.shape)]:
+    more = len(target._layout.shape) - len(mask._layout.shape)
+    if more < 0 or mask._layout.shape != target._layout.shape[: len(mask._layout.shape)]:
         split_index(target, (mask.value[0],))  # raises, as it does for one call
-    mask = mask.reshape(*mask.facts.shape, *(1,) * more)
+    mask = mask.reshape(*mask._layout.shape, *(1,) * more)
     if isinstance(value, Tensor):
         value = value.to(target.dtype)
     target.copy_(OPS["where"].public(mask, value, target))
@@ -140,13 +140,13 @@ def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
     batch, and of a batch of single places beside other tensors.
     """
     batches = [one for one in entries if isinstance(one, Batched)]
-    if any(one.facts.dtype is not int64 and one.facts.dtype is not int32 for one in batches):
+    if any(one._layout.dtype is not int64 and one._layout.dtype is not int32 for one in batches):
         return None
-    is_scalar = any(not one.facts.shape for one in batches)
+    is_scalar = any(not one._layout.shape for one in batches)
     if (is_scalar and _tensors_in(entries) > 1) or any(isinstance(one, bool) for one in entries):
         return None
     given = [
-        one.reshape(1) if isinstance(one, Batched) and not one.facts.shape else one
+        one.reshape(1) if isinstance(one, Batched) and not one._layout.shape else one
         for one in entries
     ]
     basic, found = split_index(input, tuple(given))
@@ -154,7 +154,7 @@ def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
         return None
     part = input if not basic else input[basic]
     used = [i for i, one in enumerate(found) if one is not None]
-    met = broadcast_shapes("index", [found[i].facts.shape for i in used])
+    met = broadcast_shapes("index", [found[i]._layout.shape for i in used])
     lead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
     places = tuple([slice(None) if one is None else _behind(one, len(met), level) for one in found])
     return _Named(part, places, met, lead, is_scalar)
@@ -165,7 +165,7 @@ def _behind(places: Any, ndim: int, level: int) -> Any:
     value = value_at(places, level)
     if value is places:
         return places
-    size, *shape = value.facts.shape
+    size, *shape = value._layout.shape
     return value.reshape(size, *(1,) * (ndim - len(shape)), *shape)
 
 
@@ -177,18 +177,18 @@ def _each(level: int, ndim: int, like: Any) -> Any:
 
 def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
     """Return a value with its axes as those of all calls' places stand: these come first."""
-    shape, places = named.part.facts.shape, named.places
+    shape, places = named.part._layout.shape, named.places
     rest = sum(i >= len(places) or isinstance(places[i], slice) for i in range(len(shape)))
     count, lead = len(named.met), named.lead
     wanted = count + rest - named.is_scalar
     given = value_at(value, level)
     first = int(given is not value)  # the axis of its batch
-    if value.facts.numel == 1 and value.facts.dtype is not named.part.facts.dtype:
-        given = given.to(named.part.facts.dtype)
-    own = value.facts.shape
+    if value._layout.numel == 1 and value._layout.dtype is not named.part._layout.dtype:
+        given = given.to(named.part._layout.dtype)
+    own = value._layout.shape
     while len(own) > wanted and own[0] == 1:
         own = own[1:]
-    batch = given.facts.shape[:first]
+    batch = given._layout.shape[:first]
     given = given.reshape(*batch, *(1,) * (wanted - len(own)), *own)
     if named.is_scalar:
         given = given.unsqueeze(first + lead)

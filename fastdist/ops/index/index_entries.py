@@ -33,16 +33,16 @@ def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, 
         if mask is not None:
             masks.append((before, mask))
     for at, mask in masks:
-        _require_length(mask, basic, at, input.facts.shape)
+        _require_length(mask, basic, at, input._layout.shape)
     tensors = [entry for entry in entries if isinstance(entry, Tensor)]
     if not tensors:
         return tuple(basic), None
     if all(one == slice(None) or one is Ellipsis for one in basic if one is not None) and not any(
         one is None for one in basic
     ):
-        kept = _places_of(basic, entries, len(input.facts.shape), input)
+        kept = _places_of(basic, entries, len(input._layout.shape), input)
         return (), kept
-    ndim = len(input.facts.shape) + sum(one is None for one in basic)
+    ndim = len(input._layout.shape) + sum(one is None for one in basic)
     ndim -= sum(isinstance(one, int) for one in basic)
     return tuple(basic), _places_of(basic, entries, ndim, input)
 
@@ -83,16 +83,16 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
         basic.append(one.__index__())
     else:
         tensor = one if isinstance(one, Tensor) else _as_index(one)
-        dtype = tensor.facts.dtype
+        dtype = tensor._layout.dtype
         if dtype is bool_ or dtype is uint8:
             for places in _nonzero(tensor):
                 basic.append(slice(None))
                 entries.append(places)
-            if not tensor.facts.shape:
+            if not tensor._layout.shape:
                 basic.append(None)
                 entries.append(from_array(np.zeros(int(tensor.item()), np.int64)))
-            return tensor.facts.shape
-        elif not tensor.facts.shape and not dtype.is_floating_point:
+            return tensor._layout.shape
+        elif not tensor._layout.shape and not dtype.is_floating_point:
             basic.append(int(tensor.item()))
         elif dtype is not int64 and dtype is not int32:
             raise DimError(
@@ -139,7 +139,7 @@ def _as_index(value: Any) -> Tensor:
 
 def _nonzero(mask: Tensor) -> list[Tensor]:
     """Return the places where mask holds, one tensor an axis. Waits once for a device."""
-    layout = mask.facts
+    layout = mask._layout
     if not layout.shape:
         return []
     if layout.device is CPU:
@@ -167,8 +167,8 @@ def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -
         given[at:at] = [None] * (ndim - len(given))
     if len(given) > ndim:
         raise DimError(
-            f"too many indices for tensor of dimension {len(input.facts.shape)}: its shape is "
-            f"{input.facts.shape}"
+            f"too many indices for tensor of dimension {len(input._layout.shape)}: its shape is "
+            f"{input._layout.shape}"
         )
     while given and given[-1] is None:
         given.pop()

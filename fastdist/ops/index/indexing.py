@@ -30,28 +30,28 @@ def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> No
 
     Raises  RuntimeError
     """
-    if may_be_empty and not index.facts.numel:
+    if may_be_empty and not index._layout.numel:
         return
-    if index.facts.dtype is not int64 and index.facts.dtype is not int32:
+    if index._layout.dtype is not int64 and index._layout.dtype is not int32:
         raise DTypeError(
-            f"{name}(): Expected dtype int32/int64 for index, got {index.facts.dtype.name}; cast "
+            f"{name}(): Expected dtype int32/int64 for index, got {index._layout.dtype.name}; cast "
             "with .long()"
         )
 
 
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
-    if not index.facts.numel:
+    if not index._layout.numel:
         return  # it names nothing, in however many dimensions
     # What has no axes is seen as a vector of one element.
-    if max(len(index.facts.shape), 1) != max(len(shape), 1):
+    if max(len(index._layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
-            f"{index.facts.shape} for {shape}"
+            f"{index._layout.shape} for {shape}"
         )
-    for i, (n, m) in enumerate(zip(index.facts.shape, shape)):
+    for i, (n, m) in enumerate(zip(index._layout.shape, shape)):
         if i != axis and n > m:
             raise ShapeError(
-                f"Size does not match at dimension {i} expected index {list(index.facts.shape)} "
+                f"Size does not match at dimension {i} expected index {list(index._layout.shape)} "
                 f"to be no larger than self {list(shape)} apart from dimension {axis}"
             )
 
@@ -70,10 +70,10 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @gather.plan
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
-    axis = normalize_axis("gather", dim, len(input.facts.shape))
+    axis = normalize_axis("gather", dim, len(input._layout.shape))
     require_index("gather", index, may_be_empty=True)
-    require_within("gather", index, input.facts.shape, axis)
-    return Plan(index.facts.shape, input.facts.dtype, (axis,))
+    require_within("gather", index, input._layout.shape, axis)
+    return Plan(index._layout.shape, input._layout.dtype, (axis,))
 
 
 @gather.vjp("input")
@@ -95,7 +95,7 @@ def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tenso
 
 @scatter_zeros.plan
 def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
-    return Plan(shape, input.facts.dtype, (normalize_axis("gather", dim, len(shape)),))
+    return Plan(shape, input._layout.dtype, (normalize_axis("gather", dim, len(shape)),))
 
 
 @scatter_zeros.vjp("input")
@@ -111,18 +111,18 @@ def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 
 
 def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
-    axis = normalize_axis(name, dim, len(input.facts.shape))
+    axis = normalize_axis(name, dim, len(input._layout.shape))
     require_index(name, index, may_be_empty=True)
-    require_within(name, index, input.facts.shape, axis)
+    require_within(name, index, input._layout.shape, axis)
     # For scatter a src without axes is one number for all places.
-    if src.facts.shape or name == "scatter_add":
-        _require_source(index.facts.shape, src.facts.shape, input.facts.shape, axis)
-    if src.facts.dtype is not input.facts.dtype:
+    if src._layout.shape or name == "scatter_add":
+        _require_source(index._layout.shape, src._layout.shape, input._layout.shape, axis)
+    if src._layout.dtype is not input._layout.dtype:
         raise DTypeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got "
-            f"{input.facts.dtype.name} and {src.facts.dtype.name}"
+            f"{input._layout.dtype.name} and {src._layout.dtype.name}"
         )
-    return Plan(input.facts.shape, input.facts.dtype, (axis,))
+    return Plan(input._layout.shape, input._layout.dtype, (axis,))
 
 
 def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
@@ -154,9 +154,9 @@ def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
 @scatter_src.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, index, src = operands
-    if not src.facts.shape and index.facts.shape:
-        src = src.expand(index.facts.shape)
-    rule = along_axes if input.facts.shape else one_by_one
+    if not src._layout.shape and index._layout.shape:
+        src = src.expand(index._layout.shape)
+    rule = along_axes if input._layout.shape else one_by_one
     return rule(op, (input, index, src), attributes, level)
 
 
@@ -180,11 +180,11 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
 
 def _grown(found: Any, shape: Shape) -> Any:
     """Return found in the corner of zeros of shape: src may be larger than index."""
-    if found.facts.shape == shape or not shape:
-        return found.sum() if not shape and found.facts.shape else found
-    corner = tuple(slice(0, n) for n in found.facts.shape or (1,))
+    if found._layout.shape == shape or not shape:
+        return found.sum() if not shape and found._layout.shape else found
+    corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
     return OPS["place"].general(
-        (found if found.facts.shape else found.reshape(1),), (shape, corner)
+        (found if found._layout.shape else found.reshape(1),), (shape, corner)
     )
 
 
@@ -208,8 +208,8 @@ def scatter(
     if reduce is not None:
         written = _met(input, dim, index, given, reduce)
         return given_out("scatter", out, written, (input, given), "same", "outside of others")
-    if isinstance(src, Tensor) and not src.facts.shape:
-        _require_source(index.facts.shape, (), input.facts.shape, dim)
+    if isinstance(src, Tensor) and not src._layout.shape:
+        _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_beside(input, given)
     written = scatter_src.general((input, index, given), (dim,))
@@ -224,7 +224,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
             f"reduce argument must be either add or multiply., got {short_repr(reduce)}"
         )
     if not isinstance(given, Tensor):
-        given = OPS["expand"].public(number_beside(input, given), index.facts.shape)
+        given = OPS["expand"].public(number_beside(input, given), index._layout.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
         input, dim, index, given, "sum" if reduce == "add" else "prod"
     )
@@ -265,9 +265,9 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
 
 def _vector(name: str, index: Tensor) -> Any:
     require_index(name, index)
-    if len(index.facts.shape) > 1:
-        raise DimError(f"{name}(): Index is supposed to be a vector, got {index.facts.shape}")
-    return index if index.facts.shape else index.reshape(1)
+    if len(index._layout.shape) > 1:
+        raise DimError(f"{name}(): Index is supposed to be a vector, got {index._layout.shape}")
+    return index if index._layout.shape else index.reshape(1)
 
 
 @structured(
@@ -285,22 +285,22 @@ def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
 
 @select_slices.plan
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("index_select", dim, len(shape))
-    count = index.facts.shape[0]
+    count = index._layout.shape[0]
     if not shape and count != 1:
         raise ShapeError(
             f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
         )
     return Plan(
-        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.facts.dtype, (axis,)
+        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input._layout.dtype, (axis,)
     )
 
 
 @select_slices.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, index = operands
-    shape = input.facts.shape
+    shape = input._layout.shape
     if not shape:
         return one_by_one(op, operands, attributes, level)
     axis, size = normalize_axis("index_select", attributes[0], len(shape)), levels.sizes[level - 1]
@@ -309,7 +309,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     places = index.value
     if level_of((input,)) < level:  # one table for all calls
         found = op.general((input, places.reshape(-1)), (axis,))
-        lengths = (*shape[:axis], size, index.facts.numel, *shape[axis + 1 :])
+        lengths = (*shape[:axis], size, index._layout.numel, *shape[axis + 1 :])
         return found.reshape(lengths).movedim(axis, 0)
     each = from_array(np.arange(size).reshape(size, 1)).to(places.device)
     return input.value.movedim(axis + 1, 1)[(each, places)].movedim(1, axis + 1)
@@ -320,7 +320,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from ..create.creation import zeros
 
     # A zero that stands for all: they are written once.
-    zero = zeros((), dtype=g.facts.dtype, device=g.facts.device)
+    zero = zeros((), dtype=g._layout.dtype, device=g._layout.device)
     base = OPS["expand"].public(zero, input_layout.shape)
     return add_slices.public(base, index, g, dim, 1)
 
@@ -362,23 +362,23 @@ def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: fl
 
 @add_slices.plan
 def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("index_add", dim, len(shape))
-    if source.facts.dtype is not input.facts.dtype:
+    if source._layout.dtype is not input._layout.dtype:
         raise DTypeError(
             "index_add_(): self and source expected to have the same dtype, but got (self) "
-            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
+            f"{input._layout.dtype.name} and (source) {source._layout.dtype.name}"
         )
-    require_slices("index_add_", shape, source.facts.shape, index.facts.shape[0], axis)
+    require_slices("index_add_", shape, source._layout.shape, index._layout.shape[0], axis)
     # As an element of its dtype: -1 is 255 in uint8.
-    factor = held(alpha, input.facts.dtype)
-    return Plan(shape, input.facts.dtype, (axis, factor))
+    factor = held(alpha, input._layout.dtype)
+    return Plan(shape, input._layout.dtype, (axis, factor))
 
 
 @add_slices.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    shape, (dim, alpha) = operands[0].facts.shape, attributes
-    if not shape or not operands[2].facts.shape:
+    shape, (dim, alpha) = operands[0]._layout.shape, attributes
+    if not shape or not operands[2]._layout.shape:
         return one_by_one(op, operands, attributes, level)
     axis, size = normalize_axis("index_add", dim, len(shape)), levels.sizes[level - 1]
     if level_of((operands[1],)) < level:
@@ -388,11 +388,11 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     # own axis must not get into another's: it goes outside of all.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
-    n, rest, count = shape[axis], base.facts.shape[2:], source.facts.shape[1]
+    n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
     begins = from_array(np.arange(size).reshape(size, 1) * n).to(index.device)
     outside = (index < 0).logical_or(index >= n)
     places = (index + begins).masked_fill(outside, size * n).reshape(-1)
-    added = source.reshape(size * count, *source.facts.shape[2:])
+    added = source.reshape(size * count, *source._layout.shape[2:])
     found = op.general((base.reshape(size * n, *rest), places, added), (0, alpha))
     return found.reshape(size, n, *rest).movedim(1, axis + 1)
 
@@ -425,12 +425,12 @@ def index_add(
 @composite(homes="function method inplace", node="index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
-    if isinstance(value, Tensor) and value.facts.shape:
+    if isinstance(value, Tensor) and value._layout.shape:
         raise ShapeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{len(value.facts.shape)} dimension(s)."
+            f"{len(value._layout.shape)} dimension(s)."
         )
-    if not input.facts.shape:
+    if not input._layout.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
     found = OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)
     return keep_version(found, index)  # type: ignore[no-any-return]
@@ -439,11 +439,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     from ..create.creation import zeros
 
-    axis = normalize_axis("index_fill", dim, len(input.facts.shape))
-    n = input.facts.shape[axis]
-    shape = [1] * len(input.facts.shape)
+    axis = normalize_axis("index_fill", dim, len(input._layout.shape))
+    n = input._layout.shape[axis]
+    shape = [1] * len(input._layout.shape)
     shape[axis] = n
-    chosen: Any = zeros(n, device=input.facts.device)
+    chosen: Any = zeros(n, device=input._layout.device)
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
     places = counted_from_front(_vector("index_fill", index), n, refusal)
     return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
@@ -471,12 +471,12 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
 
 def is_seen_by_kernels_alone(values: Tensor) -> bool:
     """Return whether to look at values now would be to wait. See Note [Places outside]."""
-    return values.facts.device.type == "cuda"
+    return values._layout.device.type == "cuda"
 
 
 def _range_of(index: Any) -> tuple[int, int]:
     every: Any = of_all_calls(index)
-    return (int(every.min()), int(every.max())) if every.facts.numel else (0, -1)
+    return (int(every.min()), int(every.max())) if every._layout.numel else (0, -1)
 
 
 @composite(
@@ -484,10 +484,10 @@ def _range_of(index: Any) -> tuple[int, int]:
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = _vector("index_copy", index)
-    _require_slices(input, axis, places.facts.numel, source)
+    _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
     # Of several slices for one place the last one stays.
     copy: Any = own_of_each(input, (source, places)) if levels.depth else input.clone()
@@ -514,11 +514,11 @@ def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
 
 def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
     """Raise unless source has count slices as input has along axis, or is a number for one."""
-    shape, given = input.facts.shape, source.facts.shape
-    if source.facts.dtype is not input.facts.dtype:
+    shape, given = input._layout.shape, source._layout.shape
+    if source._layout.dtype is not input._layout.dtype:
         raise DTypeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
+            f"{input._layout.dtype.name} and (source) {source._layout.dtype.name}"
         )
     if not given and count != 1:
         raise DimError(

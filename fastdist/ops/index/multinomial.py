@@ -36,10 +36,10 @@ def multinomial(
             without replacement than there are places; on a device, which is not waited for,
             chances are not looked at
     """
-    if out is not None and out.facts.dtype is not int64:
-        raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
+    if out is not None and out._layout.dtype is not int64:
+        raise DTypeError(f"multinomial expects Long tensor out, got: {out._layout.dtype.name}")
     chances: Any = input.detach()
-    if chances.facts.dtype in (float16, bfloat16):
+    if chances._layout.dtype in (float16, bfloat16):
         # NumPy takes 20 times as long for half types, in which quotients overflow or are equal.
         chances = chances.to(float32)
     _require_chances(chances, num_samples, replacement)
@@ -47,14 +47,14 @@ def multinomial(
         found = _with_replacement(chances, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
-        drawn: Any = open_uniform(chances.facts, generator)
-        times = -drawn.log().to(chances.facts.dtype)
+        drawn: Any = open_uniform(chances._layout, generator)
+        times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]
     return given_out("multinomial", out, found, ())
 
 
 def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
-    layout = chances.facts
+    layout = chances._layout
     if layout.device is not CPU:
         return _with_replacement_on_device(chances, num_samples, generator)  # type: ignore[no-any-return]
     source = generator_or_default(generator, layout.device)
@@ -150,14 +150,14 @@ def _inside(cells: Any, rest: Any) -> Any:
 def _with_replacement_on_device(chances: Any, num_samples: int, generator: Any) -> Any:
     running = chances.to(float64).cumsum(-1)
     total = running[..., -1:]
-    wanted = total.expand(*chances.facts.shape[:-1], num_samples)
-    drawn: Any = open_uniform(wanted.facts, generator)
+    wanted = total.expand(*chances._layout.shape[:-1], num_samples)
+    drawn: Any = open_uniform(wanted._layout, generator)
     found: Any = searchsorted(running, drawn * total, right=True)
     return found.minimum((running < total).sum(-1, True))
 
 
 def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None:
-    layout = input.facts
+    layout = input._layout
     if len(layout.shape) not in (1, 2):
         raise ShapeError(f"prob_dist must be 1 or 2 dim, got shape {list(layout.shape)}")
     if not layout.dtype.is_floating_point:

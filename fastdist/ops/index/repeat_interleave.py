@@ -32,13 +32,13 @@ def repeat_interleave(
     own number; of one tensor of numbers alone, each place as often as its number says.
     """
     if repeats is None:
-        input, repeats = arange(input.facts.numel, device=input.facts.device), input
+        input, repeats = arange(input._layout.numel, device=input._layout.device), input
     if dim is None:
         input, dim = input.reshape(-1), 0
-    axis = normalize_axis("repeat_interleave", dim, len(input.facts.shape))
-    length = input.facts.shape[axis]
+    axis = normalize_axis("repeat_interleave", dim, len(input._layout.shape))
+    length = input._layout.shape[axis]
     if isinstance(repeats, Tensor) and (
-        repeats.__class__ is Batched or repeats.facts.device is not CPU
+        repeats.__class__ is Batched or repeats._layout.device is not CPU
     ):
         places = _repeated_by_ops(repeats, length, output_size)
         return input.index_select(axis, places)
@@ -48,7 +48,7 @@ def repeat_interleave(
         raise ShapeError(
             f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
         )
-    found = input.index_select(axis, from_array(places).to(input.facts.device))
+    found = input.index_select(axis, from_array(places).to(input._layout.device))
     return found if isinstance(repeats, Tensor) else recorded_as(_VIEWED, found, ())
 
 
@@ -85,7 +85,7 @@ def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
 
     Raises  RuntimeError for calls of a batch that repeat to several lengths
     """
-    layout = repeats.facts
+    layout = repeats._layout
     if layout.dtype not in (int32, int64) and layout.numel:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {layout.dtype.name}")
     _require_repeats(layout.shape, length)

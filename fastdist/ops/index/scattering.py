@@ -32,27 +32,27 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
             Note [Places outside] in indexing.py
     """
-    if mask.facts.dtype is not bool_:
+    if mask._layout.dtype is not bool_:
         raise DTypeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
-            f"{WORDS[mask.facts.dtype]}"
+            f"{WORDS[mask._layout.dtype]}"
         )
-    words = [WORDS[one.facts.dtype] for one in (input, source)]
+    words = [WORDS[one._layout.dtype] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             f"masked_scatter: expected self and source to have same dtypes but got {words[0]} and "
             f"{words[1]}"
         )
-    shape = broadcast_shapes("masked_scatter", [input.facts.shape, mask.facts.shape])
+    shape = broadcast_shapes("masked_scatter", [input._layout.shape, mask._layout.shape])
     chosen: Any = mask.expand(shape)
     places = chosen.reshape(-1).cumsum(0) - 1
     looks = not is_seen_by_kernels_alone(chosen)
-    if looks and (most := most_of_all_calls(chosen.sum())) > source.facts.numel:
+    if looks and (most := most_of_all_calls(chosen.sum())) > source._layout.numel:
         raise ShapeError(
             "Number of elements of source < number of ones in mask: source has "
-            f"{source.facts.numel}, mask has {most}"
+            f"{source._layout.numel}, mask has {most}"
         )
-    if not chosen.facts.numel or (looks and not source.facts.numel):
+    if not chosen._layout.numel or (looks and not source._layout.numel):
         return input.expand(shape).clone()
     taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
     return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
@@ -61,37 +61,37 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @composite(homes="function method inplace", node="put")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with source at index of its flat order, or added there."""
-    if index.facts.dtype is not int64:
+    if index._layout.dtype is not int64:
         raise DTypeError(
-            f"put_(): Expected a long tensor for index, but got {WORDS[index.facts.dtype]}"
+            f"put_(): Expected a long tensor for index, but got {WORDS[index._layout.dtype]}"
         )
-    words = [WORDS[one.facts.dtype] for one in (input, source)]
+    words = [WORDS[one._layout.dtype] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
             f"{words[0]} and source.dtype = {words[1]}"
         )
-    if index.facts.numel != source.facts.numel:
+    if index._layout.numel != source._layout.numel:
         raise DimError(
             "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source.facts.numel}, index.numel() = {index.facts.numel}"
+            f"source.numel() = {source._layout.numel}, index.numel() = {index._layout.numel}"
         )
-    n = input.facts.numel
+    n = input._layout.numel
     refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
     places = counted_from_front(index.reshape(-1), n, refusal)
     write = "index_add" if accumulate else "index_copy"
     flat = getattr(input.reshape(-1), write)(0, places, source.reshape(-1))
-    return flat.reshape(input.facts.shape)  # type: ignore[no-any-return]
+    return flat.reshape(input._layout.shape)  # type: ignore[no-any-return]
 
 
 def _written(input: Any, src: Tensor, view: Any) -> Tensor:
     """Return a copy of input with src in the part of it that view, a function, returns."""
     copy = own_of_each(input, (src,)) if levels.depth else input.clone()
     part = view(copy)
-    if part.facts.shape != src.facts.shape:
+    if part._layout.shape != src._layout.shape:
         raise ShapeError(
             "expected src to have a size equal to the slice of self. src size = "
-            f"{list(src.facts.shape)}, slice size = {list(part.facts.shape)}"
+            f"{list(src._layout.shape)}, slice size = {list(part._layout.shape)}"
         )
     part.copy_(src)
     return copy  # type: ignore[no-any-return]
@@ -113,7 +113,7 @@ def slice_scatter(
     step: int = 1,
 ) -> Tensor:
     """Return a copy of input with src in the place of start:end:step along dim."""
-    axis = normalize_axis("slice_scatter", dim, len(input.facts.shape))
+    axis = normalize_axis("slice_scatter", dim, len(input._layout.shape))
     part = (slice(None),) * axis + (slice(start, end, step),)
     return _written(input, src, lambda copy: copy[part])
 
@@ -148,10 +148,10 @@ def scatter_reduce(
         raise ShapeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
-    axis = normalize_axis("scatter_reduce", dim, len(input.facts.shape))
+    axis = normalize_axis("scatter_reduce", dim, len(input._layout.shape))
     require_index("scatter_reduce", index, may_be_empty=True)
-    require_within("scatter_reduce", index, input.facts.shape, axis)
-    if src.facts.dtype is not input.facts.dtype:
+    require_within("scatter_reduce", index, input._layout.shape, axis)
+    if src._layout.dtype is not input._layout.dtype:
         raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
     return _reduced(input, axis, index, src, reduce, include_self=include_self)
 
@@ -159,13 +159,13 @@ def scatter_reduce(
 def _reduced(
     input: Any, axis: int, index: Any, src: Any, reduce: str, *, include_self: bool
 ) -> Tensor:
-    if not index.facts.numel:
+    if not index._layout.numel:
         return input.clone()  # type: ignore[no-any-return]
-    if not input.facts.shape:
-        index, src = (one if one.facts.shape else one.reshape(1) for one in (index, src))
+    if not input._layout.shape:
+        index, src = (one if one._layout.shape else one.reshape(1) for one in (index, src))
         found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
         return found.reshape(())  # type: ignore[no-any-return]
-    src = src[tuple(slice(n) for n in index.facts.shape)]
+    src = src[tuple(slice(n) for n in index._layout.shape)]
     return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
 
 
@@ -185,9 +185,9 @@ def reduced(
 def _(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Plan:
-    if reduce == "mean" and input.facts.dtype is bool_:
+    if reduce == "mean" and input._layout.dtype is bool_:
         raise NoKernelError("scatter_reduce: the mean is not implemented for 'Bool'")
-    return Plan(input.facts.shape, input.facts.dtype, (axis, reduce, include_self))
+    return Plan(input._layout.shape, input._layout.dtype, (axis, reduce, include_self))
 
 
 @reduced.vjp("input", "src")
@@ -248,7 +248,7 @@ def _slopes(
         start = (ones_like if include_self else zeros_like)(input)
         return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
     # All that are it share the gradient; where it is NaN none is.
-    out, dtype = out.detach(), src.facts.dtype
+    out, dtype = out.detach(), src._layout.dtype
     by_src = (src.detach() == out.gather(axis, index)).to(dtype)
     by_self = (input.detach() == out).to(dtype)
     counted = by_self if include_self else by_self.scatter(axis, index, 0)
@@ -266,7 +266,7 @@ def _slopes_of_products(
         return out, 1 / input, 1 / src
     if not include_self:
         no_self = no_self.scatter(axis, index, False)
-    where, dtype = OPS["where"].public, src.facts.dtype
+    where, dtype = OPS["where"].public, src._layout.dtype
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
     rest = reduced.public(whole[0], index, whole[1], axis, "prod", include_self)
@@ -299,10 +299,10 @@ def index_reduce(
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
-    axis = normalize_axis("index_reduce", dim, len(input.facts.shape))
+    axis = normalize_axis("index_reduce", dim, len(input._layout.shape))
     require_index("index_reduce", index)
-    shape = source.facts.shape
-    require_slices("index_reduce_", input.facts.shape, shape, index.facts.numel, axis)
-    column = [index.facts.numel if i == axis else 1 for i in range(len(shape))]
+    shape = source._layout.shape
+    require_slices("index_reduce_", input._layout.shape, shape, index._layout.numel, axis)
+    column = [index._layout.numel if i == axis else 1 for i in range(len(shape))]
     places: Any = index.reshape(column).expand(shape)
     return scatter_reduce(input, axis, places, source, reduce, include_self=include_self)

@@ -29,7 +29,7 @@ def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
 
 @sorted_places.plan
 def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
-    return Plan(input.facts.shape, int64, (right,))
+    return Plan(input._layout.shape, int64, (right,))
 
 
 @sorted_places.batches
@@ -37,10 +37,12 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     """Let each call have its row, or all the same one."""
     size = levels.sizes[level - 1]
     input, rows = (value_at(one, level, size=size) for one in operands)
-    if level_of(operands[1:]) < level and len(rows.facts.shape) == 2:
+    if level_of(operands[1:]) < level and len(rows._layout.shape) == 2:
         return op.general((input.contiguous(), operands[1]), attributes)
-    flat = input if len(rows.facts.shape) > 2 else input.reshape(size, operands[0].facts.numel)
-    return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
+    flat = input if len(rows._layout.shape) > 2 else input.reshape(size, operands[0]._layout.numel)
+    return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(
+        input._layout.shape
+    )
 
 
 @structured("index.searching.hits", homes="nowhere", known_as="nonzero")
@@ -60,8 +62,8 @@ def places_that_hold(input: Any) -> Any:
     number.
     """
     holds = input.detach().reshape(-1) != 0
-    if not holds.facts.numel:
-        return zeros(0, dtype=int64, device=input.facts.device)
+    if not holds._layout.numel:
+        return zeros(0, dtype=int64, device=input._layout.device)
     upto = holds.cumsum(0)
     return hits.public(holds, upto, int(upto[-1]))
 
@@ -81,7 +83,7 @@ def find_outside(values: Any, least: int, most: int) -> int | None:
     batch, of all calls. Devices other than the CPU are not waited for: None there.
     """
     every = of_all_calls(values)
-    if every.facts.device is not CPU or not every.facts.numel:
+    if every._layout.device is not CPU or not every._layout.numel:
         return None
     low, high = ends_of(every)
     return low if low < least else high if high > most else None
@@ -116,10 +118,10 @@ def searchsorted(
         )
     rows: Any = sorted_sequence.detach()
     values: Any = input.detach() if isinstance(input, Tensor) else _number(input, rows)
-    _require_rows(rows.facts.shape, values.facts.shape)
+    _require_rows(rows._layout.shape, values._layout.shape)
     if sorter is not None:
         rows = _ordered(rows, sorter)
-    kind = _common(rows.facts.dtype, values.facts.dtype)
+    kind = _common(rows._layout.dtype, values._layout.dtype)
     rows, values = (one.to(kind).contiguous() for one in (rows, values))
     found: Any = sorted_places.public(values, rows, right or side == "right")
     return found.to(int32) if out_int32 else found  # type: ignore[no-any-return]
@@ -133,7 +135,7 @@ def _number(value: Any, rows: Tensor) -> Tensor:
             "searchsorted(): argument 'input' must be a Tensor or a number, not "
             f"{type(value).__name__} {short_repr(value)}"
         )
-    return full((), array.item(), dtype=from_numpy(array.dtype), device=rows.facts.device)
+    return full((), array.item(), dtype=from_numpy(array.dtype), device=rows._layout.device)
 
 
 def _common(one: DType, other: DType) -> DType:
@@ -161,7 +163,7 @@ def _require_rows(rows: Shape, values: Shape) -> None:
 
 def _ordered(rows: Any, sorter: Any) -> Any:
     """Return rows in the order of sorter, whose numbers are looked at on the CPU alone."""
-    layout, places = rows.facts, sorter.facts
+    layout, places = rows._layout, sorter._layout
     if places.shape != layout.shape:
         raise ShapeError(
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
@@ -182,9 +184,9 @@ def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """Return between which boundaries each element of input lies."""
-    if len(boundaries.facts.shape) != 1:
+    if len(boundaries._layout.shape) != 1:
         raise ShapeError(
-            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.facts.shape)})"
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries._layout.shape)})"
         )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
@@ -196,7 +198,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     Dtype   int64; with weights float32 if they are, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part
     """
-    layout = input.facts
+    layout = input._layout
     if layout.dtype is bool_:
         raise DTypeError("\"bincount_cpu\" not implemented for 'Bool'; cast with .long()")
     if layout.dtype.is_floating_point or len(layout.shape) != 1:
@@ -210,7 +212,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if by_numpy and layout.numel:
         values = input.to_numpy()
         low, high = values.item(values.argmin()), values.item(values.argmax())
-    elif (every := of_all_calls(input)).facts.numel:
+    elif (every := of_all_calls(input))._layout.numel:
         low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
@@ -223,10 +225,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise ShapeError(f"minlength should be >= 0, got {minlength}")
     if weights is not None:
         refuse_complex("bincount", weights)
-    if weights is not None and weights.facts.shape != layout.shape:
+    if weights is not None and weights._layout.shape != layout.shape:
         raise ShapeError(
             "weights should be 1-d and have the same length as input, got shapes "
-            f"{weights.facts.shape} and {layout.shape}"
+            f"{weights._layout.shape} and {layout.shape}"
         )
     if by_numpy:
         return _counted_on_cpu(input.to_numpy(), weights, minlength, high)
@@ -236,7 +238,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)
     places: Any = input.to(int64)
     found: Any = zeros(max(high + 1, minlength), **how).index_add(0, places, given)
-    is_short = weights is not None and weights.facts.dtype is float32
+    is_short = weights is not None and weights._layout.dtype is float32
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
@@ -256,7 +258,7 @@ def _counted_on_cpu(
     if high == np.iinfo(np.int64).max:  # the length of NumPy's result would be less than 0
         raise ShapeError(f"bincount: {high} is too large to be counted")
     length = max(high + 1, minlength)
-    dtype = int64 if weights is None else float32 if weights.facts.dtype is float32 else float64
+    dtype = int64 if weights is None else float32 if weights._layout.dtype is float32 else float64
     if values.size >= _MANY and length <= 4 * values.size:
         found = np.empty(length, np.int64 if weights is None else np.float64)
         given = np.ones((), found.dtype) if weights is None else weights.to_numpy()

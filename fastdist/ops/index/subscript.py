@@ -61,7 +61,7 @@ class Places:
             if storage.version != version:
                 raise VersionError(
                     "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: an index of shape {tensor.facts.shape} is at version "
+                    f"inplace operation: an index of shape {tensor._layout.shape} is at version "
                     f"{storage.version}; expected version {version} instead."
                 )
 
@@ -97,7 +97,7 @@ def take_places(input: Tensor, places: Places) -> Tensor:
 
 @take_places.plan
 def _(input: Tensor, places: Places) -> Plan:
-    return Plan(places.shape, input.facts.dtype, (places.arrays,))
+    return Plan(places.shape, input._layout.dtype, (places.arrays,))
 
 
 @take_places.vjp("input")
@@ -120,7 +120,7 @@ def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
 
 @put_zeros.plan
 def _(input: Tensor, shape: Shape, places: Places) -> Plan:
-    return Plan(shape, input.facts.dtype, (places.arrays,))
+    return Plan(shape, input._layout.dtype, (places.arrays,))
 
 
 @put_zeros.vjp("input")
@@ -137,7 +137,7 @@ def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> 
 
 @put_places.plan
 def _(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Plan:
-    return Plan(input.facts.shape, input.facts.dtype, (places.arrays, accumulate))
+    return Plan(input._layout.shape, input._layout.dtype, (places.arrays, accumulate))
 
 
 @put_places.vjp("input")
@@ -145,7 +145,7 @@ def _(g: Any, places: Places, accumulate: bool) -> Any:
     places.require_unchanged()
     if accumulate:
         return g * 1
-    return put_places.general((g, from_array(as_operand(0, g.facts.dtype))), (places, False))
+    return put_places.general((g, from_array(as_operand(0, g._layout.dtype))), (places, False))
 
 
 @put_places.vjp("src")
@@ -204,14 +204,14 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         input = view_at(input, basic or (Ellipsis,))
     if entries is None:
         return input
-    return take_places.general((input,), (Places(entries, input.facts),))  # type: ignore[no-any-return]
+    return take_places.general((input,), (Places(entries, input._layout),))  # type: ignore[no-any-return]
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return (tensor, vector of places) of which the slices along axis 0 are input[index]; None
     where that is not so simple.
     """
-    layout, found = input.facts, index.facts
+    layout, found = input._layout, index._layout
     if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
         return None
     if found.dtype is int64:
@@ -236,7 +236,7 @@ def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
 
 
 def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
-    shape = input.facts.shape
+    shape = input._layout.shape
     wanted = [one for one in basic if one is not None and one is not Ellipsis]
     if not shape:
         return DimError(
@@ -268,8 +268,8 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     if (
         (index.__class__ is int or (index.__class__ is slice and index.step is None))
         and value.__class__ in PLAIN
-        and value.facts.dtype is self.facts.dtype
-        and value.facts.device is CPU
+        and value._layout.dtype is self._layout.dtype
+        and value._layout.device is CPU
         and may_write_at_once(self, value)
         and not shares_memory(self, value)
         and _write_at_once(self.array, index, value.array)
@@ -282,7 +282,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     if recorder is not None:
         traced(recorder, "__setitem__", subscript_assign, (self, index, value))
         return
-    if self.facts.is_sparse:
+    if self._layout.is_sparse:
         raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
     try:
         if type(value) not in NEVER_ASKED and is_offered(value):
@@ -293,9 +293,9 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         return
     part = view_at(self, basic) if basic else self
     if entries is None:
-        copy_(part, _fitted(value, part.facts.shape))
+        copy_(part, _fitted(value, part._layout.shape))
         return
-    put_inplace(part, Places(entries, part.facts), value, accumulate=False)
+    put_inplace(part, Places(entries, part._layout), value, accumulate=False)
 
 
 def _write_at_once(array: Any, index: Any, value: Any) -> bool:
@@ -319,9 +319,9 @@ def _fitted(value: Any, shape: Shape) -> Any:
             value = tensor(value)
         else:
             return value
-    extra = len(value.facts.shape) - len(shape)
-    if extra > 0 and all(n == 1 for n in value.facts.shape[:extra]):
-        return value.reshape(value.facts.shape[extra:])
+    extra = len(value._layout.shape) - len(shape)
+    if extra > 0 and all(n == 1 for n in value._layout.shape[:extra]):
+        return value.reshape(value._layout.shape[extra:])
     return value
 
 
@@ -334,34 +334,37 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
             target, lambda numbers: put_inplace(numbers, places, value, accumulate=accumulate)
         )
     require_may_change(target)
-    dtype: DType = target.facts.dtype
+    dtype: DType = target._layout.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
         value = number_beside(target, value, placed)
-    elif value.facts.dtype is not dtype:
-        if value.facts.numel != 1:
+    elif value._layout.dtype is not dtype:
+        if value._layout.numel != 1:
             raise DTypeError(
                 "Index put requires the source and destination dtypes match, got "
-                f"{dtype.name} for the destination and {value.facts.dtype.name} for the source."
+                f"{dtype.name} for the destination and {value._layout.dtype.name} for the source."
             )
         value = value.to(dtype)
-    if broadcast_shapes("index_put", [value.facts.shape, places.shape]) != places.shape:
+    if broadcast_shapes("index_put", [value._layout.shape, places.shape]) != places.shape:
         raise ShapeError(
-            f"shape mismatch: value tensor of shape {list(value.facts.shape)} cannot be broadcast "
+            f"shape mismatch: value tensor of shape {list(value._layout.shape)} cannot be "
+            "broadcast "
             f"to indexing result of shape {list(places.shape)}"
         )
-    if will_record((target, value), target.facts) or (modes.special and levels_of((target, value))):
+    if will_record((target, value), target._layout) or (
+        modes.special and levels_of((target, value))
+    ):
         old = value_of(target, (value,))
         return overwrite(
             "index_put_", target, put_places.general((old, value), (places, accumulate))
         )
     if value is target or shares_memory(target, value):
         value = value.clone()  # what is read must not change while it is written
-    backend = backend_of(target.facts.device.type)
+    backend = backend_of(target._layout.device.type)
     array = value.array
-    if value.facts.device is not target.facts.device:
-        array = backend.from_numpy(value.to_numpy(), target.facts.device.index)
-    kernel = backend.kernel("index.indexing.put", 1 if target.facts.dtype.is_half else None)
+    if value._layout.device is not target._layout.device:
+        array = backend.from_numpy(value.to_numpy(), target._layout.device.index)
+    kernel = backend.kernel("index.indexing.put", 1 if target._layout.dtype.is_half else None)
     kernel(array, target.array, places.arrays, accumulate)
     storage_of(target).bump()
     return target
@@ -371,7 +374,7 @@ def _with_axes(indices: Any) -> tuple[Any, ...]:
     # A tensor without axes would be a basic index, as a number is.
     return tuple(
         [
-            index.reshape(1) if isinstance(index, Tensor) and not index.facts.shape else index
+            index.reshape(1) if isinstance(index, Tensor) and not index._layout.shape else index
             for index in indices
         ]
     )
@@ -381,7 +384,7 @@ def _places_from(indices: Any, input: Tensor) -> Places:
     basic, entries = split_index(input, _with_axes(indices))
     if entries is None or basic:
         raise DimError("index_put: indices must be tensors of int64, int32 or bool")
-    return Places(entries, input.facts)
+    return Places(entries, input._layout)
 
 
 @composite(homes="method")
@@ -402,9 +405,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @composite(out="same", node="masked_select", memory="outside of first")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of input where mask holds, as a vector."""
-    if mask.facts.dtype is not bool_:
+    if mask._layout.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_shapes("masked_select", [input.facts.shape, mask.facts.shape])
+    shape = broadcast_shapes("masked_select", [input._layout.shape, mask._layout.shape])
     return subscript(input.expand(shape), mask.expand(shape))
 
 
@@ -415,26 +418,26 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """
     if not as_tuple:
         return _rows_that_hold(input)
-    if input.facts.device is not CPU:
+    if input._layout.device is not CPU:
         return tuple(_columns_that_hold(input))
     found = np.argwhere(input.to_numpy())
-    columns = found.T if input.facts.shape else np.zeros((1, len(found)), np.int64)
+    columns = found.T if input._layout.shape else np.zeros((1, len(found)), np.int64)
     return tuple([from_array(np.ascontiguousarray(c)) for c in columns])
 
 
 def _columns_that_hold(input: Tensor) -> list[Tensor]:
     from .searchsorted import places_that_hold
 
-    return axes_of(places_that_hold(input), input.facts.shape)
+    return axes_of(places_that_hold(input), input._layout.shape)
 
 
 def _rows_that_hold(input: Tensor) -> Any:
     from ..shape.joining import stack
 
-    if input.facts.device is CPU:
+    if input._layout.device is CPU:
         return from_array(np.argwhere(input.to_numpy()))
     rows: Any = stack(_columns_that_hold(input), 1)
-    return rows if input.facts.shape else rows[:, :0]
+    return rows if input._layout.shape else rows[:, :0]
 
 
 @composite(out="same")
@@ -447,15 +450,15 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     from ..shape.joining import stack
     from .searchsorted import searchsorted
 
-    layout = input.facts
+    layout = input._layout
     if layout.device is CPU and input.__class__ is not Batched:
         found = _rows_that_hold(input)[:size]
-        count, axes = found.facts.shape
+        count, axes = found._layout.shape
         rows: Any = full((size, axes), fill_value, dtype=int64)
         rows[:count] = found
         return rows  # type: ignore[no-any-return]
     holds: Any = input.detach().reshape(-1) != 0
-    if not holds.facts.numel or not layout.shape:
+    if not holds._layout.numel or not layout.shape:
         return full((size, len(layout.shape)), fill_value, dtype=int64, device=layout.device)
     # The k-th place is the first up to which k hold. So no device is waited for.
     wanted = arange(1, size + 1, device=layout.device)

@@ -14,8 +14,8 @@ from ...tensor.tensor import Tensor
 @composite(homes="function", known_as="")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Return the places along each axis of shape that indices into its flat order stand for."""
-    if indices.facts.dtype.is_floating_point:
-        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.facts.dtype}")
+    if indices._layout.dtype.is_floating_point:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices._layout.dtype}")
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {short_repr(sizes)}")

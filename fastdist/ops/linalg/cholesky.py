@@ -44,10 +44,10 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor
 
 @triangular.plan
 def _(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Plan:
-    name, (left, right) = "linalg.solve_triangular", (a.facts.shape, b.facts.shape)
+    name, (left, right) = "linalg.solve_triangular", (a._layout.shape, b._layout.shape)
     require_computable(name, "triangular_solve_cpu", a, takes_complex=True)
     shape = (*batch_of(name, left, right), *right[-2:])
-    return Plan(shape, a.facts.dtype, (bool(upper), bool(unitriangular)), compute=a.facts.dtype)
+    return Plan(shape, a._layout.dtype, (bool(upper), bool(unitriangular)), compute=a._layout.dtype)
 
 
 def _triangle(matrix: Any, upper: bool, unitriangular: bool) -> Any:
@@ -124,7 +124,7 @@ def _(input: Tensor, upper: bool) -> Plan:
     shape = require_square("linalg.cholesky", input)
     require_computable("linalg.cholesky", "cholesky_cpu", input, takes_complex=True)
     more = ((shape[:-2], int32),)
-    return Plan(shape, input.facts.dtype, (bool(upper),), extra_outputs=more)
+    return Plan(shape, input._layout.dtype, (bool(upper),), extra_outputs=more)
 
 
 @cholesky_parts.vjp("input")
@@ -199,12 +199,12 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
     """
     for one, what in ((input, "b"), (input2, "u")):
-        if len(one.facts.shape) < 2:
+        if len(one._layout.shape) < 2:
             raise ShapeError(
-                f"{what} should have at least 2 dimensions, but has {len(one.facts.shape)} "
+                f"{what} should have at least 2 dimensions, but has {len(one._layout.shape)} "
                 "dimensions instead"
             )
-    shape, right = require_square("cholesky_solve", input2), input.facts.shape
+    shape, right = require_square("cholesky_solve", input2), input._layout.shape
     if shape[-1] != right[-2]:
         raise ShapeError(
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "

@@ -25,24 +25,24 @@ def cov(
     """Return the covariances of the rows of input; fweights says how often each column was seen,
     aweights how much it counts.
     """
-    if len(input.facts.shape) > 2:
+    if len(input._layout.shape) > 2:
         raise ShapeError(
             "cov(): expected input to have two or fewer dimensions but got an input with "
-            f"{len(input.facts.shape)} dimensions"
+            f"{len(input._layout.shape)} dimensions"
         )
-    if input.facts.dtype is bool_:
+    if input._layout.dtype is bool_:
         raise DTypeError("cov(): bool dtype is not supported for input; cast it with .float()")
-    given: Any = input.reshape(1, -1) if len(input.facts.shape) < 2 else input
-    if not given.facts.dtype.may_have_gradient:
+    given: Any = input.reshape(1, -1) if len(input._layout.shape) < 2 else input
+    if not given._layout.dtype.may_have_gradient:
         given = given.to(get_default_dtype())
-    count = given.facts.shape[1]
+    count = given._layout.shape[1]
     weights = _weights(count, fweights, aweights)
     if weights is None:
         total: Any = count
         left = given - given.sum(1, True) / count
         right, norm = left, count - correction
     else:
-        if weights.facts.dtype.is_floating_point:
+        if weights._layout.dtype.is_floating_point:
             given = given.to(promote(given.dtype, weights.dtype))
         weights = weights.to(given.dtype)
         total = weights.sum()
@@ -71,17 +71,17 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
     for name, one, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
         if one is None:
             continue
-        if len(one.facts.shape) > 1:
+        if len(one._layout.shape) > 1:
             raise ShapeError(f"cov(): expected {name} to have one or fewer dimensions")
-        if one.facts.dtype.is_floating_point is not floating:
+        if one._layout.dtype.is_floating_point is not floating:
             kind = "floating point" if floating else "integral"
             raise DTypeError(f"cov(): expected {name} to have {kind} dtype")
-        if one.facts.numel != count:
+        if one._layout.numel != count:
             raise ShapeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the "
-                f"input but got {one.facts.numel} != {count}"
+                f"input but got {one._layout.numel} != {count}"
             )
-        if one.facts.numel and float(one.detach().min()) < 0:
+        if one._layout.numel and float(one.detach().min()) < 0:
             raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None:
         return aweights
@@ -91,16 +91,16 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
 @composite()
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlations of the rows of input, between -1 and 1."""
-    if len(input.facts.shape) > 2:
+    if len(input._layout.shape) > 2:
         raise ShapeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "
-            f"{len(input.facts.shape)} dimensions"
+            f"{len(input._layout.shape)} dimensions"
         )
     found: Any = cov(input)
-    if not found.facts.shape:
+    if not found._layout.shape:
         return found / found  # type: ignore[no-any-return]
     spread = found.diagonal().sqrt()
     found = found / spread.unsqueeze(1) / spread.unsqueeze(0)
-    if found.facts.dtype.is_complex:
+    if found._layout.dtype.is_complex:
         return complex_of(real_part(found).clamp(-1, 1), imaginary_part(found).clamp(-1, 1))
     return found.clamp(-1, 1)  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ def determinant(input: Tensor) -> Tensor:
 @determinant.plan
 def _(input: Tensor) -> Plan:
     require_computable("linalg.det", "lu_cpu", input, takes_complex=True)
-    return Plan(input.facts.shape[:-2], input.facts.dtype)
+    return Plan(input._layout.shape[:-2], input._layout.dtype)
 
 
 def _cofactors(input: Any, out: Any) -> Any:
@@ -48,7 +48,7 @@ def _cofactors(input: Any, out: Any) -> Any:
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts.public(input)[0].mT
     place = is_singular[..., None, None]
-    one = eye(input.facts.shape[-1], dtype=input.dtype, device=input.device)
+    one = eye(input._layout.shape[-1], dtype=input.dtype, device=input.device)
     where = OPS["where"].public
     regular = out[..., None, None] * inverse_parts.public(where(place, one, input))[0].mT
     return where(place, _cofactors_by_values(input), regular)
@@ -62,7 +62,7 @@ def _cofactors_by_values(input: Any) -> Any:
     before = cat([edge, values.narrow(-1, 0, n - 1)], -1).cumprod(-1)
     after = cat([edge, values.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
     turned = determinant.public(u.detach()) * determinant.public(right.detach())
-    if not turned.facts.dtype.is_complex:
+    if not turned._layout.dtype.is_complex:
         turned = turned.round()
     return (conjugate(u) * (before * after * turned.unsqueeze(-1)).unsqueeze(-2)) @ conjugate(right)
 
@@ -107,7 +107,7 @@ def log_determinant(input: Tensor) -> Tensor:
 
 @log_determinant.plan
 def _(input: Tensor) -> Plan:
-    shape, dtype = input.facts.shape[:-2], input.facts.dtype
+    shape, dtype = input._layout.shape[:-2], input._layout.dtype
     require_computable("linalg.slogdet", "lu_cpu", input, takes_complex=True)
     return Plan(shape, real_of(dtype), extra_outputs=((shape, dtype),))
 
@@ -115,7 +115,7 @@ def _(input: Tensor) -> Plan:
 @log_determinant.vjp("input")
 def _(grads: Any, input: Any, outs: Any) -> Any:
     g, by_sign = grads
-    if by_sign is not None and input.facts.dtype.is_complex:
+    if by_sign is not None and input._layout.dtype.is_complex:
         # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
         turn = imaginary_part(conjugate(by_sign) * outs[1])
         g = complex_of(zeros_like(turn) if g is None else g, -turn)
@@ -127,7 +127,7 @@ def _(grads: Any, input: Any, outs: Any) -> Any:
 @log_determinant.jvp
 def _(input: Any, input_t: Any, outs: Any) -> Any:
     moved = (inverse_parts.public(input)[0].mT * input_t).sum((-2, -1))
-    if not moved.facts.dtype.is_complex:
+    if not moved._layout.dtype.is_complex:
         return moved, zeros_like(outs[1])
     return real_part(moved), outs[1] * (moved - real_part(moved))
 
@@ -159,6 +159,6 @@ def logdet(input: Tensor) -> Tensor:
     complex matrices the one whose imaginary part is in (-pi, pi].
     """
     sign, size = _slogdet(input)
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         return sign.log() + size
     return OPS["where"].public(sign == -1, math.nan, size)  # type: ignore[no-any-return]

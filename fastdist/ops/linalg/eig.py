@@ -34,7 +34,7 @@ def eig_parts(input: Tensor) -> Tensor:
 
 @eig_parts.plan
 def _(input: Tensor) -> Plan:
-    shape, dtype = input.facts.shape, complex_of(input.facts.dtype)
+    shape, dtype = input._layout.shape, complex_of(input._layout.dtype)
     require_computable("linalg.eig", "linalg_eig", input, takes_complex=True)
     return Plan(shape[:-1], dtype, extra_outputs=((shape, dtype), (shape[:-2], int32)))
 
@@ -80,9 +80,9 @@ def eigvals_alone(input: Tensor) -> Tensor:
 
 @eigvals_alone.plan
 def _(input: Tensor) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     require_computable("linalg.eigvals", "linalg_eig", input, takes_complex=True)
-    return Plan(shape[:-1], complex_of(input.facts.dtype), extra_outputs=((shape[:-2], int32),))
+    return Plan(shape[:-1], complex_of(input._layout.dtype), extra_outputs=((shape[:-2], int32),))
 
 
 _NOT_FOUND = "input tensor should not contain infs or NaNs, or the algorithm failed to converge."

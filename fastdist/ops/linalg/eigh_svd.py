@@ -37,7 +37,7 @@ def eigh_parts(input: Tensor, upper: bool) -> Tensor:
 
 @eigh_parts.plan
 def _(input: Tensor, upper: bool) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
     more = ((shape, dtype), (shape[:-2], int32))
     return Plan(shape[:-1], real_of(dtype), (upper,), extra_outputs=more)
@@ -45,7 +45,7 @@ def _(input: Tensor, upper: bool) -> Plan:
 
 def differences(values: Any) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
-    n = values.facts.shape[-1]
+    n = values._layout.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
     # Filled, not multiplied: what is divided by it is 0, and so are its derivatives.
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
@@ -60,7 +60,7 @@ def _(grads: Any, outs: Any) -> Any:
             return None
         return (vectors * by_values.unsqueeze(-2)) @ vectors.mH
     turned = vectors.mH @ by_vectors
-    if turned.facts.dtype.is_complex:
+    if turned._layout.dtype.is_complex:
         require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
     # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
     # along that would change the one triangle that is read twice as much as the other.
@@ -104,9 +104,9 @@ def eigenvalues(input: Tensor, upper: bool) -> Tensor:
 
 @eigenvalues.plan
 def _(input: Tensor, upper: bool) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
-    dtype = real_of(input.facts.dtype)
+    dtype = real_of(input._layout.dtype)
     return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape[:-2], int32),))
 
 
@@ -164,7 +164,7 @@ def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
 
 @svd_parts.plan
 def _(input: Tensor, full_matrices: bool) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
     *batch, m, n = shape
     k = min(m, n)
@@ -176,10 +176,10 @@ def _(input: Tensor, full_matrices: bool) -> Plan:
 def _reduced(outs: Any) -> tuple[Any, Any, Any]:
     """Return U, S and Vh as they are of full_matrices=False."""
     u, values, right = outs[:3]
-    k = values.facts.shape[-1]
-    if u.facts.shape[-1] != k:
+    k = values._layout.shape[-1]
+    if u._layout.shape[-1] != k:
         u = u.narrow(-1, 0, k)
-    return u, values, right if right.facts.shape[-2] == k else right.narrow(-2, 0, k)
+    return u, values, right if right._layout.shape[-2] == k else right.narrow(-2, 0, k)
 
 
 def _skewed(x: Any) -> Any:
@@ -207,7 +207,7 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
         more = values.unsqueeze(-1) * (_skewed(turned_right) / apart)
         met = more if met is None else met + more
     assert met is not None
-    if met.facts.dtype.is_complex:
+    if met._layout.dtype.is_complex:
         met = met + _by_phases(turned, turned_right, values).diag_embed()
     if by_values is not None:
         met = met + by_values.diag_embed()
@@ -245,14 +245,14 @@ def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
 @svd_parts.jvp
 def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
-    *batch, m, n = input.facts.shape
+    *batch, m, n = input._layout.shape
     k = min(m, n)
     apart = differences(values * values)
     met = u.mH @ input_t @ right.mH
     scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
     by_u = u @ ((scaled + scaled.mH) / apart)
     by_right = right.mH @ ((turned + turned.mH) / apart)
-    if met.facts.dtype.is_complex:
+    if met._layout.dtype.is_complex:
         turn = imaginary_part(met.diagonal(dim1=-2, dim2=-1)) / (2 * values)
         turn = complex_of(zeros_like(turn), turn).unsqueeze(-2)
         by_u, by_right = by_u + u * turn, by_right - right.mH * turn
@@ -283,10 +283,10 @@ def singular_values(input: Tensor) -> Tensor:
 
 @singular_values.plan
 def _(input: Tensor) -> Plan:
-    *batch, m, n = input.facts.shape
+    *batch, m, n = input._layout.shape
     require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
     more = ((tuple(batch), int32),)
-    return Plan((*batch, min(m, n)), real_of(input.facts.dtype), extra_outputs=more)
+    return Plan((*batch, min(m, n)), real_of(input._layout.dtype), extra_outputs=more)
 
 
 _NOT_FINITE = (

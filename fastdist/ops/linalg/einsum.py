@@ -78,9 +78,9 @@ def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
     dots = 0
     for part, tensor in zip(parts, operands, strict=True):
         if "..." in part:
-            dots = max(dots, len(tensor.facts.shape) - len(part.replace("...", "")))
+            dots = max(dots, len(tensor._layout.shape) - len(part.replace("...", "")))
     inputs = [
-        _letters(part, len(t.facts.shape), dots) for part, t in zip(parts, operands, strict=True)
+        _letters(part, len(t._layout.shape), dots) for part, t in zip(parts, operands, strict=True)
     ]
     if arrow:
         return inputs, _letters(right, -1, dots)
@@ -112,7 +112,7 @@ def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str
     """
     letters = list(letters)
     sizes: dict[str, int] = {}
-    for letter, size in zip(letters, tensor.facts.shape, strict=True):
+    for letter, size in zip(letters, tensor._layout.shape, strict=True):
         if size != sizes.setdefault(letter, size):
             raise ShapeError(
                 f"einsum(): subscript {letter} is repeated for operand {number} but the sizes "
@@ -171,7 +171,7 @@ def _sum_stretched(
             for i, letter in enumerate(letters)
             if letter not in later
             and letter in others
-            and tensor.facts.shape[i] != 1 == other.facts.shape[others.index(letter)]
+            and tensor._layout.shape[i] != 1 == other._layout.shape[others.index(letter)]
         )
         found.append(tensor.sum(axes, True) if axes else tensor)
     return found[0], found[1]
@@ -186,7 +186,7 @@ def _without_ones(
         ones = tuple(
             i
             for i, letter in enumerate(letters)
-            if letter not in later and tensor.facts.shape[i] == 1
+            if letter not in later and tensor._layout.shape[i] == 1
         )
         kept = [letter for i, letter in enumerate(letters) if i not in ones]
         found += [tensor.squeeze(ones) if ones else tensor, kept]
@@ -199,14 +199,14 @@ def _aligned(tensor: Any, letters: list[str], order: list[str]) -> Any:
     tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in here])
     if len(here) == len(order):
         return tensor
-    lengths = dict(zip(here, tensor.facts.shape, strict=True))
+    lengths = dict(zip(here, tensor._layout.shape, strict=True))
     return tensor.reshape([lengths.get(letter, 1) for letter in order])
 
 
 def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict[str, int]:
     lengths: dict[str, int] = {}
     for tensor, letters in ((a, a_letters), (b, b_letters)):
-        for letter, n in zip(letters, tensor.facts.shape, strict=True):
+        for letter, n in zip(letters, tensor._layout.shape, strict=True):
             known = lengths.setdefault(letter, n)
             if known != n and 1 not in (known, n):
                 raise ShapeError(
@@ -250,14 +250,14 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
 @composite(homes="function", out="same", node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
-    n, m = len(a.facts.shape), len(b.facts.shape)
+    n, m = len(a._layout.shape), len(b._layout.shape)
     if hasattr(dims, "__index__"):
         if dims < 0:
             raise ShapeError(f"tensordot expects dims >= 0, but got dims={short_repr(dims)}")
         if dims > min(n, m):
             raise ShapeError(
                 f"tensordot expects dims < ndim_a or ndim_b, but got dims={short_repr(dims)}: a is "
-                f"{a.facts.shape} and b is {b.facts.shape}; give {min(n, m)} at most"
+                f"{a._layout.shape} and b is {b._layout.shape}; give {min(n, m)} at most"
             )
         left, right = list(range(n - dims, n)), list(range(dims))
     elif len(dims[0]) != len(dims[1]):
@@ -283,9 +283,9 @@ def _summed_to_fit(a: Any, left: list[int], b: Any, right: list[int]) -> tuple[A
     numbers keep their dtype, unlike a sum's.
     """
     for i, j in zip(left, right, strict=True):
-        n, m = a.facts.shape[i], b.facts.shape[j]
+        n, m = a._layout.shape[i], b._layout.shape[j]
         if n != m and m == 1:
-            a = a.sum(i, True, dtype=a.facts.dtype)
+            a = a.sum(i, True, dtype=a._layout.dtype)
         elif n != m and n == 1:
-            b = b.sum(j, True, dtype=b.facts.dtype)
+            b = b.sum(j, True, dtype=b._layout.dtype)
     return a, b

@@ -37,32 +37,32 @@ def grouped_mm(
     _require_factors(mat_a, mat_b, offs)
     if bias is not None:
         raise ShapeError("Bias not supported yet: add it to what grouped_mm() returns")
-    if out_dtype is not None and out_dtype is not mat_a.facts.dtype:
+    if out_dtype is not None and out_dtype is not mat_a._layout.dtype:
         raise DTypeError(
             "Grouped gemm output dtype must match `mat_a` dtype: that is "
-            f"{mat_a.facts.dtype.name}, out_dtype {out_dtype.name}"
+            f"{mat_a._layout.dtype.name}, out_dtype {out_dtype.name}"
         )
     product: Any = OPS["matmul"].public
     a: Any = mat_a
     b: Any = mat_b
     if offs is None:
         return product(a, b)  # type: ignore[no-any-return]
-    by_rows, by_columns = len(b.facts.shape) == 3, len(a.facts.shape) == 3
-    length = b.facts.shape[-1] if by_columns else a.facts.shape[0 if by_rows else 1]
+    by_rows, by_columns = len(b._layout.shape) == 3, len(a._layout.shape) == 3
+    length = b._layout.shape[-1] if by_columns else a._layout.shape[0 if by_rows else 1]
     groups = _groups(offs, length)
     if by_rows:
         parts = [product(a[start:end], b[i]) for i, (start, end) in enumerate(groups)]
-        rest = (length - groups[-1][1], b.facts.shape[-1])
+        rest = (length - groups[-1][1], b._layout.shape[-1])
         return cat([*parts, _nothing(a, rest)], 0)
     if by_columns:
         parts = [product(a[i], b[:, start:end]) for i, (start, end) in enumerate(groups)]
-        rest = (a.facts.shape[1], length - groups[-1][1])
+        rest = (a._layout.shape[1], length - groups[-1][1])
         return cat([*parts, _nothing(a, rest)], 1)
     return stack([product(a[:, start:end], b[start:end]) for start, end in groups])
 
 
 def _nothing(like: Tensor, shape: tuple[int, int]) -> Tensor:
-    made: Tensor = zeros(shape, dtype=like.facts.dtype, device=like.facts.device)
+    made: Tensor = zeros(shape, dtype=like._layout.dtype, device=like._layout.device)
     return made
 
 
@@ -80,14 +80,14 @@ def _groups(offs: Tensor, length: int) -> list[tuple[int, int]]:
 
 def _require_factors(a: Tensor, b: Tensor, offs: Tensor | None) -> None:
     """Raise DTypeError or ShapeError for factors and ends of groups that do not fit."""
-    first, second = a.facts, b.facts
-    for name, facts in (("mat_a", first), ("mat_b", second)):
-        if len(facts.shape) not in (2, 3):
-            raise ShapeError(f"{name} has to be 2 or 3d: its shape is {facts.shape}")
-        if not facts.dtype.is_floating_point:
+    first, second = a._layout, b._layout
+    for name, layout in (("mat_a", first), ("mat_b", second)):
+        if len(layout.shape) not in (2, 3):
+            raise ShapeError(f"{name} has to be 2 or 3d: its shape is {layout.shape}")
+        if not layout.dtype.is_floating_point:
             raise DTypeError(
                 f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got "
-                f"{facts.dtype.name}: grouped_mm multiplies floating point numbers"
+                f"{layout.dtype.name}: grouped_mm multiplies floating point numbers"
             )
     if first.dtype is not second.dtype:
         raise DTypeError(
@@ -99,7 +99,7 @@ def _require_factors(a: Tensor, b: Tensor, offs: Tensor | None) -> None:
             "contraction dimension of mat_a and mat_b must match: they are "
             f"{first.shape} and {second.shape}"
         )
-    stacks = [facts.shape[0] for facts in (first, second) if len(facts.shape) == 3]
+    stacks = [layout.shape[0] for layout in (first, second) if len(layout.shape) == 3]
     if (offs is None) != (len(stacks) == 2):
         raise ShapeError(
             "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d:"
@@ -109,11 +109,13 @@ def _require_factors(a: Tensor, b: Tensor, offs: Tensor | None) -> None:
         if stacks[0] != stacks[1]:
             raise ShapeError(f"batched dimension has to match: {stacks[0]} != {stacks[1]}")
         return
-    if len(offs.facts.shape) != 1 or not offs.facts.numel:
-        raise ShapeError(f"offs has to be 1D, of a group or more: its shape is {offs.facts.shape}")
-    if offs.facts.dtype is not int32:
-        raise DTypeError(f"Offsets have to be int32: they are {offs.facts.dtype.name}")
-    if stacks and stacks[0] != offs.facts.numel:
+    if len(offs._layout.shape) != 1 or not offs._layout.numel:
         raise ShapeError(
-            f"matrix batch sizes have to match: {stacks[0]} matrices, {offs.facts.numel} offsets"
+            f"offs has to be 1D, of a group or more: its shape is {offs._layout.shape}"
+        )
+    if offs._layout.dtype is not int32:
+        raise DTypeError(f"Offsets have to be int32: they are {offs._layout.dtype.name}")
+    if stacks and stacks[0] != offs._layout.numel:
+        raise ShapeError(
+            f"matrix batch sizes have to match: {stacks[0]} matrices, {offs._layout.numel} offsets"
         )

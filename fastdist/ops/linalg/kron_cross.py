@@ -14,8 +14,8 @@ from ...tensor.tensor import Tensor
 @composite(out="cast", node="_unsafe_view", memory="apart")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
-    ndim = max(len(input.facts.shape), len(other.facts.shape))
-    shapes = [(1,) * (ndim - len(o.facts.shape)) + o.facts.shape for o in (input, other)]
+    ndim = max(len(input._layout.shape), len(other._layout.shape))
+    shapes = [(1,) * (ndim - len(o._layout.shape)) + o._layout.shape for o in (input, other)]
     left = [n for pair in zip(shapes[0], (1,) * ndim, strict=True) for n in pair]
     right = [n for pair in zip((1,) * ndim, shapes[1], strict=True) for n in pair]
     whole = [n * m for n, m in zip(*shapes, strict=True)]
@@ -27,11 +27,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross products of vectors of three elements along dim, the first such axis unless
     given.
     """
-    a, b = input.facts.shape, other.facts.shape
-    if input.facts.dtype is not other.facts.dtype:
+    a, b = input._layout.shape, other._layout.shape
+    if input._layout.dtype is not other._layout.dtype:
         raise DTypeError(
-            f"expected scalar type {WORDS[input.facts.dtype]} but found "
-            f"{WORDS[other.facts.dtype]}: cross takes two tensors of one dtype"
+            f"expected scalar type {WORDS[input._layout.dtype]} but found "
+            f"{WORDS[other._layout.dtype]}: cross takes two tensors of one dtype"
         )
     if len(a) != len(b):
         raise ShapeError(

@@ -37,10 +37,10 @@ def ldl_parts(input: Tensor, hermitian: bool) -> Tensor:
 
 @ldl_parts.plan
 def _(input: Tensor, hermitian: bool) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     require_computable("linalg.ldl_factor", "ldl_factor_kernel_cpu", input, takes_complex=True)
     more = ((shape[:-1], int32), (shape[:-2], int32))
-    return Plan(shape, input.facts.dtype, (hermitian,), extra_outputs=more)
+    return Plan(shape, input._layout.dtype, (hermitian,), extra_outputs=more)
 
 
 @ldl_parts.vjp("input")
@@ -66,10 +66,10 @@ def ldl_solved(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool) -> T
 
 @ldl_solved.plan
 def _(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool) -> Plan:
-    left, right = factors.facts.shape, b.facts.shape
+    left, right = factors._layout.shape, b._layout.shape
     require_computable("linalg.ldl_solve", "ldl_solve_kernel_cpu", factors, takes_complex=True)
     shape = (*batch_of("linalg.ldl_solve", left, right), *right[-2:])
-    return Plan(shape, factors.facts.dtype, (hermitian,))
+    return Plan(shape, factors._layout.dtype, (hermitian,))
 
 
 @ldl_solved.vjp("factors", "b")
@@ -160,16 +160,16 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 
 
 def _require_pivots(name: str, LD: Tensor, pivots: Any) -> None:
-    if pivots.facts.dtype is not int32 and pivots.facts.dtype is not int64:
-        raise DTypeError(f"{name}: Expected pivots to be integers. Got {pivots.facts.dtype.name}")
-    if pivots.facts.shape != LD.facts.shape[:-1]:
+    if pivots._layout.dtype is not int32 and pivots._layout.dtype is not int64:
+        raise DTypeError(f"{name}: Expected pivots to be integers. Got {pivots._layout.dtype.name}")
+    if pivots._layout.shape != LD._layout.shape[:-1]:
         raise ShapeError(
             f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
-            f"shape {list(pivots.facts.shape)} instead"
+            f"shape {list(pivots._layout.shape)} instead"
         )
-    if not pivots.facts.numel or is_seen_by_kernels_alone(pivots):
+    if not pivots._layout.numel or is_seen_by_kernels_alone(pivots):
         return
-    sizes, n = pivots.abs(), pivots.facts.shape[-1]
+    sizes, n = pivots.abs(), pivots._layout.shape[-1]
     for wrong, words in ((sizes < 1, ">= 1"), (sizes > n, "<= LD.size(-2)")):
         if most_of_all_calls(wrong.sum()):
             raise ShapeError(

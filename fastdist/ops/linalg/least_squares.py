@@ -40,7 +40,7 @@ def lstsq(
             Residuals are there for m > n and full rank
     """
     name = "torch.linalg.lstsq"
-    shape, right = require_matrix(name, input, "input"), b.facts.shape
+    shape, right = require_matrix(name, input, "input"), b._layout.shape
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
             f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got "
@@ -53,11 +53,11 @@ def lstsq(
         )
     is_vector = len(shape) - 1 == len(right)
     given: Any = b.unsqueeze(-1) if is_vector else b
-    if shape[-2] != given.facts.shape[-2]:
+    if shape[-2] != given._layout.shape[-2]:
         other = "other.size(-1)" if is_vector else "other.size(-2)"
         raise ShapeError(f"{name}: input.size(-2) should match {other}: {shape} and {right}")
     require_computable(name, "linalg_lstsq_cpu", input, takes_complex=True)
-    if input.facts.dtype is not b.facts.dtype:
+    if input._layout.dtype is not b._layout.dtype:
         raise DTypeError(f"{name}: Expected input and other to have the same dtype")
     limits = tolerances(input, None, rcond)
     inverse, values, info = pseudo_inverse.public(input, *limits)
@@ -100,7 +100,7 @@ def svd_lowrank(
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
     """
-    given: Any = A if M is None else A - M.expand(*A.facts.shape)
+    given: Any = A if M is None else A - M.expand(*A._layout.shape)
     m, n = require_matrix("svd_lowrank", given)[-2:]
     wide = m < n
     if wide:

@@ -45,7 +45,7 @@ def solve_parts(a: Tensor, b: Tensor) -> Tensor:
 
 @solve_parts.plan
 def _(a: Tensor, b: Tensor) -> Plan:
-    left, right, dtype = a.facts.shape, b.facts.shape, a.facts.dtype
+    left, right, dtype = a._layout.shape, b._layout.shape, a._layout.dtype
     require_computable("linalg.solve", "lu_cpu", a, takes_complex=True)
     shape = (*batch_of("linalg.solve", left, right), *right[-2:])
     return Plan(shape, dtype, extra_outputs=((left[:-2], int32),))
@@ -67,11 +67,11 @@ def _(a: Any, a_t: Any, b_t: Any, out: Any) -> Any:
 def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
-    shape, right = A.facts.shape, B.facts.shape
+    shape, right = A._layout.shape, B._layout.shape
     # A batch of vectors where its axes are those of A less one, as NumPy had it before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
-    require_fitting(name, shape, given.facts.shape, left)
+    require_fitting(name, shape, given._layout.shape, left)
     if left:
         found, info = solve_parts.public(A, given)
     else:
@@ -121,9 +121,9 @@ def inverse_parts(input: Tensor) -> Tensor:
 
 @inverse_parts.plan
 def _(input: Tensor) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     require_computable("linalg.inv", "inverse_cpu", input, takes_complex=True)
-    return Plan(shape, input.facts.dtype, extra_outputs=((shape[:-2], int32),))
+    return Plan(shape, input._layout.dtype, extra_outputs=((shape[:-2], int32),))
 
 
 @inverse_parts.vjp("input")
@@ -194,10 +194,10 @@ def lu_parts(input: Tensor) -> Tensor:
 
 @lu_parts.plan
 def _(input: Tensor) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     require_computable("linalg.lu", "lu_cpu", input, takes_complex=True)
     more = (((*shape[:-2], min(shape[-2:])), int32), (shape[:-2], int32))
-    return Plan(shape, input.facts.dtype, extra_outputs=more)
+    return Plan(shape, input._layout.dtype, extra_outputs=more)
 
 
 @structured("linalg.dense.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
@@ -207,13 +207,13 @@ def permutation(pivots: Tensor, rows: int) -> Tensor:
 
 @permutation.plan
 def _(pivots: Tensor, rows: int) -> Plan:
-    return Plan((*pivots.facts.shape[:-1], rows), int64)
+    return Plan((*pivots._layout.shape[:-1], rows), int64)
 
 
 def _rows_at(matrix: Any, places: Any) -> Any:
     """Return the rows of matrix in another order; batch axes broadcast."""
-    batch = batch_of("lu", matrix.facts.shape, (*places.facts.shape, 1))
-    shape = (*batch, *matrix.facts.shape[-2:])
+    batch = batch_of("lu", matrix._layout.shape, (*places._layout.shape, 1))
+    shape = (*batch, *matrix._layout.shape[-2:])
     index = places.unsqueeze(-1).expand(*shape)
     return matrix.expand(*shape).gather(-2, index)
 
@@ -222,7 +222,7 @@ def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
     """Return the square triangles of L and U, and what stands below the one and right of the
     other.
     """
-    m, n = compact.facts.shape[-2:]
+    m, n = compact._layout.shape[-2:]
     k = min(m, n)
     square = compact.narrow(-2, 0, k).narrow(-1, 0, k)
     return square, compact.narrow(-2, k, m - k), compact.narrow(-1, k, n - k), k
@@ -230,7 +230,7 @@ def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
 
 @lu_parts.vjp("input")
 def _(g: Any, out: Any, others: Any) -> Any:
-    m, n = out.facts.shape[-2:]
+    m, n = out._layout.shape[-2:]
     square, low, right, _ = _parts(out)
     g_square, g_low, g_right, _k = _parts(g)
     below, above = square.tril(-1), square.triu()
@@ -253,7 +253,7 @@ def _(g: Any, out: Any, others: Any) -> Any:
 
 @lu_parts.jvp
 def _(input_t: Any, out: Any, others: Any) -> Any:
-    m, n = out.facts.shape[-2:]
+    m, n = out._layout.shape[-2:]
     square, low, right, _k = _parts(out)
     moved = _rows_at(input_t, permutation.public(others[0], m))
     t_square, t_low, t_right, _ = _parts(moved)
@@ -277,10 +277,10 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 
 def _factor(name: str, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
-    if len(A.facts.shape) < 2:
+    if len(A._layout.shape) < 2:
         raise ShapeError(
             f"{name}: Expected tensor with 2 or more dimensions. Got size: "
-            f"{list(A.facts.shape)} instead"
+            f"{list(A._layout.shape)} instead"
         )
     _require_pivoting(name, pivot)
     return lu_parts.public(A)  # type: ignore[no-any-return]
@@ -319,7 +319,7 @@ def lu_factor_ex(
 
 def _permuting(compact: Any, pivots: Any) -> Tensor:
     """Return the P of a compact matrix."""
-    m = compact.facts.shape[-2]
+    m = compact._layout.shape[-2]
     rows: Any = permutation.public(pivots, m)
     identity = eye(m, dtype=compact.dtype, device=compact.device)
     return _rows_at(identity, rows.argsort(-1))  # type: ignore[no-any-return]
@@ -327,7 +327,7 @@ def _permuting(compact: Any, pivots: Any) -> Tensor:
 
 def _triangles(compact: Any) -> tuple[Tensor, Tensor]:
     """Return the L and U of a compact matrix."""
-    m, n = compact.facts.shape[-2:]
+    m, n = compact._layout.shape[-2:]
     k = min(m, n)
     diagonal = eye(m, k, dtype=compact.dtype, device=compact.device)
     return compact.narrow(-1, 0, k).tril(-1) + diagonal, compact.narrow(-2, 0, k).triu()
@@ -360,7 +360,7 @@ def lu_unpack(
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
     if unpack_pivots:
         wrong = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive"
-        _require_rows(LU_pivots, LU_data.facts.shape[-2], wrong, wrong)
+        _require_rows(LU_pivots, LU_data._layout.shape[-2], wrong, wrong)
     nothing = empty(0, dtype=LU_data.dtype, device=LU_data.device)
     return return_types.lu_unpack(
         _permuting(LU_data, LU_pivots) if unpack_pivots else nothing,
@@ -369,9 +369,9 @@ def lu_unpack(
 
 
 def _require_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
-    if pivots.facts.dtype is not int32:
+    if pivots._layout.dtype is not int32:
         raise DTypeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
-    if pivots.facts.shape[-1:] != (min(LU.facts.shape[-2:]),):
+    if pivots._layout.shape[-1:] != (min(LU._layout.shape[-2:]),):
         raise ShapeError(
             f"{name}: Number of pivots per batch should be same as the dimension of the matrix"
         )
@@ -388,7 +388,7 @@ def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> 
 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
-    n = LU.facts.shape[-1]
+    n = LU._layout.shape[-1]
     rows = permutation.public(pivots, n)
     if adjoint:
         found = triangular.public(LU.mH, B, False, False)
@@ -448,7 +448,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = input.facts.shape
+    shape = input._layout.shape
     _require_square_parts("linalg.tensorinv", "ind", shape, ind)
     rows = math.prod(shape[ind:])
     matrix = input.reshape(rows, rows)
@@ -463,10 +463,10 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     Raises  LinAlgError if input, seen as a matrix, is singular
     """
     given: Any = input
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     if dims is not None:
         given = input.movedim(tuple(dims), tuple(range(ndim - len(dims), ndim)))
-    shape, split = given.facts.shape, len(other.facts.shape)
+    shape, split = given._layout.shape, len(other._layout.shape)
     _require_square_parts("linalg.tensorsolve", "other.ndim", shape, split)
     rows = math.prod(shape[split:])
     found, info = solve_parts.public(given.reshape(rows, rows), other.reshape(rows, 1))

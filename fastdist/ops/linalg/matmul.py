@@ -39,10 +39,10 @@ class MatmulOp(StructuredOp):
         input, other = operands
         if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return NotImplemented
-        if input.facts.is_sparse or other.facts.is_sparse:
+        if input._layout.is_sparse or other._layout.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
-        if input.facts.shape and other.facts.shape:
-            row, column = len(input.facts.shape) == 1, len(other.facts.shape) == 1
+        if input._layout.shape and other._layout.shape:
+            row, column = len(input._layout.shape) == 1, len(other._layout.shape) == 1
             if row or column:
                 if modes.tracers and to_be_timed(_of_vectors):
                     event = (
@@ -54,10 +54,12 @@ class MatmulOp(StructuredOp):
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other
                 result = super().general((a, b), ())
-                if column and len(a.facts.shape) == 2 == len(b.facts.shape):
+                if column and len(a._layout.shape) == 2 == len(b._layout.shape):
                     result = without_axes.public(result, 2 if row else 1)
                 else:
-                    word = _ROW_BY_MATRIX if len(a.facts.shape) == len(b.facts.shape) else _FOLDED
+                    word = (
+                        _ROW_BY_MATRIX if len(a._layout.shape) == len(b._layout.shape) else _FOLDED
+                    )
                     result = recorded_as(word, result.squeeze(-1 if column else -2), ())
                 if out is None:
                     return result
@@ -78,7 +80,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _require_match(input: Tensor, other: Tensor) -> None:
-    a, b = input.facts.shape, other.facts.shape
+    a, b = input._layout.shape, other._layout.shape
     if not a or not b:
         raise ShapeError(
             "both arguments to matmul need to be at least 1D, but they are "
@@ -100,7 +102,7 @@ def _require_match(input: Tensor, other: Tensor) -> None:
 @matmul.plan
 def _(input: Tensor, other: Tensor) -> Plan:
     _require_match(input, other)
-    a, b = input.facts, other.facts
+    a, b = input._layout, other._layout
     if a.dtype is not b.dtype:
         raise DTypeError(
             f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != "
@@ -122,7 +124,7 @@ def _(operands: Any, attributes: Any) -> str:
 @matmul.names_node
 def _(node: Any) -> str:
     """Return PyTorch's word: it folds batches of several axes, and unfolds the products."""
-    return "mm" if len(node.facts.shape) == 2 else "_unsafe_view"
+    return "mm" if len(node.output_layout.shape) == 2 else "_unsafe_view"
 
 
 @view_op("nowhere", known_as="squeeze")
@@ -156,7 +158,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 @without_axes.names_node
 def _(node: Any) -> str:
     """Return PyTorch's word for the whole product, of which this Node is the last."""
-    return "mv" if node.facts.shape else "dot"
+    return "mv" if node.output_layout.shape else "dot"
 
 
 @without_axes.batches

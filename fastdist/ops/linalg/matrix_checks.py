@@ -17,7 +17,7 @@ def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
 
     Raises  RuntimeError if it has fewer than two axes
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < 2:
         raise ShapeError(
             f"{name}: The input tensor {what} must have at least 2 dimensions, got {shape}"
@@ -45,7 +45,7 @@ def require_computable(
     """Raise NotImplementedError for a dtype that LAPACK has no numbers of; takes_complex says that
     derivatives are written for complex numbers as well.
     """
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if dtype is float32 or dtype is float64 or (takes_complex and dtype.is_complex):
         return
     require_real(name, input)
@@ -57,7 +57,7 @@ def require_computable(
 
 def require_real(name: str, input: Tensor) -> None:
     """Raise RuntimeError, which is a NotImplementedError as well, for what is not floating."""
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if dtype.is_complex:
         raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
     if not dtype.is_floating_point:
@@ -69,8 +69,8 @@ def require_real(name: str, input: Tensor) -> None:
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
     """Raise RuntimeError for matrices of different dtypes."""
-    if a.facts.dtype is not b.facts.dtype:
-        kinds = [WORDS[one.facts.dtype] for one in (a, b)]
+    if a._layout.dtype is not b._layout.dtype:
+        kinds = [WORDS[one._layout.dtype] for one in (a, b)]
         raise DTypeError(
             f"{name}: Expected A and B to have the same dtype, but found A of type {kinds[0]} and "
             f"B of type {kinds[1]} instead"

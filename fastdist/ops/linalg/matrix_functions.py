@@ -67,15 +67,15 @@ _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 def _exponential(A: Any) -> Any:
     """Return exp's series of A halved often enough, squared as often."""
-    if not A.facts.numel:
+    if not A._layout.numel:
         return A.clone()
     size = A.detach().abs().sum(-1).amax(-1)
-    small = _SMALL_DOUBLE if A.facts.dtype in (float64, complex128) else _SMALL_SINGLE
+    small = _SMALL_DOUBLE if A._layout.dtype in (float64, complex128) else _SMALL_SINGLE
     halvings = (size / small).log2().ceil().clamp(min=0)
     # NaN and infinities are not halved away.
     halvings = OPS["where"].public(size.isfinite(), halvings, 0.0)[..., None, None]
     halved = A * (-halvings).exp2()
-    one = eye(A.facts.shape[-1], dtype=A.dtype, device=A.device)
+    one = eye(A._layout.shape[-1], dtype=A.dtype, device=A.device)
     square = halved @ halved
     cube = square @ halved
     fourth = square @ square
@@ -97,7 +97,7 @@ def _exponential(A: Any) -> Any:
 
 def _require_exponent(A: Tensor) -> None:
     require_square("linalg.matrix_exp", A)
-    if not A.facts.dtype.is_complex:
+    if not A._layout.dtype.is_complex:
         require_real("linalg.matrix_exp", A)
 
 
@@ -140,7 +140,7 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
 
 
 def _chain(matrices: Sequence[Any]) -> Any:
-    shapes = [one.facts.shape for one in matrices]
+    shapes = [one._layout.shape for one in matrices]
     split = _best_order((*[shape[0] for shape in shapes], shapes[-1][1]))
 
     def product(i: int, j: int) -> Any:
@@ -159,7 +159,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
     for i, one in enumerate(tensors):
         if not isinstance(one, Tensor):
             raise ArgumentError(f"multi_dot(): tensor {i} must be Tensor, not {short_repr(one)}")
-        ndim = len(one.facts.shape)
+        ndim = len(one._layout.shape)
         at_end = i in (0, n - 1)
         if ndim != 2 and not (at_end and ndim == 1):
             which = "the first tensor" if i == 0 else "the last tensor" if at_end else f"tensor {i}"
@@ -167,7 +167,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
                 f"multi_dot(): {which} must be {'1D or 2D' if at_end else '2D'} but got {ndim}D"
             )
     for i in range(n - 1):
-        a, b = tensors[i].facts.shape, tensors[i + 1].facts.shape
+        a, b = tensors[i]._layout.shape, tensors[i + 1]._layout.shape
         if a[-1] != b[0]:
             raise ShapeError(
                 f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a)} and {list(b)} cannot "
@@ -182,7 +182,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     _require_chain(tensors)
     given: list[Any] = [*tensors]
-    row, column = (len(one.facts.shape) == 1 for one in (given[0], given[-1]))
+    row, column = (len(one._layout.shape) == 1 for one in (given[0], given[-1]))
     if row:
         given[0] = given[0].unsqueeze(0)
     if column:
@@ -196,8 +196,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Return the product of matrices; linalg.multi_dot is its successor."""
     for one in matrices:
-        if len(one.facts.shape) != 2:
-            raise ShapeError(f"Tensor dimension is {len(one.facts.shape)}, expected 2 instead.")
+        if len(one._layout.shape) != 2:
+            raise ShapeError(f"Tensor dimension is {len(one._layout.shape)}, expected 2 instead.")
     if len(matrices) == 1:
         return matrices[0]
     return multi_dot(matrices)
@@ -215,12 +215,12 @@ def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
 @composite(homes="linalg", out="same")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return the sum of conj(x) * y along dim; other axes broadcast."""
-    if not x.facts.dtype.is_complex:
+    if not x._layout.dtype.is_complex:
         require_real("linalg.vecdot", x)
-    if x.facts.shape and y.facts.shape and x.facts.shape[dim] != y.facts.shape[dim]:
+    if x._layout.shape and y._layout.shape and x._layout.shape[dim] != y._layout.shape[dim]:
         raise ShapeError(
             "inconsistent tensor size, expected x and y to have the same number of elements along "
-            f"dim {short_repr(dim)}, but got {x.facts.shape[dim]} and {y.facts.shape[dim]} "
+            f"dim {short_repr(dim)}, but got {x._layout.shape[dim]} and {y._layout.shape[dim]} "
             "elements "
             "respectively"
         )
@@ -236,7 +236,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 @composite(name="cross", homes="linalg", out="same", node="linalg_cross", memory="outside")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
-    if not input.facts.shape and not other.facts.shape:
+    if not input._layout.shape and not other._layout.shape:
         raise DimError(
             f"Dimension specified as {short_repr(dim)} but tensor has no dimensions: linalg.cross"
         )
@@ -249,19 +249,19 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
     Shape   (..., n) -> (..., n, N)
     """
-    dtype = x.facts.dtype
+    dtype = x._layout.dtype
     if dtype is bool_ or dtype.is_half:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
             f"{WORDS[dtype]}"
         )
     if N is None:
-        N = x.facts.shape[-1] if x.facts.shape else 1
+        N = x._layout.shape[-1] if x._layout.shape else 1
     if N <= 1:
         raise RuntimeError(f"N must be greater than 1, got {N}")
     kind = dtype if dtype.may_have_gradient else int64
     given: Any = x.to(kind).unsqueeze(-1)
-    if not x.facts.shape:
+    if not x._layout.shape:
         given = given.unsqueeze(0)
     first = given.new_ones(()).expand(*given.shape)
     return cat([first, given.expand(*given.shape[:-1], N - 1).cumprod(-1)], -1)

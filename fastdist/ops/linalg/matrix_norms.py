@@ -24,7 +24,7 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
 
     Raises  RuntimeError if it is neither floating nor complex
     """
-    if not x.facts.dtype.is_complex:
+    if not x._layout.dtype.is_complex:
         require_real(name, x)
     return x if dtype is None else x.to(dtype)
 
@@ -90,7 +90,7 @@ def matrix_norm(
 
 def _extreme(sizes: Any, axis: int, largest: bool, keepdim: bool) -> Any:
     """Return the largest, or the smallest, along axis; 0 of none."""
-    if not sizes.facts.shape[axis]:
+    if not sizes._layout.shape[axis]:
         return sizes.sum(axis, keepdim)
     return sizes.amax(axis, keepdim) if largest else sizes.amin(axis, keepdim)
 
@@ -121,7 +121,7 @@ def linalg_norm(
     """
     if ord is None:
         return linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
-    is_of_matrices = _is_of_matrices(len(input.facts.shape), dim)
+    is_of_matrices = _is_of_matrices(len(input._layout.shape), dim)
     if not (is_of_matrices or isinstance(ord, str)):
         return linalg_vector_norm(input, ord, dim, keepdim, dtype=dtype)
     return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
@@ -146,14 +146,14 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
 
     Shape   (..., m, n) -> (...); square but for those three
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < 2:
         raise ShapeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is not None and p not in _SIZES:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {short_text(p)}")
     if p in (None, 2, -2):
         values = values_of(input)
-        if not values.facts.shape[-1]:
+        if not values._layout.shape[-1]:
             return values.sum(-1)  # type: ignore[no-any-return]
         first, last = values.select(-1, 0), values.select(-1, -1)
         return last / first if p == -2 else first / last  # type: ignore[no-any-return]

@@ -46,19 +46,19 @@ def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
 
 @pseudo_inverse.plan
 def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
-    *batch, m, n = input.facts.shape
-    dtype = input.facts.dtype
+    *batch, m, n = input._layout.shape
+    dtype = input._layout.dtype
     more = (((*batch, min(m, n)), real_of(dtype)), (tuple(batch), int32))
     return Plan((*batch, n, m), dtype, compute=dtype, extra_outputs=more)
 
 
 @pseudo_inverse.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    axes = len(operands[0].facts.shape) - 2
+    axes = len(operands[0]._layout.shape) - 2
     value, *tolerances = whole(operands, level)
     given = []
     for one in tolerances:
-        size, *rest = one.facts.shape
+        size, *rest = one._layout.shape
         given.append(one.reshape(size, *(1,) * (axes - len(rest)), *rest))
     return op.general((value, *given), attributes)
 
@@ -89,8 +89,10 @@ def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        eps = float(float_limits(real_of(input.facts.dtype)).eps)
-        rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.facts.shape[-2:])
+        eps = float(float_limits(real_of(input._layout.dtype)).eps)
+        rtol = (
+            0.0 if given and not isinstance(atol, Tensor) else eps * max(input._layout.shape[-2:])
+        )
         if isinstance(atol, Tensor):
             rtol = OPS["where"].public(atol > 0, 0.0, rtol)
     kind: Any = {"dtype": real_of(input.dtype), "device": input.device}
@@ -115,7 +117,7 @@ def _by_triangle(input: Any) -> Any:
 
 
 def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     if len(shape) < 2 or dtype not in _TAKEN:
         raise DTypeError(
             f"linalg.pinv({WORDS[dtype]}{{{list(shape)}}}): expected a tensor "
@@ -170,7 +172,7 @@ def matrix_rank(
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")
-    if input.facts.dtype not in _TAKEN:
+    if input._layout.dtype not in _TAKEN:
         raise DTypeError("This function doesn't handle types other than float and double")
     given: Any = input.detach()
     values = eigvalsh(given).abs() if hermitian else values_of(given)
@@ -178,7 +180,7 @@ def matrix_rank(
 
 
 def rank_of(values: Any, atol: Any, rtol: Any) -> Tensor:
-    if not values.facts.shape[-1]:
+    if not values._layout.shape[-1]:
         return values.sum(-1).to(int64)  # type: ignore[no-any-return]
     limit = OPS["maximum"].public(atol, rtol * values.amax(-1))
     return (values > limit.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]

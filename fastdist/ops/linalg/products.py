@@ -28,21 +28,21 @@ def _product(a: Any, b: Any) -> Any:
 
 def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
     for (which, tensor), wanted in zip(tensors.items(), axes, strict=True):
-        found = len(tensor.facts.shape)
+        found = len(tensor._layout.shape)
         if found != wanted:
             raise ShapeError(
-                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor.facts.shape}"
+                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor._layout.shape}"
             )
 
 
 @composite(known_as="")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of two matrices."""
-    if len(input.facts.shape) != 2:
+    if len(input._layout.shape) != 2:
         raise ShapeError(
-            f"self must be a matrix: its shape is {input.facts.shape}; matmul takes more axes"
+            f"self must be a matrix: its shape is {input._layout.shape}; matmul takes more axes"
         )
-    if len(mat2.facts.shape) != 2:
+    if len(mat2._layout.shape) != 2:
         raise ShapeError("mat2 must be a matrix")
     return given_out("mm", out, _product(input, mat2), (input, mat2))
 
@@ -51,11 +51,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of two batches of matrices."""
     for name, tensor in (("batch1", input), ("batch2", mat2)):
-        if len(tensor.facts.shape) != 3:
+        if len(tensor._layout.shape) != 3:
             raise ShapeError(f"{name} must be a 3D tensor")
-    if input.facts.shape[0] != mat2.facts.shape[0]:
+    if input._layout.shape[0] != mat2._layout.shape[0]:
         raise ShapeError(
-            f"bmm: batches differ: input is {input.facts.shape}, mat2 {mat2.facts.shape}"
+            f"bmm: batches differ: input is {input._layout.shape}, mat2 {mat2._layout.shape}"
         )
     return given_out("bmm", out, _product(input, mat2), (input, mat2))
 
@@ -70,17 +70,17 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 @composite(known_as="")
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Return the inner product of two vectors."""
-    if len(input.facts.shape) != 1 or len(tensor.facts.shape) != 1:
+    if len(input._layout.shape) != 1 or len(tensor._layout.shape) != 1:
         raise ShapeError(
-            f"1D tensors expected, but got {len(input.facts.shape)}D and "
-            f"{len(tensor.facts.shape)}D tensors"
+            f"1D tensors expected, but got {len(input._layout.shape)}D and "
+            f"{len(tensor._layout.shape)}D tensors"
         )
-    if input.facts.shape != tensor.facts.shape:
+    if input._layout.shape != tensor._layout.shape:
         raise ShapeError(
-            f"inconsistent tensor size, expected tensor [{input.facts.numel}] and src "
-            f"[{tensor.facts.numel}] to have the same number of elements"
+            f"inconsistent tensor size, expected tensor [{input._layout.numel}] and src "
+            f"[{tensor._layout.numel}] to have the same number of elements"
         )
-    if input.facts.dtype is tensor.facts.dtype is bool_:
+    if input._layout.dtype is tensor._layout.dtype is bool_:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     return given_out("dot", out, _product(input, tensor), (input, tensor))
 
@@ -96,25 +96,25 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 @composite()
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axes."""
-    if not input.facts.shape or not other.facts.shape:
+    if not input._layout.shape or not other._layout.shape:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
-    if len(input.facts.shape) == 1 and len(other.facts.shape) == 1:
+    if len(input._layout.shape) == 1 and len(other._layout.shape) == 1:
         return dot(input, other, out=out)
     columns = _matrix(other).t()
     product = _product(input, columns)
-    shape = (*input.facts.shape[:-1], *other.facts.shape[:-1])
+    shape = (*input._layout.shape[:-1], *other._layout.shape[:-1])
     return given_out("inner", out, product.reshape(shape), (input, other))
 
 
 def _matrix(tensor: Tensor) -> Any:
     """Return all but the last axis as one, which -1 could not name if the last has no elements."""
-    *outer_sizes, last = tensor.facts.shape
+    *outer_sizes, last = tensor._layout.shape
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
 def scaled(number: Any, tensor: Any) -> Any:
     """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
-    dtype = tensor.facts.dtype
+    dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
             f"value cannot be converted to type {dtype.name} without overflow: "
@@ -135,7 +135,7 @@ def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
 
     Raises  ShapeError if input does not broadcast to product's shape
     """
-    given, shape = input.facts.shape, product.facts.shape
+    given, shape = input._layout.shape, product._layout.shape
     if given != shape and broadcast_shapes(name, [given, shape]) != shape:
         raise ShapeError(
             f"The expanded size of the tensor {shape} must match the existing size {given}: {name} "
@@ -144,21 +144,21 @@ def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
     added = _or(product, 0) if alpha == 0 else scaled(alpha, product)
     if beta != 0:
         return scaled(beta, input) + added
-    unread = not input.requires_grad and input.facts.dtype is added.facts.dtype
+    unread = not input.requires_grad and input._layout.dtype is added._layout.dtype
     return added if unread else _or(input, added)
 
 
 def _or(unread: Any, tensor: Any) -> Any:
     """Return tensor, of which unread is an argument that no number is taken from."""
-    never = full((), False, device=unread.facts.device)
+    never = full((), False, device=unread._layout.device)
     return OPS["where"].public(never, unread, tensor)
 
 
 def require_one_dtype(input: Tensor, mat2: Tensor) -> None:
-    if input.facts.dtype is not mat2.facts.dtype:
+    if input._layout.dtype is not mat2._layout.dtype:
         raise DTypeError(
-            f"self and mat2 must have the same dtype, but got {input.facts.dtype.name} and "
-            f"{mat2.facts.dtype.name}: cast one, such as input.to(mat2.dtype)"
+            f"self and mat2 must have the same dtype, but got {input._layout.dtype.name} and "
+            f"{mat2._layout.dtype.name}: cast one, such as input.to(mat2.dtype)"
         )
 
 
@@ -188,10 +188,10 @@ def addr(
 ) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
     for name, number in {"beta": beta, "alpha": alpha}.items():
-        if isinstance(number, float) and not input.facts.dtype.may_have_gradient:
+        if isinstance(number, float) and not input._layout.dtype.may_have_gradient:
             raise DTypeError(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
-                f"addr got {name}={short_repr(number)} for {input.facts.dtype.name}"
+                f"addr got {name}={short_repr(number)} for {input._layout.dtype.name}"
             )
     # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
@@ -217,8 +217,8 @@ def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @linear_kernel.plan
 def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
-    a, b = input.facts, weight.facts
-    if a.dtype is not b.dtype or (bias is not None and bias.facts.dtype is not a.dtype):
+    a, b = input._layout, weight._layout
+    if a.dtype is not b.dtype or (bias is not None and bias._layout.dtype is not a.dtype):
         raise DTypeError(
             f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}: "
             f"cast one, such as input.to(fastdist.{b.dtype.name})"
@@ -228,8 +228,8 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
             f"{b.shape[1]}x{b.shape[0]}): linear needs inputs of {b.shape[1]} features"
         )
-    if bias is not None and bias.facts.shape not in ((b.shape[0],), ()):
-        raise ShapeError(f"linear: bias is {bias.facts.shape} for {b.shape[0]} outputs")
+    if bias is not None and bias._layout.shape not in ((b.shape[0],), ()):
+        raise ShapeError(f"linear: bias is {bias._layout.shape} for {b.shape[0]} outputs")
     return Plan((a.shape[0], b.shape[0]), a.dtype)
 
 
@@ -249,9 +249,9 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, weight, bias = operands
     if level_of((weight, bias)) < level:
         value = input.value
-        size, rows, width = value.facts.shape
+        size, rows, width = value._layout.shape
         found = op.general((value.reshape(size * rows, width), weight, bias), attributes)
-        return found.reshape(size, rows, found.facts.shape[-1])
+        return found.reshape(size, rows, found._layout.shape[-1])
     found = input @ weight.transpose(0, 1)
     found = found if bias is None else found + bias
     return value_at(found, level, size=levels.sizes[level - 1])
@@ -280,7 +280,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
     if weight_t is not None:
         parts.append(_product(input, weight_t.t()))
     if bias_t is not None:
-        parts.append(bias_t.expand(input.facts.shape[0], weight.facts.shape[0]))
+        parts.append(bias_t.expand(input._layout.shape[0], weight._layout.shape[0]))
     total = parts[0] if parts else None
     for part in parts[1:]:
         total = total + part
@@ -302,8 +302,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-    shape = input.facts.shape
-    if len(weight.facts.shape) != 2 or not shape or weight.facts.dtype.is_complex:
+    shape = input._layout.shape
+    if len(weight._layout.shape) != 2 or not shape or weight._layout.dtype.is_complex:
         product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
@@ -314,7 +314,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
             return taken  # type: ignore[no-any-return]
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
-    found = found.reshape((*shape[:-1], weight.facts.shape[0]))
+    found = found.reshape((*shape[:-1], weight._layout.shape[0]))
     if bias is None and (edge := found.edge) is not None:  # calls are felt
         edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
     return found  # type: ignore[no-any-return]

@@ -35,8 +35,8 @@ def qr_parts(input: Tensor, mode: str) -> Tensor:
 
 @qr_parts.plan
 def _(input: Tensor, mode: str) -> Plan:
-    *batch, m, n = input.facts.shape
-    dtype = input.facts.dtype
+    *batch, m, n = input._layout.shape
+    dtype = input._layout.dtype
     require_computable("linalg.qr", "geqrf_cpu", input, takes_complex=True)
     k = m if mode == "complete" else min(m, n)
     q = (0,) if mode == "r" else (*batch, m, k)
@@ -44,7 +44,7 @@ def _(input: Tensor, mode: str) -> Plan:
 
 
 def _require_derivable(input: Tensor, mode: str) -> None:
-    m, n = input.facts.shape[-2:]
+    m, n = input._layout.shape[-2:]
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please "
@@ -62,7 +62,7 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
     (by_q, by_r), (q, r) = grads, outs
     if by_q is None and by_r is None:
         return None
-    m, n = input.facts.shape[-2:]
+    m, n = input._layout.shape[-2:]
     rest = None
     if m < n:
         # Of a wide matrix, Q and the first columns of R are those of its first columns.
@@ -91,13 +91,13 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
 def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
     _require_derivable(input, mode)
     q, r = outs
-    m, n = input.facts.shape[-2:]
+    m, n = input._layout.shape[-2:]
     square, first = r.narrow(-1, 0, min(m, n)), input_t.narrow(-1, 0, min(m, n))
     scaled = triangular.public(square.mT, first.mT, False, False).mT
     met = q.mH @ scaled
     below = met.tril(-1)
     upper = met - below + below.mH
-    if upper.facts.dtype.is_complex:
+    if upper._layout.dtype.is_complex:
         # R's diagonal stays real.
         diagonal = upper.diagonal(dim1=-2, dim2=-1)
         upper = upper - (diagonal - real_part(diagonal)).diag_embed()
@@ -144,7 +144,7 @@ def reflectors(input: Tensor) -> Tensor:
 
 @reflectors.plan
 def _(input: Tensor) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     require_computable("geqrf", "geqrf_cpu", input, takes_complex=True)
     more = (((*shape[:-2], min(shape[-2:])), dtype),)
     return Plan(shape, dtype, extra_outputs=more)
@@ -163,7 +163,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
 
 def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     """Return V, and T @ V.H, by which the product of the reflections is I - V @ T @ V.H."""
-    shape, scales = A.facts.shape, tau.facts.shape
+    shape, scales = A._layout.shape, tau._layout.shape
     if len(shape) < 2:
         raise ShapeError(f"{name}: input must have at least 2 dimensions.")
     if shape[-2] < shape[-1] and not name.endswith("ormqr"):
@@ -195,7 +195,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
     """
     vectors, turned = _reflections("torch.linalg.householder_product", input, tau)
-    m, n = input.facts.shape[-2:]
+    m, n = input._layout.shape[-2:]
     return eye(m, n, dtype=input.dtype, device=input.device) - vectors @ turned.narrow(-1, 0, n)  # type: ignore[no-any-return]
 
 
@@ -215,11 +215,11 @@ def ormqr(
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
     vectors, turned = _reflections("torch.ormqr", input, input2)
-    rows = input.facts.shape[-2]
-    if len(input3.facts.shape) < 2 or input3.facts.shape[-2 if left else -1] != rows:
+    rows = input._layout.shape[-2]
+    if len(input3._layout.shape) < 2 or input3._layout.shape[-2 if left else -1] != rows:
         raise ShapeError(
             f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got "
-            f"{input3.facts.shape} for {input.facts.shape}"
+            f"{input3._layout.shape} for {input._layout.shape}"
         )
     given: Any = input3
     if left is transpose:

@@ -14,11 +14,11 @@ from ..create.ranges import arange
 @composite(homes="function", node="flip")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
-    if len(x.facts.shape) != 1:
+    if len(x._layout.shape) != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
-    count = x.facts.numel if N is None else N
+    count = x._layout.numel if N is None else N
     if count < 0:
         raise ShapeError(f"N must be non-negative, got {count}")
-    powers = arange(count, device=x.facts.device)
+    powers = arange(count, device=x._layout.device)
     made: Any = x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
-    return made if x.facts.dtype.may_have_gradient else made.to(int64)  # type: ignore[no-any-return]
+    return made if x._layout.dtype.may_have_gradient else made.to(int64)  # type: ignore[no-any-return]

@@ -440,7 +440,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     name = "gelu_exact" if approximate == "none" else "gelu_tanh"
-    if input.facts.dtype is float64:
+    if input._layout.dtype is float64:
         name += "_tails"
     return OPS[name].public(input, out=out)  # type: ignore[no-any-return]
 
@@ -450,26 +450,26 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere; weight is one number or one a
     channel.
     """
-    shape = input.facts.shape
-    if len(weight.facts.shape) > 1:
+    shape = input._layout.shape
+    if len(weight._layout.shape) > 1:
         raise ShapeError(
             "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
-            f"{len(weight.facts.shape)}"
+            f"{len(weight._layout.shape)}"
         )
-    if weight.facts.numel != 1:
+    if weight._layout.numel != 1:
         channels = shape[1] if len(shape) > 1 else 1
-        if weight.facts.numel != channels:
+        if weight._layout.numel != channels:
             raise RuntimeError(
                 "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.facts.numel} and channel size = {channels}."
+                f"{weight._layout.numel} and channel size = {channels}."
             )
         weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))
-    elif weight.facts.shape:
+    elif weight._layout.shape:
         weight = weight.reshape(())
-    if input.facts.dtype is not weight.facts.dtype:
+    if input._layout.dtype is not weight._layout.dtype:
         raise DTypeError(
-            f"prelu: Type promoting not supported. Got {WORDS[input.facts.dtype]} and "
-            f"{WORDS[weight.facts.dtype]}: cast one with .to()"
+            f"prelu: Type promoting not supported. Got {WORDS[input._layout.dtype]} and "
+            f"{WORDS[weight._layout.dtype]}: cast one with .to()"
         )
     require_floating_inputs("prelu_cpu", input)
     return OPS["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]

@@ -44,9 +44,12 @@ def scaled_dot_product_attention(
     _require_shapes(query, key, value, enable_gqa)
     if is_causal and attn_mask is not None:
         _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
-        attn_mask, is_causal = _causal(attn_mask, query.facts.shape[-2], key.facts.shape[-2]), False
+        attn_mask, is_causal = (
+            _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2]),
+            False,
+        )
     # Of no entries all scores are 0, whatever the factor.
-    length = query.facts.shape[-1] or 1
+    length = query._layout.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
@@ -67,10 +70,10 @@ def _require_fused(
     """Raise RuntimeError for what is not for PyTorch's fused kernel, which alone takes a mask
     beside is_causal.
     """
-    q, k, v = (one.facts.shape for one in (query, key, value))
-    of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query.facts.dtype.is_floating_point
+    q, k, v = (one._layout.shape for one in (query, key, value))
+    of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query._layout.dtype.is_floating_point
     alike = q[0] == k[0] if enable_gqa else q[:2] == k[:2]
-    fits = len(mask.facts.shape) in (2, 4) and mask.edge is None
+    fits = len(mask._layout.shape) in (2, 4) and mask.edge is None
     if not (of_heads and alike and fits and not dropout_p):
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
@@ -81,12 +84,12 @@ def _require_fused(
 
 def _causal(mask: Any, rows: int, columns: int) -> Any:
     """Return a mask that also keeps each query from the keys behind it."""
-    earlier: Any = ones(rows, columns, dtype=bool_, device=mask.facts.device).tril()
-    return mask & earlier if mask.facts.dtype is bool_ else where.public(earlier, mask, -math.inf)
+    earlier: Any = ones(rows, columns, dtype=bool_, device=mask._layout.device).tril()
+    return mask & earlier if mask._layout.dtype is bool_ else where.public(earlier, mask, -math.inf)
 
 
 def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
-    layouts = [one.facts for one in (query, key, value)]
+    layouts = [one._layout for one in (query, key, value)]
     if any(len(one.shape) < 2 for one in layouts):
         q, k, v = (len(one.shape) for one in layouts)
         raise ShapeError(
@@ -105,10 +108,10 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{q} key.dtype: {k} and value.dtype: {v} instead."
         )
-    if mask is not None and mask.facts.dtype not in (bool_, float32, dtype):
+    if mask is not None and mask._layout.dtype not in (bool_, float32, dtype):
         raise DTypeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-            f"attn_mask.dtype: {mask.facts.dtype.name} and  query.dtype: {dtype.name} instead."
+            f"attn_mask.dtype: {mask._layout.dtype.name} and  query.dtype: {dtype.name} instead."
         )
 
 
@@ -116,7 +119,7 @@ def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
     """Raise ShapeError for operands of which no product can be made; of their heads, where some
     serve several, _shared_heads speaks.
     """
-    q, k, v = query.facts.shape, key.facts.shape, value.facts.shape
+    q, k, v = query._layout.shape, key._layout.shape, value._layout.shape
     if q == k == v:
         return
     if q[-1] != k[-1]:

@@ -36,9 +36,9 @@ def suits_blocks(query: Any, key: Any, value: Any, dropout: float, enable_gqa: b
     """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
     dtype, and enough of them; and whether one draw is for all, not one for each of a batch.
     """
-    q, k, v = (one.facts.shape for one in (query, key, value))
+    q, k, v = (one._layout.shape for one in (query, key, value))
     lead = q[:-2]
-    dtype = query.facts.dtype
+    dtype = query._layout.dtype
     if not dtype.is_floating_point or (dropout and levels.depth):
         return False
     if not dtype.is_half and math.prod(q[:-1]) * k[-2] < _LEAST:
@@ -57,20 +57,20 @@ def in_blocks(
     """Return the attention of operands with any number of leading axes, of which key's last may be
     a divisor of query's.
     """
-    lead, scores = query.facts.shape[:-2], (*query.facts.shape[:-1], key.facts.shape[-2])
+    lead, scores = query._layout.shape[:-2], (*query._layout.shape[:-1], key._layout.shape[-2])
     if mask is not None:
         require_mask(mask, scores)
         # The CPU computes half types from copies, and its masks of numbers are as wide.
-        mask = mask.to(query.facts.dtype.computes_in) if mask.facts.dtype is not bool_ else mask
+        mask = mask.to(query._layout.dtype.computes_in) if mask._layout.dtype is not bool_ else mask
         mask = _mask_of_heads(mask, lead)
     seed = None
     if dropout:
-        seed = randint(1 << 61, (1,), device=query.facts.device)
+        seed = randint(1 << 61, (1,), device=query._layout.device)
     heads = _of_heads(query), _of_heads(key), _of_heads(value)
     # 0.0 is no key, for -0.0 would be the same: see may_be_kept in dispatch/route.py.
     numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
     found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
-    return found if len(lead) == 2 else found.reshape((*lead, *found.facts.shape[-2:]))
+    return found if len(lead) == 2 else found.reshape((*lead, *found._layout.shape[-2:]))
 
 
 def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
@@ -80,19 +80,19 @@ def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
     4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 if they are made anew (one core of an AMD
     EPYC, Zen 4). A GPU makes them about as fast as it reads them.
     """
-    facts = query.facts
-    rows, keys, width = math.prod(facts.shape[:-1]), key.facts.shape[2], value.facts.shape[3]
-    given = facts.numel + key.facts.numel + value.facts.numel + rows * width
-    wide = facts.dtype.computes_in
-    is_small = rows * keys * wide.itemsize <= given * facts.dtype.itemsize
-    return is_small and facts.device is CPU and is_recorded((query, key, value, mask))
+    layout = query._layout
+    rows, keys, width = math.prod(layout.shape[:-1]), key._layout.shape[2], value._layout.shape[3]
+    given = layout.numel + key._layout.numel + value._layout.numel + rows * width
+    wide = layout.dtype.computes_in
+    is_small = rows * keys * wide.itemsize <= given * layout.dtype.itemsize
+    return is_small and layout.device is CPU and is_recorded((query, key, value, mask))
 
 
 def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
     """Return a mask that broadcasts to scores with two leading axes: what all share is not
     repeated, nor is its gradient, which a mask that is left as it is may keep.
     """
-    shape = mask.facts.shape
+    shape = mask._layout.shape
     if len(lead) == 2:
         return mask
     shape = (*[1] * (len(lead) + 2 - len(shape)), *shape)
@@ -105,7 +105,7 @@ def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
 
 def _of_heads(x: Any) -> Any:
     """Return x with four axes: samples, heads, and its last two."""
-    shape = x.facts.shape
+    shape = x._layout.shape
     if len(shape) == 4:
         return x
     heads = shape[-3] if len(shape) > 2 else 1
@@ -114,10 +114,10 @@ def _of_heads(x: Any) -> Any:
 
 def require_mask(mask: Any, shape: tuple[int, ...]) -> None:
     """Raise for a mask that does not broadcast to the scores' shape."""
-    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.facts.shape]) != shape:
+    if broadcast_shapes("scaled_dot_product_attention", [shape, mask._layout.shape]) != shape:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
-            f"attn_mask: it is {list(mask.facts.shape)}, expected one that broadcasts to them"
+            f"attn_mask: it is {list(mask._layout.shape)}, expected one that broadcasts to them"
         )
 
 
@@ -127,20 +127,20 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
     away before, and its weights after.
     """
-    shape, device = scores.facts.shape, scores.facts.device
+    shape, device = scores._layout.shape, scores._layout.device
     if is_causal:
         # Each query may look at the first key, so no row is wholly masked.
-        dtype = scores.facts.dtype
+        dtype = scores._layout.dtype
         later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
         return softmax.public(scores + later, -1)
     if mask is None:
         return softmax.public(scores, -1)
     require_mask(mask, shape)
-    if mask.facts.dtype is bool_:
-        dtype = scores.facts.dtype
+    if mask._layout.dtype is bool_:
+        dtype = scores._layout.dtype
         mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
     blind = (mask == -math.inf).all(-1, keepdim=True)
-    scores = scores + mask.masked_fill(blind, 0.0).to(scores.facts.dtype)
+    scores = scores + mask.masked_fill(blind, 0.0).to(scores._layout.dtype)
     return softmax.public(scores, -1).masked_fill(blind, 0.0)
 
 
@@ -184,15 +184,15 @@ def _(
     dropout: float,
     keeps: bool,
 ) -> Plan:
-    dtype = query.facts.dtype
-    if len(query.facts.shape) != 4:
-        raise ShapeError(f"attention_in_blocks: query is (n, h, l, e), got {query.facts.shape}")
+    dtype = query._layout.dtype
+    if len(query._layout.shape) != 4:
+        raise ShapeError(f"attention_in_blocks: query is (n, h, l, e), got {query._layout.shape}")
     if not dtype.is_floating_point:
         raise NoKernelError(f"\"attention_in_blocks\" not implemented for '{WORDS[dtype]}'")
-    rows = query.facts.shape[:3]
-    shape = (*rows, value.facts.shape[3])
+    rows = query._layout.shape[:3]
+    shape = (*rows, value._layout.shape[3])
     numbers = factor, is_causal, dropout
-    weights = (*rows, key.facts.shape[2]) if keeps and seed is None else (0,) * 4
+    weights = (*rows, key._layout.shape[2]) if keeps and seed is None else (0,) * 4
     more = [(one, dtype.computes_in) for one in (rows, weights)]
     return Plan(shape, dtype, numbers, extra_outputs=tuple(more))
 
@@ -201,14 +201,14 @@ def _(
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if operands[4] is not None:
         return _thinned_batch(operands, attributes, level)
-    n, size = operands[0].facts.shape[0], levels.sizes[level - 1]
-    wide = [o if o is None else o.reshape(_four(o.facts.shape)) for o in operands]
-    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in wide]
+    n, size = operands[0]._layout.shape[0], levels.sizes[level - 1]
+    wide = [o if o is None else o.reshape(_four(o._layout.shape)) for o in operands]
+    given = [o if o is None else o.expand(n, *o._layout.shape[1:]) for o in wide]
     # No -1: a call without keys has no elements to count by.
     merged = [o if o is None else o.flatten(0, 1) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
     pairs = zip(found, (n, n, n if attributes[3] else 0), strict=True)
-    return tuple([one.reshape(size, count, *one.facts.shape[1:]) for one, count in pairs])
+    return tuple([one.reshape(size, count, *one._layout.shape[1:]) for one, count in pairs])
 
 
 def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
@@ -219,15 +219,15 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     """
     query, key, value, mask, seed = operands
     factor, is_causal, dropout, _ = attributes
-    dtype, size = query.facts.dtype, levels.sizes[level - 1]
+    dtype, size = query._layout.dtype, levels.sizes[level - 1]
     wide, groups = dtype.computes_in, _groups(query, key)
     keys, values = (_repeated(one, groups).to(wide) for one in (key, value))
     scores = query.to(wide) * factor @ keys.transpose(2, 3)
     weights = weights_of(scores, mask, is_causal)
-    stays = thinning.public(seed, weights.facts.shape, wide, dropout)
+    stays = thinning.public(seed, weights._layout.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
     # What else there is is for the kernel's own gradient, and this has that of its ops.
-    shapes, device = (query.facts.shape[:3], (0,) * 4), query.facts.device
+    shapes, device = (query._layout.shape[:3], (0,) * 4), query._layout.device
     others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
     return (value_at(found, level, size=size), *others)
 
@@ -275,12 +275,12 @@ def _gradient_of_ops(
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
     thinned, towards = weights, g @ values.transpose(2, 3)
     if seed is not None:
-        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
+        stays = thinning.public(seed, weights._layout.shape, weights._layout.dtype, dropout)
         thinned, towards = weights * stays, towards * stays
     slopes = weights * (towards - (towards * weights).sum(3, True))
     by_mask = None
-    if mask is not None and mask.facts.dtype is not bool_:
-        by_mask = slopes.to(mask.facts.dtype).sum_to_size(mask.facts.shape)
+    if mask is not None and mask._layout.dtype is not bool_:
+        by_mask = slopes.to(mask._layout.dtype).sum_to_size(mask._layout.shape)
     slopes = slopes * factor
     by_key, by_value = slopes.transpose(2, 3) @ query, thinned.transpose(2, 3) @ g
     return slopes @ keys, _summed(by_key, groups), _summed(by_value, groups), by_mask
@@ -288,7 +288,7 @@ def _gradient_of_ops(
 
 def _groups(query: Tensor, key: Tensor) -> int:
     """Return how many heads of query share one of key."""
-    return max(query.facts.shape[1] // max(key.facts.shape[1], 1), 1)
+    return max(query._layout.shape[1] // max(key._layout.shape[1], 1), 1)
 
 
 def _repeated(x: Any, groups: int) -> Any:
@@ -297,7 +297,7 @@ def _repeated(x: Any, groups: int) -> Any:
 
 def _summed(x: Any, groups: int) -> Any:
     """Return the sums over heads of query that share one of key."""
-    n, heads, *last = x.facts.shape
+    n, heads, *last = x._layout.shape
     return x if groups == 1 else x.reshape((n, heads // groups, groups, *last)).sum(2)
 
 
@@ -321,14 +321,14 @@ def _(
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
     stays: Any = 1.0
     if seed is not None:
-        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
+        stays = thinning.public(seed, weights._layout.shape, weights._layout.dtype, dropout)
     parts = []
     if query_t is not None:
         parts.append(query_t * factor @ keys.transpose(2, 3))
     if key_t is not None:
         parts.append(query * factor @ _repeated(key_t, groups).transpose(2, 3))
     if mask_t is not None:
-        parts.append(mask_t.to(weights.facts.dtype))
+        parts.append(mask_t.to(weights._layout.dtype))
     terms = []
     if parts:
         slope = sum(parts[1:], parts[0])
@@ -380,9 +380,11 @@ def _(
     dropout: float,
     is_learnt: bool,
 ) -> Plan:
-    more = [(one.facts.shape, one.facts.dtype) for one in (key, value)]
-    of_mask = (mask.facts.shape, mask.facts.dtype) if is_learnt else ((0,) * 4, log_sum.facts.dtype)
-    layout = query.facts
+    more = [(one._layout.shape, one._layout.dtype) for one in (key, value)]
+    of_mask = (
+        (mask._layout.shape, mask._layout.dtype) if is_learnt else ((0,) * 4, log_sum._layout.dtype)
+    )
+    layout = query._layout
     numbers = factor, is_causal, dropout
     return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
 

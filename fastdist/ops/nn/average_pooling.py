@@ -51,13 +51,13 @@ def _average(
     if divisor == 0:
         raise ShapeError("divisor must be not zero")
     kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
-    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point or d is int64)
-    lengths = input.facts.shape[-axes:]
+    require_dtype(kernel, input._layout.dtype, fits=lambda d: d.is_floating_point or d is int64)
+    lengths = input._layout.shape[-axes:]
     recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
     sums = weighed(input, recipes)
     by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
     made = _divided(sums, by)
-    return cast(Tensor, made if input.facts.contiguous else in_format_of(input, made))
+    return cast(Tensor, made if input._layout.contiguous else in_format_of(input, made))
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
@@ -65,7 +65,7 @@ def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
     found = sizes(*given)
     if not isinstance(found, np.ndarray):
         return found
-    return on_device(sums.facts.device, _in_dtype, sums.facts.dtype, sizes, *given)[0]
+    return on_device(sums._layout.device, _in_dtype, sums._layout.dtype, sizes, *given)[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -87,7 +87,7 @@ def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: b
 
 
 def _divided(sums: Any, by: Any) -> Any:
-    if sums.facts.dtype is int64:
+    if sums._layout.dtype is int64:
         return sums.div(by, rounding_mode="trunc")
     return sums if by.__class__ is int and by == 1 else sums / by
 
@@ -125,7 +125,7 @@ def _(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     if len(shape) not in (2, 3):
         raise ShapeError(
             f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
@@ -156,7 +156,7 @@ def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whol
 
 @averages_back.plan
 def _(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Plan:
-    return Plan((*input.facts.shape[:-1], length), input.facts.dtype, (window, whole))
+    return Plan((*input._layout.shape[:-1], length), input._layout.dtype, (window, whole))
 
 
 @averages_back.vjp("input")
@@ -220,16 +220,16 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     """Return the averages of as many parts of the last axes as are asked for."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
-    if set(lengths) == {1} and input.facts.dtype.is_complex:
+    if set(lengths) == {1} and input._layout.dtype.is_complex:
         return input.mean(tuple(range(-axes, 0)), keepdim=True)
-    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point)
+    require_dtype(kernel, input._layout.dtype, fits=lambda d: d.is_floating_point)
     if set(lengths) == {1}:
         return input.mean(tuple(range(-axes, 0)), keepdim=True)
-    before = input.facts.shape[-axes:]
+    before = input._layout.shape[-axes:]
     recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
     sums = weighed(input, recipes)
     found = cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
-    if not input.facts.contiguous:
+    if not input._layout.contiguous:
         in_format_of(input, found)
     return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
 

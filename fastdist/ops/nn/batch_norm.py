@@ -40,7 +40,7 @@ def require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> 
 
 @normalize_channels.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
-    layout = input.facts
+    layout = input._layout
     row = (layout.shape[1:2], layout.dtype.computes_in)
     return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
 
@@ -51,7 +51,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, *affine = operands
     size = levels.sizes[level - 1]
     value = value_at(input, level, size=size)
-    _, n, channels, *space = value.facts.shape
+    _, n, channels, *space = value._layout.shape
     merged = value.movedim(0, 1).reshape(n, size * channels, *space)
     out, *rows = op.general((merged, None, None), attributes)
     found = batched(out.reshape(n, size, channels, *space).movedim(1, 0), level)
@@ -73,14 +73,14 @@ def _normal(input: Any, eps: float) -> tuple[Any, Any]:
     """Return the normalised channels and what they were multiplied by, as expressions that can be
     differentiated again.
     """
-    axes, _ = _places(input.facts.shape)
+    axes, _ = _places(input._layout.shape)
     away = input - input.mean(axes, True)
     scale = ((away * away).mean(axes, True) + eps).rsqrt()
     return away * scale, scale
 
 
 def _slope(g: Any, normal: Any, scale: Any) -> Any:
-    axes, _ = _places(g.facts.shape)
+    axes, _ = _places(g._layout.shape)
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
@@ -89,7 +89,7 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
     if not (tls.grad or modes.special):
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
-    axes, kept = _places(input.facts.shape)
+    axes, kept = _places(input._layout.shape)
     normal, scale = _normal(input, eps)
     slope = g if weight is None else g * weight.reshape(kept)
     return _slope(slope, normal, scale), (g * normal).sum(axes), g.sum(axes)
@@ -97,7 +97,7 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
 
 @normalize_channels.jvp
 def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
-    _, kept = _places(input.facts.shape)
+    _, kept = _places(input._layout.shape)
     normal, scale = _normal(input, eps)
     total = None
     if input_t is not None:
@@ -107,7 +107,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
         part = normal * weight_t.reshape(kept)
         total = part if total is None else total + part
     if bias_t is not None:
-        part = bias_t.reshape(kept).expand(input.facts.shape)
+        part = bias_t.reshape(kept).expand(input._layout.shape)
         total = part if total is None else total + part
     return total
 
@@ -142,15 +142,15 @@ def _(
     eps: float,
     is_whole: bool,
 ) -> Plan:
-    row = (mean.facts.shape, mean.facts.dtype)
-    shape = input.facts.shape if is_whole else (0,)
-    return Plan(shape, input.facts.dtype, (eps,), extra_outputs=(row, row))
+    row = (mean._layout.shape, mean._layout.dtype)
+    shape = input._layout.shape if is_whole else (0,)
+    return Plan(shape, input._layout.dtype, (eps,), extra_outputs=(row, row))
 
 
 def _require_channels(channels: int, **given: Tensor | None) -> None:
     for name, one in given.items():
-        if one is not None and one.facts.numel != channels:
-            raise ShapeError(f"{name} should contain {channels} elements not {one.facts.numel}")
+        if one is not None and one._layout.numel != channels:
+            raise ShapeError(f"{name} should contain {channels} elements not {one._layout.numel}")
 
 
 @composite(homes="functional", node="native_batch_norm")
@@ -170,11 +170,11 @@ def batch_norm(
     Note    training takes the numbers of the batch, and moves running_mean and running_var by
             momentum towards them; else these are taken
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if shape == (0,):  # PyTorch takes it, and no other of one axis
         known = (running_mean, running_var, weight, bias, training, momentum, eps)
         return batch_norm(input.reshape(0, 0), *known).reshape(0)
-    require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
+    require_channeled("batch_norm", input._layout, running_mean, running_var, weight, bias)
     if training:
         _require_several(shape)
     if (running_mean is None) is not (running_var is None) and training:
@@ -184,9 +184,9 @@ def batch_norm(
     )
     if training:
         out, mean, variance = normalize_channels.public(input, weight, bias, eps)
-        if running_mean is not None and input.facts.numel:
+        if running_mean is not None and input._layout.numel:
             _follow(running_mean, running_var, mean, variance, shape, momentum)
-        return out if input.facts.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
+        return out if input._layout.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
     for name, one in (("running_mean", running_mean), ("running_var", running_var)):
         if one is None:
             raise RuntimeError(
@@ -209,17 +209,17 @@ def _follow(
     n = shape[0] * math.prod(shape[2:])
     with no_grad():
         mean, variance = mean.detach(), variance.detach() * (n / max(n - 1, 1))
-        dtype = running_mean.facts.dtype
-        if mean.facts.dtype is not dtype:
+        dtype = running_mean._layout.dtype
+        if mean._layout.dtype is not dtype:
             mean, variance = mean.to(dtype), variance.to(dtype)
-        running_mean.lerp_(mean.reshape(running_mean.facts.shape), momentum)
-        running_var.lerp_(variance.reshape(running_var.facts.shape), momentum)
+        running_mean.lerp_(mean.reshape(running_mean._layout.shape), momentum)
+        running_var.lerp_(variance.reshape(running_var._layout.shape), momentum)
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
     """Return input normalised by given numbers: one product and one sum for each element."""
-    dtype = input.facts.dtype
-    _, kept = _places(input.facts.shape)
+    dtype = input._layout.dtype
+    _, kept = _places(input._layout.shape)
     scale = (variance + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
@@ -246,8 +246,8 @@ def instance_norm(
     Note    running_mean and running_var move by momentum towards the means over the samples, or
             stand in for the samples' own numbers where use_input_stats is False
     """
-    shape = input.facts.shape
-    require_channeled("instance_norm", input.facts, running_mean, running_var, weight, bias)
+    shape = input._layout.shape
+    require_channeled("instance_norm", input._layout, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -264,7 +264,7 @@ def instance_norm(
     n, channels = shape[:2]
     rows: Any = input.reshape(1, n * channels, *shape[2:])
     found, mean, variance = normalize_channels.public(rows, None, None, eps)
-    if running_mean is not None and input.facts.numel:
+    if running_mean is not None and input._layout.numel:
         means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
         _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
     return scale_channels(found.reshape(shape), weight, bias)
@@ -272,8 +272,8 @@ def instance_norm(
 
 def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
     """Return normal * weight + bias, of channels."""
-    dtype = normal.facts.dtype
-    _, kept = _places(normal.facts.shape)
+    dtype = normal._layout.dtype
+    _, kept = _places(normal._layout.shape)
     weight, bias = (one if one is None else one.to(dtype).reshape(kept) for one in (weight, bias))
     if weight is None:
         return normal if bias is None else normal + bias  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     _require_fitting(input1, input2, weight, bias)
     a: Any = input1
     b: Any = input2
-    lead, (out, n, m) = a.facts.shape[:-1], weight.facts.shape
+    lead, (out, n, m) = a._layout.shape[:-1], weight._layout.shape
     rows = count_elements(lead)
     matrix = weight.permute(1, 0, 2).reshape(n, out * m)
     between = (a.reshape(rows, n) @ matrix).reshape(rows, out, m)
@@ -29,7 +29,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 
 def _require_fitting(input1: Any, input2: Any, weight: Any, bias: Any) -> None:
-    a, b, w = (one.facts.shape for one in (input1, input2, weight))
+    a, b, w = (one._layout.shape for one in (input1, input2, weight))
     if len(a) != len(b):
         raise ShapeError(f"bilinear(): input dimensions do not match: got {len(a)} and {len(b)}")
     for dim, (one, other) in enumerate(zip(a[:-1], b[:-1], strict=True)):
@@ -47,8 +47,8 @@ def _require_fitting(input1: Any, input2: Any, weight: Any, bias: Any) -> None:
                 f"bilinear(): {name} size does not match weight size: got {shape[-1]} but "
                 f"expected {expected}"
             )
-    if bias is not None and bias.facts.shape != w[:1]:
+    if bias is not None and bias._layout.shape != w[:1]:
         raise ShapeError(
             "bilinear(): bias size does not match weight size: got "
-            f"{bias.facts.shape[0] if bias.facts.shape else 1} but expected {w[0]}"
+            f"{bias._layout.shape[0] if bias._layout.shape else 1} but expected {w[0]}"
         )

@@ -32,7 +32,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if not dtype.is_floating_point and dtype is not bool_:
         bounds = [held(bound, int64).item() for bound in (min_val, max_val)]
         if dtype.numpy.kind == "u" and bounds[0] < 0:

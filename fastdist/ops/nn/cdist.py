@@ -48,16 +48,16 @@ def cdist(
     _require_rows(x1, x2, p)
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode: {_MODES}")
-    rows = max(x1.facts.shape[-2], x2.facts.shape[-2])
+    rows = max(x1._layout.shape[-2], x2._layout.shape[-2])
     by_product = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and rows > _FEW)
     if p == 2 and by_product:
         return _by_product(x1, x2)
-    broadcast_shapes("cdist", [x1.facts.shape[:-2], x2.facts.shape[:-2]])
+    broadcast_shapes("cdist", [x1._layout.shape[:-2], x2._layout.shape[:-2]])
     return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 
 
 def _norm(difference: Any, p: float) -> Tensor:
-    if p == math.inf and not difference.facts.shape[-1]:
+    if p == math.inf and not difference._layout.shape[-1]:
         return difference.sum(-1)  # type: ignore[no-any-return]
     return OPS["vector_norm"].public(difference, p, -1)  # type: ignore[no-any-return]
 
@@ -74,23 +74,23 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
 
 def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
     """Return distances whose Node knows the rows."""
-    if distances.__class__ is not Batched and x1.facts.shape[:-2] == x2.facts.shape[:-2]:
+    if distances.__class__ is not Batched and x1._layout.shape[:-2] == x2._layout.shape[:-2]:
         distances.edge = RowDistances(distances, x1, x2)
         return distances  # type: ignore[no-any-return]
     depth = level_of((distances,))
     base = of_all_calls(distances)
-    if base.edge is None or base.facts.shape[:depth] != levels.sizes[:depth]:
+    if base.edge is None or base._layout.shape[:depth] != levels.sizes[:depth]:
         return distances  # type: ignore[no-any-return]
-    layout, rows = base.facts, []
+    layout, rows = base._layout, []
     for x in (x1, x2):
-        shape = x.facts.shape
+        shape = x._layout.shape
         whole: Any = base_of(x, depth)
-        ones = (1,) * (len(layout.shape) - len(whole.facts.shape))
+        ones = (1,) * (len(layout.shape) - len(whole._layout.shape))
         if ones:
-            whole = whole.reshape(*whole.facts.shape[: -len(shape)], *ones, *shape)
+            whole = whole.reshape(*whole._layout.shape[: -len(shape)], *ones, *shape)
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
     node = base.edge = RowDistances(base, *rows)
-    begin_node(node, node.edges, node.facts)  # again: it leads to newer Nodes
+    begin_node(node, node.edges, node.output_layout)  # again: it leads to newer Nodes
     return distances  # type: ignore[no-any-return]
 
 
@@ -113,12 +113,13 @@ class RowDistances(NormNode):
         self.root, self.out = root, root.out
         self.x1, self.x2, self.versions = x1, x2, (x1._version, x2._version)
         edges = (root.edges[0], x1.edge, x2.edge)
-        if modes.tracers or root.facts.device is not CPU:
-            begin_node(self, edges, root.facts)
+        if modes.tracers or root.output_layout.device is not CPU:
+            begin_node(self, edges, root.output_layout)
             pack_saved(self, ("x1", "x2"), (x1, x2))
             self.out = root.out
         else:
-            self.edges, self.facts, self.hooks, self.seq = edges, root.facts, None, root.seq
+            self.edges, self.output_layout = edges, root.output_layout
+            self.hooks, self.seq = None, root.seq
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradient of the squares alone."""
@@ -129,7 +130,7 @@ class RowDistances(NormNode):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return that gradient, and zeros whose derivatives are those of the gradients of rows."""
-        distances = unpack_output(self, self.out, self.facts, self)
+        distances = unpack_output(self, self.out, self.output_layout, self)
         parts: tuple[Any, ...] = (None, None)
         if may_bend(distances):
             saved = zip((self.x1, self.x2), self.versions, self.edges[1:], strict=True)
@@ -149,9 +150,9 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
     """Return zeros like x1 and x2, with the derivatives of the gradients by them that follow from
     the distances which are 0 and their gradient g.
     """
-    width, across = x1.facts.shape[-1], distances.facts.shape[-1]
-    whole = x1.facts.shape[-2] * across
-    zeros = wrap(distances.array, distances.facts) == 0
+    width, across = x1._layout.shape[-1], distances._layout.shape[-1]
+    whole = x1._layout.shape[-2] * across
+    zeros = wrap(distances.array, distances._layout) == 0
     places: Any = zeros.flatten()
     places = places.nonzero().squeeze(-1)
     quotient = quotient_at_zero(g, distances).reshape(-1).index_select(0, places).unsqueeze(-1)
@@ -162,11 +163,11 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
     )
     difference = first - second
     # Rounding may leave a little of it.
-    part = product_at_zero.public(quotient, difference - wrap(difference.array, difference.facts))
+    part = product_at_zero.public(quotient, difference - wrap(difference.array, difference._layout))
     by = [
-        x.new_zeros((x.facts.numel // width, width))
+        x.new_zeros((x._layout.numel // width, width))
         .index_add(0, number, one)
-        .reshape(x.facts.shape)
+        .reshape(x._layout.shape)
         for x, number, one in zip((x1, x2), numbers, (part, -part), strict=True)
     ]
     return by[0], by[1]
@@ -174,7 +175,7 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
 
 def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
     for name, one in (("X1", x1), ("X2", x2)):
-        layout = one.facts
+        layout = one._layout
         if len(layout.shape) < 2:
             raise ShapeError(
                 f"cdist only supports at least 2D tensors, {name} got: {len(layout.shape)}D"
@@ -183,13 +184,13 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
             raise DTypeError(
                 f"cdist only supports floating-point dtypes, {name} got: {WORDS[layout.dtype]}"
             )
-    if x1.facts.shape[-1] != x2.facts.shape[-1]:
+    if x1._layout.shape[-1] != x2._layout.shape[-1]:
         raise ShapeError(
             "X1 and X2 must have the same number of columns. "
-            f"X1: {x1.facts.shape[-1]} X2: {x2.facts.shape[-1]}"
+            f"X1: {x1._layout.shape[-1]} X2: {x2._layout.shape[-1]}"
         )
-    if x1.facts.dtype is not x2.facts.dtype:
-        words = [WORDS[x.facts.dtype] for x in (x1, x2)]
+    if x1._layout.dtype is not x2._layout.dtype:
+        words = [WORDS[x._layout.dtype] for x in (x1, x2)]
         raise DTypeError(f"expected scalar type {words[0]} but found {words[1]}")
     if p < 0:
         raise ShapeError(f"cdist only supports non-negative p values, got {p}")
@@ -198,7 +199,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
 @composite(homes="function functional", node="_pdist")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distance of order p of each row of input from each behind it."""
-    layout = input.facts
+    layout = input._layout
     if len(layout.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(layout.shape)}D")
     if not layout.dtype.is_floating_point:

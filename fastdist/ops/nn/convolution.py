@@ -183,28 +183,28 @@ def _transposed(
 
 
 def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
-    found = len(input.facts.shape)
+    found = len(input._layout.shape)
     if found == axes + 2:
         found_in_c_order = _convolved(input, weight, bias, how)
-        if input.facts.contiguous and weight.facts.contiguous:
+        if input._layout.contiguous and weight._layout.contiguous:
             return found_in_c_order
         return _in_format(input, weight, found_in_c_order)
     if found != axes + 1:
         raise ShapeError(
             f"Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {how.name}, but "
-            f"got input of size: {list(input.facts.shape)}"
+            f"got input of size: {list(input._layout.shape)}"
         )
     return _convolved(input.unsqueeze(0), weight, bias, how).squeeze(0)
 
 
 def _in_format(input: Tensor, weight: Tensor, result: Tensor) -> Tensor:
     """Return the result in channels_last if the input or the weight lies in that."""
-    like = input if channels_last_order(input.facts) is not None else weight
+    like = input if channels_last_order(input._layout) is not None else weight
     return cast(Tensor, in_format_of(like, result))
 
 
 def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
-    layouts = input.facts, weight.facts, None if bias is None else bias.facts
+    layouts = input._layout, weight._layout, None if bias is None else bias._layout
     _require_one_dtype(*layouts)
     shapes = [None if one is None else one.shape for one in layouts]
     op = convolve_back if how.transposed else convolve

@@ -50,8 +50,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (input.facts.shape[0], weight.facts.shape[0], *size)
-    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
+    shape = (input._layout.shape[0], weight._layout.shape[0], *size)
+    return Plan(shape, input._layout.dtype, (stride, padding, dilation, groups))
 
 
 @convolve.vjp("input")
@@ -83,7 +83,7 @@ def _(
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve.public(input_t, weight, *how)
     by_weight = None if weight_t is None else convolve.public(input, weight_t, *how)
-    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
+    return _total(by_input, by_weight, bias_t, input._layout.shape[0], size)
 
 
 @structured(
@@ -120,8 +120,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (input.facts.shape[0], weight.facts.shape[1] * groups, *size)
-    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
+    shape = (input._layout.shape[0], weight._layout.shape[1] * groups, *size)
+    return Plan(shape, input._layout.dtype, (stride, padding, dilation, groups))
 
 
 @convolve_back.vjp("input")
@@ -153,7 +153,7 @@ def _(
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve_back.public(input_t, weight, *how)
     by_weight = None if weight_t is None else convolve_back.public(input, weight_t, *how)
-    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
+    return _total(by_input, by_weight, bias_t, input._layout.shape[0], size)
 
 
 @structured(
@@ -184,8 +184,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (grid.facts.shape[1], image.facts.shape[1] // groups, *size)
-    return Plan(shape, grid.facts.dtype, (stride, padding, dilation, groups))
+    shape = (grid._layout.shape[1], image._layout.shape[1] // groups, *size)
+    return Plan(shape, grid._layout.dtype, (stride, padding, dilation, groups))
 
 
 @correlate.vjp("grid")
@@ -217,7 +217,7 @@ def _(
 
 def _with_channels(one: Tensor) -> Any:
     """Return a batch of batches of images as one of images with the channels of all."""
-    size, n, channels, *space = one.facts.shape
+    size, n, channels, *space = one._layout.shape
     return one.movedim(0, 1).reshape(n, size * channels, *space)
 
 
@@ -230,12 +230,12 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if not levels.sizes[level - 1]:
         return of_no_call(op, operands, attributes, level)
     (input, weight, bias), (*how, groups) = whole(operands, level), attributes
-    size, n = input.facts.shape[:2]
-    _, out, *kernel = weight.facts.shape
+    size, n = input._layout.shape[:2]
+    _, out, *kernel = weight._layout.shape
     weight = weight.reshape(size * out, *kernel)
     bias = None if bias is None else bias.reshape(-1)
     found = op.general((_with_channels(input), weight, bias), (*how, groups * size))
-    _, channels, *space = found.facts.shape
+    _, channels, *space = found._layout.shape
     return found.reshape(n, size, channels // size, *space).movedim(1, 0)
 
 
@@ -244,15 +244,15 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if not levels.sizes[level - 1]:
         return of_no_call(op, operands, attributes, level)
     (grid, image), (*how, groups) = whole(operands, level), attributes
-    size = grid.facts.shape[0]
+    size = grid._layout.shape[0]
     given = (_with_channels(grid), _with_channels(image))
     found = op.general(given, (*how, groups * size))
-    channels, *rest = found.facts.shape
+    channels, *rest = found._layout.shape
     return found.reshape(size, channels // size, *rest)
 
 
 def _over_channels(g: Any) -> Any:
-    return g.sum((0, *range(2, len(g.facts.shape))))
+    return g.sum((0, *range(2, len(g._layout.shape))))
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -265,5 +265,5 @@ def _total(by_input: Any, by_weight: Any, bias_t: Any, images: int, size: Shape)
         return total
     column = bias_t.reshape(-1, *(1,) * len(size))
     if total is None:
-        return column.expand(images, bias_t.facts.shape[0], *size)
+        return column.expand(images, bias_t._layout.shape[0], *size)
     return total + column

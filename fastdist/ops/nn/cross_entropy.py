@@ -68,8 +68,8 @@ def _(node: Any) -> str:
 def _(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Plan:
-    layout = input.facts
-    shape = target.facts.shape if reduction == 0 else ()
+    layout = input._layout
+    shape = target._layout.shape if reduction == 0 else ()
     numbers = (ignore_index, reduction)
     return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
 
@@ -77,7 +77,7 @@ def _(
 @nll_kernel.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input, target, weight), (ignore_index, reduction) = operands, attributes
-    axis = 0 if len(input.facts.shape) == 1 else 1
+    axis = 0 if len(input._layout.shape) == 1 else 1
     counts = target != ignore_index
     places = target.masked_fill(~counts, 0)
     weights = counts.to(input.dtype)
@@ -137,7 +137,7 @@ def _(
     ignore_index: int,
     reduction: int,
 ) -> Plan:
-    return Plan(shape, input.facts.dtype, (ignore_index, reduction))
+    return Plan(shape, input._layout.dtype, (ignore_index, reduction))
 
 
 @nll_gradient.vjp("input")
@@ -146,10 +146,10 @@ def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) ->
 
 
 def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    shape, found = input.facts.shape, target.facts.shape
-    if target.facts.dtype not in (int64, uint8):
+    shape, found = input._layout.shape, target._layout.shape
+    if target._layout.dtype not in (int64, uint8):
         raise DTypeError(
-            f"expected target dtype to be Long or Byte, but got {WORDS[target.facts.dtype]}: "
+            f"expected target dtype to be Long or Byte, but got {WORDS[target._layout.dtype]}: "
             "it holds numbers of classes; cast it with .long()"
         )
     if not shape:
@@ -162,16 +162,16 @@ def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> Non
     wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
     if found != wanted:
         raise ShapeError(f"Expected target size {list(wanted)}, got {list(found)}")
-    if weight is not None and weight.facts.dtype is not input.facts.dtype:
+    if weight is not None and weight._layout.dtype is not input._layout.dtype:
         raise DTypeError(
-            f"expected scalar type {WORDS[input.facts.dtype]} but found "
-            f"{WORDS[weight.facts.dtype]}: weight is of input's dtype; cast it with .to()"
+            f"expected scalar type {WORDS[input._layout.dtype]} but found "
+            f"{WORDS[weight._layout.dtype]}: weight is of input's dtype; cast it with .to()"
         )
     classes = shape[1] if len(shape) > 1 else shape[0]
-    if weight is not None and weight.facts.shape != (classes,):
+    if weight is not None and weight._layout.shape != (classes,):
         raise ShapeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but "
-            f"got weight tensor of shape: {list(weight.facts.shape)}"
+            f"got weight tensor of shape: {list(weight._layout.shape)}"
         )
 
 
@@ -189,7 +189,7 @@ def nll_loss(
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
-    if len(input.facts.shape) == 1 and target.facts.shape == (1,):
+    if len(input._layout.shape) == 1 and target._layout.shape == (1,):
         target = target.reshape(())
     _require_target(input, target, weight)
     require_floating_inputs("nll_loss_out_frame", input)
@@ -212,22 +212,22 @@ def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
 
 @cross_entropy_rows.plan
 def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
-    layout = input.facts
-    shape = () if reduction else target.facts.shape
+    layout = input._layout
+    shape = () if reduction else target._layout.shape
     extra = ((layout.shape, layout.dtype), (layout.shape[:1], layout.dtype))
     return Plan(shape, layout.dtype, (reduction,), extra_outputs=extra)
 
 
 @cross_entropy_rows.vjp("input")
 def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
-    is_wide = input.facts.dtype is float64 and input.facts.device is not CPU
+    is_wide = input._layout.dtype is float64 and input._layout.device is not CPU
     if tls.grad or modes.special or is_wide:
         # A recorded gradient is differentiated, so it must depend on the input. On devices the
         # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
         # share].
         likely: Any = OPS["log_softmax"].public(input, 1)
         total = input.new_full((), float(len(target)))
-        shape = input.facts.shape
+        shape = input._layout.shape
         part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
         return log_softmax_gradient(part, likely, 1)
     return cross_entropy_rows_gradient.public(g, target, *others, reduction)
@@ -247,7 +247,7 @@ def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tenso
 
 @cross_entropy_losses.plan
 def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
-    return Plan(() if reduction else target.facts.shape, input.facts.dtype, (reduction,))
+    return Plan(() if reduction else target._layout.shape, input._layout.dtype, (reduction,))
 
 
 @structured(
@@ -267,12 +267,12 @@ def cross_entropy_rows_gradient(
 
 @cross_entropy_rows_gradient.plan
 def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int) -> Plan:
-    return Plan(weights.facts.shape, weights.facts.dtype, (reduction,))
+    return Plan(weights._layout.shape, weights._layout.dtype, (reduction,))
 
 
 def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
     """Return whether the short path fits: a plain matrix, every target a class that counts."""
-    layout, found = input.facts, target.facts
+    layout, found = input._layout, target._layout
     if weight is not None or not layout.ordinary or len(layout.shape) != 2:
         return False
     if modes.tracers and levels.depth:
@@ -315,9 +315,9 @@ def cross_entropy(
         if not modes.special and (input.edge is None or not tls.grad):
             return cross_entropy_losses.public(input, target, code)  # type: ignore[no-any-return]
         return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
-    axis = 0 if len(input.facts.shape) == 1 else 1
+    axis = 0 if len(input._layout.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)
-    if target.facts.dtype.is_floating_point:
+    if target._layout.dtype.is_floating_point:
         if ignore_index >= 0:
             raise RuntimeError(
                 f"ignore_index is not supported for floating point target: it is {ignore_index}, "
@@ -331,21 +331,23 @@ def cross_entropy(
 
 
 def _along_classes(weight: Any, likely: Any, axis: int) -> Any:
-    shape = [1] * len(likely.facts.shape)
-    shape[axis] = likely.facts.shape[axis]
+    shape = [1] * len(likely._layout.shape)
+    shape[axis] = likely._layout.shape[axis]
     return weight.reshape(shape)
 
 
 def _of_probabilities(
     likely: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
 ) -> Tensor:
-    if target.facts.shape != likely.facts.shape:
+    if target._layout.shape != likely._layout.shape:
         raise ShapeError(
-            f"input and target of probabilities must have one shape, got {likely.facts.shape} and "
-            f"{target.facts.shape}; a {target.facts.dtype.name} target holds probabilities: cast "
+            f"input and target of probabilities must have one shape, got {likely._layout.shape} "
+            "and "
+            f"{target._layout.shape}; a {target._layout.dtype.name} target holds probabilities: "
+            "cast "
             "indices of classes with .long()"
         )
-    classes = likely.facts.shape[axis]
+    classes = likely._layout.shape[axis]
     if smoothing:
         target = target * (1 - smoothing) + smoothing / max(classes, 1)
     product = likely * target
@@ -354,7 +356,7 @@ def _of_probabilities(
     code = reduction_code(reduction)
     if code == 0:
         return -product.sum(axis)  # type: ignore[no-any-return]
-    samples = likely.facts.numel // max(classes, 1)  # of none, or without classes: NaN
+    samples = likely._layout.numel // max(classes, 1)  # of none, or without classes: NaN
     return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
 
 
@@ -381,5 +383,5 @@ def _smoothed(
             chosen = weight.index_select(0, target.masked_fill(ignored, 0).reshape(-1))
             counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
         even = even / counted
-    share = smoothing / max(likely.facts.shape[axis], 1)
+    share = smoothing / max(likely._layout.shape[axis], 1)
     return loss * (1 - smoothing) + even * share  # type: ignore[no-any-return]

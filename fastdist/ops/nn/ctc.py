@@ -43,13 +43,15 @@ def ctc_loss(
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
     code = reduction_code(reduction)
-    is_batched = len(log_probs.facts.shape) == 3
-    if len(log_probs.facts.shape) not in (2, 3):
-        raise ShapeError(f"ctc_loss: log_probs is (T, N, C) or (T, C), got {log_probs.facts.shape}")
+    is_batched = len(log_probs._layout.shape) == 3
+    if len(log_probs._layout.shape) not in (2, 3):
+        raise ShapeError(
+            f"ctc_loss: log_probs is (T, N, C) or (T, C), got {log_probs._layout.shape}"
+        )
     likely: Any = log_probs if is_batched else log_probs.unsqueeze(1)
-    steps, n, classes = likely.facts.shape
+    steps, n, classes = likely._layout.shape
     if not steps * n * classes:
-        raise ShapeError(f"log_probs tensor must not be empty: got {log_probs.facts.shape}")
+        raise ShapeError(f"log_probs tensor must not be empty: got {log_probs._layout.shape}")
     if not 0 <= blank < classes:
         raise ShapeError(f"blank must be in label range: got {blank} for {classes} classes")
     durations = _lengths("input_lengths", input_lengths, n, steps)
@@ -109,7 +111,7 @@ def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray
 
 def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
     """Return an array as a tensor on other's device."""
-    device = other.facts.device
+    device = other._layout.device
     return from_array(backend_of(device.type).from_numpy(values, device.index), device)
 
 
@@ -123,10 +125,10 @@ def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity:
 
 @ctc_losses.plan
 def _(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Plan:
-    steps, n, _ = log_probs.facts.shape
-    alpha = (n, steps, letters.facts.shape[1])
+    steps, n, _ = log_probs._layout.shape
+    alpha = (n, steps, letters._layout.shape[1])
     numbers = (zero_infinity,)
-    return Plan((n,), log_probs.facts.dtype, numbers, extra_outputs=((alpha, float64),))
+    return Plan((n,), log_probs._layout.dtype, numbers, extra_outputs=((alpha, float64),))
 
 
 @ctc_losses.vjp("log_probs")
@@ -162,7 +164,7 @@ def ctc_gradient(
 def _(
     g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
 ) -> Plan:
-    return Plan(log_probs.facts.shape, log_probs.facts.dtype, (zero_infinity,))
+    return Plan(log_probs._layout.shape, log_probs._layout.dtype, (zero_infinity,))
 
 
 def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool) -> Any:
@@ -186,7 +188,7 @@ class _Where:
     """Where texts lie, as tensors beside another: of each sample, step and letter."""
 
     def __init__(self, letters: Any, sizes: Any, other: Tensor) -> None:
-        steps, (n, width) = other.facts.shape[0], letters.shape
+        steps, (n, width) = other._layout.shape[0], letters.shape
         self.shape = n, steps, width
         at, s = np.arange(steps), np.arange(width)
         durations, widths = sizes[:, :1], sizes[:, 1:]
@@ -216,7 +218,7 @@ def _bars(letters: Any) -> Any:
 
 def _walked(seen: Any, barred: Any) -> Any:
     """Return the log-chances of having read up to each letter at each step, (N, T, S)."""
-    n, steps, width = seen.facts.shape
+    n, steps, width = seen._layout.shape
     start = np.where(np.arange(width) == 0, 0.0, _NEVER).astype(seen.dtype.numpy)
     alpha = _like(start, seen).expand(n, width)
     found = []
@@ -238,6 +240,6 @@ def _added(*ways: Any) -> Any:
 
 def _moved(alpha: Any, by: int) -> Any:
     """Return alpha a number of letters further on."""
-    width = alpha.facts.shape[1]
+    width = alpha._layout.shape[1]
     kept = alpha.narrow(1, 0, max(width - by, 0))
     return COMPOSITES["pad"].call(kept, [min(by, width), 0], value=_NEVER)

@@ -58,15 +58,15 @@ def gaussian_nll_loss(
     reduction_code(reduction)
     x: Any = input
     if not isinstance(var, Tensor):
-        var = var * input.new_ones(input.facts.shape)
-    if not var.facts.dtype.is_floating_point:
+        var = var * input.new_ones(input._layout.shape)
+    if not var._layout.dtype.is_floating_point:
         raise DTypeError(
             "result type Float can't be cast to the desired output type "
-            f"{WORDS[var.facts.dtype]}: cast var with .float()"
+            f"{WORDS[var._layout.dtype]}: cast var with .float()"
         )
     if bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
-    shape, found = input.facts.shape, var.facts.shape
+    shape, found = input._layout.shape, var._layout.shape
     if found != shape:
         if shape[:-1] == found:
             var = var.unsqueeze(-1)
@@ -99,7 +99,7 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
-    layout, x = logits.facts, logits
+    layout, x = logits._layout, logits
     drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
     # 0 is drawn at times, and has no logarithm.
     waits = -drawn.clamp_min(float(float_limits(layout.dtype).tiny)).log()

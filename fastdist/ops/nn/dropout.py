@@ -27,7 +27,7 @@ def _require_probability(p: float) -> None:
 
 def _kept(input: Any, p: float, *, channels: bool) -> Any:
     """Return 1 with probability 1 - p, else 0, for each element or each channel."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     if channels:
         if len(shape) < 2:
             raise ShapeError(
@@ -35,13 +35,13 @@ def _kept(input: Any, p: float, *, channels: bool) -> Any:
                 f"and channels; got {shape}"
             )
         shape = (*shape[:2], *[1] * (len(shape) - 2))
-    drawn: Any = rand(shape, dtype=input.facts.dtype.computes_in, device=input.facts.device)
-    return (drawn < 1.0 - p).to(input.facts.dtype)
+    drawn: Any = rand(shape, dtype=input._layout.dtype.computes_in, device=input._layout.device)
+    return (drawn < 1.0 - p).to(input._layout.dtype)
 
 
 def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor:
     _require_probability(p)
-    if not training or p == 0.0 or not input.facts.numel:
+    if not training or p == 0.0 or not input._layout.numel:
         return input  # type: ignore[no-any-return]
     scale = _kept(input, p, channels=True)
     if p < 1.0:
@@ -54,7 +54,7 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, *, channels: boo
     variance.
     """
     _require_probability(p)
-    if not training or p == 0.0 or not input.facts.numel:
+    if not training or p == 0.0 or not input._layout.numel:
         return input  # type: ignore[no-any-return]
     if p == 1.0:
         return input.mul_(0.0) if inplace else input * 0.0  # type: ignore[no-any-return]
@@ -74,7 +74,7 @@ def dropout1d(
 
     Shape   (N, C, L) or (C, L) -> the same
     """
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     _require_probability(p)
     if ndim not in (2, 3):
         raise ShapeError(
@@ -87,7 +87,7 @@ def dropout1d(
 
 def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
     """Drop channels of what has ndim axes, or one less where the batch is missing."""
-    if len(input.facts.shape) >= ndim:
+    if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)
     found = drop_channels(input.unsqueeze(0), p, training, inplace)
     return input if inplace else found.squeeze(0)
@@ -101,7 +101,7 @@ def dropout2d(
 
     Shape   (N, C, H, W) -> the same
     """
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     _require_probability(p)
     if ndim not in (3, 4):
         warnings.warn(
@@ -128,7 +128,7 @@ def dropout3d(
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     _require_probability(p)
     if ndim not in (4, 5):
         warnings.warn(
@@ -179,7 +179,7 @@ def rrelu(
             "Lower bound should be less than or equal to the upper bound: rrelu got "
             f"{lower} and {upper}"
         )
-    layout = input.facts
+    layout = input._layout
     x: Any = input.clone() if inplace else input
     if training:
         drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)

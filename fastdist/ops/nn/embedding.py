@@ -34,10 +34,10 @@ def embedding(
     Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
             scale_grad_by_freq a row's gradients are divided by how often it is looked up
     """
-    if len(weight.facts.shape) != 2:
+    if len(weight._layout.shape) != 2:
         raise ShapeError("'weight' must be 2-D")
     require_index("embedding", input)
-    padding = padding_of(padding_idx, weight.facts.shape[0])
+    padding = padding_of(padding_idx, weight._layout.shape[0])
     if max_norm is not None:
         bound_norms(weight, input, max_norm, norm_type)
     if sparse and has_gradient(weight):
@@ -59,12 +59,12 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
     """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
     if isinstance(input, Batched):  # whose rows are looked up for all calls
         return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
-    shape, is_flat = weight.facts.shape, len(input.facts.shape) == 1
+    shape, is_flat = weight._layout.shape, len(input._layout.shape) == 1
     places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
     with no_grad():
         found = select_slices.public(weight, places, 0)
         if not is_flat:
-            found = found.reshape((*input.facts.shape, shape[1]))
+            found = found.reshape((*input._layout.shape, shape[1]))
 
     def gradients(g: Any) -> tuple[Any]:
         if by_frequency:
@@ -72,7 +72,7 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients; leave "
                 "sparse=False"
             )
-        touched, values = places, g.reshape(places.facts.shape[0], shape[1])
+        touched, values = places, g.reshape(places._layout.shape[0], shape[1])
         if padding is not None:
             kept = (places != padding).nonzero().reshape(-1)
             touched, values = touched.index_select(0, kept), values.index_select(0, kept)
@@ -99,11 +99,11 @@ def padding_of(padding_idx: int | None, n: int) -> int | None:
 
 
 def _rows(weight: Any, input: Any, padding: int | None) -> Any:
-    if len(input.facts.shape) == 1:
+    if len(input._layout.shape) == 1:
         found = select_slices.public(weight, input, 0)
     else:
         rows = select_slices.public(weight, input.reshape(-1), 0)
-        found = rows.reshape((*input.facts.shape, weight.facts.shape[1]))
+        found = rows.reshape((*input._layout.shape, weight._layout.shape[1]))
     if padding is None:
         return found
     padded: Any = (input == padding).unsqueeze(-1)
@@ -125,11 +125,11 @@ def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> N
 
 def frequency(input: Any, weight: Any) -> Any:
     """Return how often each entry of input stands in it, with an axis for the rows."""
-    places, layout = input.detach().reshape(-1), weight.facts
+    places, layout = input.detach().reshape(-1), weight._layout
     n = layout.shape[0]
-    ones = full(places.facts.shape, 1.0, dtype=layout.dtype, device=layout.device)
+    ones = full(places._layout.shape, 1.0, dtype=layout.dtype, device=layout.device)
     counts = zeros(n, dtype=layout.dtype, device=layout.device).index_add(0, places, ones)
-    return select_slices.public(counts, places, 0).reshape((*input.facts.shape, 1))
+    return select_slices.public(counts, places, 0).reshape((*input._layout.shape, 1))
 
 
 def divide_gradient(found: Any, by: Any) -> None:
@@ -138,5 +138,5 @@ def divide_gradient(found: Any, by: Any) -> None:
         return
     while isinstance(found, Batched):  # the graph is that of what it holds
         value = found.value
-        found, by = value, value_at(by, found.level, size=value.facts.shape[0])
+        found, by = value, value_at(by, found.level, size=value._layout.shape[0])
     found.register_hook(lambda g: g / by)

@@ -54,7 +54,7 @@ def embedding_bag(
         input, weight = weight, input
     _require_fitting(input, weight, offsets, per_sample_weights)
     _require_mode(mode, scale_grad_by_freq, per_sample_weights, sparse)
-    padding = _padding_of(padding_idx, weight.facts.shape[0])
+    padding = _padding_of(padding_idx, weight._layout.shape[0])
     bags = _bags_of(input, offsets, include_last_offset)
     places: Any = input.reshape(-1)
     if max_norm is not None:
@@ -84,7 +84,7 @@ def _joined(mode: str, rows: Any, bags: _Bags, counted: Any) -> Any:
 
 
 def _numbers_rows(given: object) -> bool:
-    return isinstance(given, Tensor) and not given.facts.dtype.is_floating_point
+    return isinstance(given, Tensor) and not given._layout.dtype.is_floating_point
 
 
 class _Bags(NamedTuple):
@@ -97,13 +97,13 @@ class _Bags(NamedTuple):
 
 
 def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
-    device = input.facts.device
+    device = input._layout.device
     if offsets is None:
-        count, n = input.facts.shape
+        count, n = input._layout.shape
         entries: Any = arange(count * n, dtype=int64, device=device)
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
-    n, count = input.facts.shape[0], offsets.facts.shape[0]
+    n, count = input._layout.shape[0], offsets._layout.shape[0]
     # A private copy: what was checked is what is used.
     starts = of_all_calls(offsets).to_numpy().astype(np.int64)
     _require_rising(starts, n, include_last)
@@ -119,7 +119,7 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
 
 def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
     """Return the bags of each call."""
-    entries = arange(n, dtype=int64, device=starts.facts.device)
+    entries = arange(n, dtype=int64, device=starts._layout.device)
     of_entry: Any = searchsorted(starts, entries, right=True) - 1
     ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
     place = entries - select_slices.public(starts, of_entry, 0)
@@ -149,7 +149,7 @@ def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) ->
 
 
 def _sums(rows: Any, bags: _Bags) -> Any:
-    layout = rows.facts
+    layout = rows._layout
     shape = (bags.number + 1, *layout.shape[1:])
     found = zeros(shape, dtype=layout.dtype, device=layout.device).index_add(0, bags.of_entry, rows)
     return narrow(found, 0, 0, bags.number)
@@ -157,7 +157,7 @@ def _sums(rows: Any, bags: _Bags) -> Any:
 
 def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
     """Return how many entries of each bag count, with an axis for the rows."""
-    layout = rows.facts
+    layout = rows._layout
     if counted is None:
         shape = (layout.shape[0], 1)
         each = full(shape, 1.0, dtype=layout.dtype, device=layout.device)
@@ -168,7 +168,7 @@ def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
 
 def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
     """Return the greatest of each bag, which a gradient goes to; zeros for an empty one."""
-    layout = rows.facts
+    layout = rows._layout
     if not layout.shape[0]:
         return _sums(rows, bags)
     if counted is not None:
@@ -196,7 +196,7 @@ def _require_mode(mode: str, by_frequency: bool, factors: Any, sparse: bool) -> 
 
 
 def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> None:
-    if factors is not None and factors.facts.shape != input.facts.shape:
+    if factors is not None and factors._layout.shape != input._layout.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, then it must "
             f"have the same shape as the input ({input.shape})"
@@ -224,11 +224,11 @@ def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> Non
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
     require_index("embedding_bag", input)
-    if factors is not None and factors.facts.dtype is not weight.facts.dtype:
+    if factors is not None and factors._layout.dtype is not weight._layout.dtype:
         raise DTypeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
-            f"#1 'per_sample_weights'; but type {weight.facts.dtype.name} does not equal "
-            f"{factors.facts.dtype.name}"
+            f"#1 'per_sample_weights'; but type {weight._layout.dtype.name} does not equal "
+            f"{factors._layout.dtype.name}"
         )
 
 

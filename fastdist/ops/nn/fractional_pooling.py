@@ -23,9 +23,9 @@ _NAMES = ("time", "height", "width")
 
 def _beginnings(samples: Any, length: int, count: int, kernel: int) -> Any:
     """Return where windows begin, for each of the numbers drawn: (...) -> (..., count)."""
-    device = samples.facts.device
+    device = samples._layout.device
     last = arange(1, device=device) + (length - kernel)
-    lead = samples.facts.shape
+    lead = samples._layout.shape
     last = last.expand((*lead, 1))
     if count <= 1:
         return last[..., :count]
@@ -46,14 +46,14 @@ def fractional_max_pool(
 ) -> Any:
     """Return the largest of each window over the last axes, and where it stands."""
     function = f"fractional_max_pool{axes}d"
-    shape = input.facts.shape
+    shape = input._layout.shape
     counts = _counts(function, shape, output_size, output_ratio, axes)
     kernel = numbers(function, "kernel_size", kernel_size, axes)
     if len(shape) not in (axes + 1, axes + 2):
         raise IndexError(
             f"{function}(): Expected {axes + 1}D or {axes + 2}D tensor, but got: {list(shape)}"
         )
-    require_dtype("check_uniform_bounds", input.facts.dtype, fits=lambda d: d.is_floating_point)
+    require_dtype("check_uniform_bounds", input._layout.dtype, fits=lambda d: d.is_floating_point)
     space, lead = shape[-axes:], shape[:-axes]
     # PyTorch asks for one element more to spare in three dimensions.
     spare = 1 if axes == 3 else 0
@@ -65,9 +65,9 @@ def fractional_max_pool(
             )
     batch = lead[0] if len(lead) == 2 else 1
     if samples is None:
-        layout = input.facts
+        layout = input._layout
         samples = rand(batch, lead[-1], axes, dtype=layout.dtype, device=layout.device)
-    elif samples.facts.shape[0] < batch:
+    elif samples._layout.shape[0] < batch:
         raise ShapeError("Expect _random_samples.size(0) no less then input batch size.")
     drawn: Any = samples[:batch].reshape((*lead, axes))
     # In two dimensions PyTorch takes the first number for the width.
@@ -75,7 +75,7 @@ def fractional_max_pool(
     places: Any = 0
     for axis in range(axes):
         begin = _beginnings(drawn[..., order[axis]], space[axis], counts[axis], kernel[axis])
-        inside = begin[..., None] + arange(kernel[axis], device=input.facts.device)
+        inside = begin[..., None] + arange(kernel[axis], device=input._layout.device)
         split = [1] * (2 * axes)
         split[axis], split[axes + axis] = counts[axis], kernel[axis]
         places = places * space[axis] + inside.reshape((*lead, *split))

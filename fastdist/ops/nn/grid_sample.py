@@ -36,7 +36,7 @@ def grid_sample(
     Note    with align_corners -1 and 1 are the middles of the outermost elements, else their edges
     """
     _require_fitting(input, grid, mode, padding_mode)
-    space = input.facts.shape[2:]
+    space = input._layout.shape[2:]
     align = bool(align_corners)
     # The grid names the last axis first.
     raw = [_in_elements(grid[..., -1 - i], n, align) for i, n in enumerate(space)]
@@ -60,7 +60,7 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: {short_repr(padding_mode)}"
         )
-    shape, places = input.facts.shape, grid.facts.shape
+    shape, places = input._layout.shape, grid._layout.shape
     sizes = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"
     if len(shape) not in (4, 5) or len(places) != len(shape):
         fits = 4 if len(shape) == 4 else 5
@@ -85,11 +85,11 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
             )
     if mode == "bicubic" and len(shape) == 5:
         raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     require_dtype("grid_sampler_2d_cpu_kernel_impl", dtype, fits=lambda d: d.is_floating_point)
-    if grid.facts.dtype is not dtype:
+    if grid._layout.dtype is not dtype:
         raise DTypeError(
-            f"expected scalar type {WORDS[dtype]} but found {WORDS[grid.facts.dtype]}: "
+            f"expected scalar type {WORDS[dtype]} but found {WORDS[grid._layout.dtype]}: "
             "grid_sample takes input and grid of one dtype"
         )
 
@@ -109,7 +109,7 @@ def _padded(x: Any, length: int, padding: str, align: bool) -> Any:
         x = _reflected(x, 0, 2 * (length - 1)) if align else _reflected(x, -1, 2 * length - 1)
     # Without a gradient at the border itself, as PyTorch has it; NaN goes to the first element.
     inside = (x > 0).logical_and(x < length - 1)
-    edge = (x >= length - 1).to(x.facts.dtype) * float(length - 1)
+    edge = (x >= length - 1).to(x._layout.dtype) * float(length - 1)
     return _chosen(inside, x, edge)
 
 
@@ -126,13 +126,13 @@ def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        a = condition.to(condition.facts.dtype) * 0.0 + a
+        a = condition.to(condition._layout.dtype) * 0.0 + a
     return OPS["where"].public(condition, a, b)
 
 
 def _read(input: Tensor, where: list[Any]) -> Any:
     """Return the elements at whole places, 0 for places outside."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     batch, channels, *space = shape
     places: Any = 0
     inside: Any = None
@@ -140,7 +140,7 @@ def _read(input: Tensor, where: list[Any]) -> Any:
         fits = (x >= 0).logical_and(x <= n - 1)
         inside = fits if inside is None else inside.logical_and(fits)
         places = places * n + _chosen(fits, x, 0.0).to(int64)
-    sites = where[0].facts.shape[1:]
+    sites = where[0]._layout.shape[1:]
     count = math.prod(sites)
     index = places.reshape((batch, 1, count)).expand((batch, channels, count))
     flat: Any = input.reshape((batch, channels, math.prod(space)))
@@ -173,7 +173,7 @@ def _linear(input: Tensor, where: list[Any]) -> Any:
 def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
     low = [x.detach().floor() for x in where]
     weights = [_keys(x - first) for x, first in zip(where, low, strict=True)]
-    space = input.facts.shape[2:]
+    space = input._layout.shape[2:]
     total: Any = None
     for i in range(4):
         row: Any = None
@@ -210,7 +210,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             size of five -> (batch, d, h, w, 3)
     """
     lengths = tuple([n.__index__() for n in size])
-    dtype, shape = theta.facts.dtype, theta.facts.shape
+    dtype, shape = theta._layout.dtype, theta._layout.shape
     if not dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {dtype}")
     axes = len(lengths) - 2
@@ -232,14 +232,14 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{batch}, {axes + 1}] but got: [{shape[0]}, {axes + 1}]."
         )
-    device = theta.facts.device
+    device = theta._layout.device
     parts = []
     for axis, n in reversed(list(enumerate(space))):
         along = _middles(n, bool(align_corners), dtype, device)
         parts.append(along.reshape([-1 if i == axis else 1 for i in range(axes)]).expand(space))
     parts.append(ones(space, dtype=dtype, device=device))
     base: Any = stack(parts, -1).reshape((1, math.prod(space), axes + 1))
-    moved = base.expand((batch, *base.facts.shape[1:])) @ theta.transpose(1, 2)
+    moved = base.expand((batch, *base._layout.shape[1:])) @ theta.transpose(1, 2)
     return moved.reshape((batch, *space, axes))  # type: ignore[no-any-return]
 
 

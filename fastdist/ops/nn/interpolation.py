@@ -49,7 +49,7 @@ def interpolate(
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not fit the axes
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if mode in _ANY and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear "
@@ -67,14 +67,14 @@ def interpolate(
         return adaptive_average(f"adaptive_avg_pool{axes}d", input, lengths, axes)
     _require_space(input, lengths)
     made = _resampled(input, lengths, factors, mode, bool(align_corners), antialias)
-    return cast(Tensor, made if input.facts.contiguous else in_format_of(input, made))
+    return cast(Tensor, made if input._layout.contiguous else in_format_of(input, made))
 
 
 def _sizes(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool, mode: str
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     """Return the lengths wanted, and the factors that indices follow where they were given."""
-    space = input.facts.shape[2:]
+    space = input._layout.shape[2:]
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
@@ -145,7 +145,7 @@ def _require_mode(mode: str, ndim: int, align_corners: bool, antialias: bool) ->
 
 
 def _require_space(input: Tensor, lengths: tuple[int, ...]) -> None:
-    shape = input.facts.shape
+    shape = input._layout.shape
     before, axes = shape[2:], len(shape) - 2
     if min(*before, *lengths) <= 0:
         letters = "DHW"[-axes:]
@@ -172,7 +172,7 @@ def _resampled(
     align: bool,
     antialias: bool,
 ) -> Any:
-    dtype, before = input.facts.dtype, input.facts.shape[2:]
+    dtype, before = input._layout.dtype, input._layout.shape[2:]
     axes = len(before)
     whole = dtype is uint8 and (mode in ("nearest", "nearest-exact") or axes == 2)
     kernel = f"upsample_{mode.replace('-', '_')}{axes}d"

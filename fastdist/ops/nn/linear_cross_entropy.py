@@ -36,10 +36,10 @@ def linear_cross_entropy(
         )
     given: Any = input
     sizes = _logits_shape(given, linear_weight, linear_bias)
-    if ignore_index is not None and target.facts.shape == sizes:
+    if ignore_index is not None and target._layout.shape == sizes:
         raise ShapeError("ignore_index cannot be specified when target contains probabilities")
     matrix: Any = linear_weight
-    logits = given @ matrix.reshape(-1, given.facts.shape[-1]).T
+    logits = given @ matrix.reshape(-1, given._layout.shape[-1]).T
     if linear_bias is not None:
         bias: Any = linear_bias
         logits = logits + bias.reshape(-1)
@@ -58,7 +58,7 @@ def _logits_shape(
     input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None
 ) -> tuple[int, ...]:
     """Return the shape of the logits; raise where the three do not fit."""
-    shape, of_weight = input.facts.shape, linear_weight.facts.shape
+    shape, of_weight = input._layout.shape, linear_weight._layout.shape
     if len(shape) not in (1, 2):
         raise ShapeError(f"expected input with dimensionality 1 or 2, got {len(shape)}")
     if len(of_weight) < 2:
@@ -71,9 +71,9 @@ def _logits_shape(
             f"{shape[-1]} and {of_weight[-1]}, respectively"
         )
     outputs = of_weight[:-1]
-    if linear_bias is not None and linear_bias.facts.shape != outputs:
+    if linear_bias is not None and linear_bias._layout.shape != outputs:
         raise ShapeError(
-            f"expected linear_bias shape {outputs}, got {tuple(linear_bias.facts.shape)}"
+            f"expected linear_bias shape {outputs}, got {tuple(linear_bias._layout.shape)}"
         )
     if len(outputs) > 1 and len(shape) == 1:
         raise ShapeError(

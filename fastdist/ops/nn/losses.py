@@ -31,10 +31,10 @@ def reduced(losses: Any, reduction: str) -> Tensor:
 
 def _weighted(losses: Any, weight: Any, input: Any) -> Any:
     """Return losses times weight, which has the input's shape."""
-    if weight.facts.shape != input.facts.shape:
+    if weight._layout.shape != input._layout.shape:
         raise ShapeError(
             "Weights and input must have the same size. They have the shapes "
-            f"{weight.facts.shape} and {input.facts.shape}"
+            f"{weight._layout.shape} and {input._layout.shape}"
         )
     return losses * weight
 
@@ -162,7 +162,7 @@ def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
     this. A target without axes then counts for the dtype as much as any other.
     """
     both = isinstance(input, Tensor) and isinstance(target, Tensor)
-    if not both or input.facts.shape == target.facts.shape:
+    if not both or input._layout.shape == target._layout.shape:
         return input, target
     warnings.warn(
         f"Using a target size ({target.shape}) that is different to the input size "
@@ -299,7 +299,7 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
         losses = losses * weight
         if is_sparse(losses):
             losses = losses.to_dense()  # PyTorch writes over the losses, which are dense
-    shape, found = input.facts.shape, losses.facts.shape
+    shape, found = input._layout.shape, losses._layout.shape
     if shape != found:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape {list(found)}: "
@@ -310,7 +310,7 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
 
 def _require_probabilities(input: Tensor, target: Tensor) -> None:
     require_floating_inputs("binary_cross_entropy", input)
-    found, wanted = target.facts.dtype, input.facts.dtype
+    found, wanted = target._layout.dtype, input._layout.dtype
     if found is not wanted:
         raise DTypeError(
             f"Found dtype {WORDS[found]} but expected {WORDS[wanted]}: cast target with "
@@ -321,9 +321,9 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         ("target", target, "it holds probabilities"),
     ):
         given = of_all_calls(given)
-        if given.facts.numel == 0:
+        if given._layout.numel == 0:
             continue
-        if given.facts.device is CPU and not given.facts.is_sparse:
+        if given._layout.device is CPU and not given._layout.is_sparse:
             # A quarter of the time of min and max, which go through Python; both find a NaN.
             values = given.array
             low, high = values.item(values.argmin()), values.item(values.argmax())
@@ -334,7 +334,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
 
 
 def _require_same(input: Tensor, target: Tensor) -> None:
-    if input.facts.shape != target.facts.shape:
+    if input._layout.shape != target._layout.shape:
         raise ShapeError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
@@ -357,10 +357,10 @@ def kl_div(
             "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
             "release."
         )
-    if not (input.facts.dtype.is_floating_point and target.facts.dtype.is_floating_point):
+    if not (input._layout.dtype.is_floating_point and target._layout.dtype.is_floating_point):
         raise DTypeError(
             "kl_div: Integral inputs not supported.: input is "
-            f"{input.facts.dtype.name}, target {target.facts.dtype.name}; cast with .float()"
+            f"{input._layout.dtype.name}, target {target._layout.dtype.name}; cast with .float()"
         )
     by_batch = reduction == "batchmean"
     reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)
@@ -369,5 +369,5 @@ def kl_div(
     else:
         losses = OPS["xlogy"].public(target, target) - target * input
     loss = reduced(losses, reduction)
-    shape = input.facts.shape
+    shape = input._layout.shape
     return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN

@@ -48,7 +48,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
     reduction = reduction_of(size_average, reduce, reduction)
-    shapes = [one.facts.shape for one in (input1, input2, target)]
+    shapes = [one._layout.shape for one in (input1, input2, target)]
     if len({len(shape) for shape in shapes}) > 1:
         raise ShapeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -68,10 +68,10 @@ def soft_margin_loss(
     """Return log(1 + exp(-target * input)), without overflow."""
     reduction = reduction_of(size_average, reduce, reduction)
     losses = as_dtype_of(input, -OPS["logsigmoid"].public(target * input))
-    if losses.facts.shape != input.facts.shape:
+    if losses._layout.shape != input._layout.shape:
         raise ShapeError(
-            f"output with shape {list(input.facts.shape)} doesn't match the broadcast shape "
-            f"{list(losses.facts.shape)}: target has shape {target.facts.shape}"
+            f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape "
+            f"{list(losses._layout.shape)}: target has shape {target._layout.shape}"
         )
     return reduced(losses, reduction)
 
@@ -94,7 +94,7 @@ def multilabel_soft_margin_loss(
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
-    axes = len(input.facts.shape)
+    axes = len(input._layout.shape)
     if not axes:
         raise DimError("Dimension specified as -1 but tensor has no dimensions: give it classes")
     return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
@@ -119,15 +119,15 @@ def multi_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and len(weight.facts.shape) != 1:
+    if weight is not None and len(weight._layout.shape) != 1:
         raise ValueError("weight must be one-dimensional")
     _require_long(target)
     rows, chosen = _rows(input), target.reshape(-1)
-    n, classes = rows.facts.shape
-    if chosen.facts.shape != (n,) or len(target.facts.shape) > 1:
+    n, classes = rows._layout.shape
+    if chosen._layout.shape != (n,) or len(target._layout.shape) > 1:
         raise ShapeError(
             "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
-            f"samples, {n}, got {target.facts.shape}"
+            f"samples, {n}, got {target._layout.shape}"
         )
     if (wrong := find_outside(target, 0, classes - 1)) is not None:
         raise ShapeError(f"target out of range: got {wrong}, there are {classes} classes")
@@ -137,13 +137,13 @@ def multi_margin_loss(
     if weight is not None:
         lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
     losses = lacks.scatter(1, chosen, 0.0).sum(1) / classes
-    return reduced(losses.reshape(target.facts.shape), reduction)
+    return reduced(losses.reshape(target._layout.shape), reduction)
 
 
 def _require_long(target: Tensor) -> None:
-    if target.facts.dtype is not int64:
+    if target._layout.dtype is not int64:
         raise DTypeError(
-            f"expected scalar type Long but found {WORDS[target.facts.dtype]}: target holds "
+            f"expected scalar type Long but found {WORDS[target._layout.dtype]}: target holds "
             "numbers of classes; cast it with .long()"
         )
 
@@ -153,7 +153,7 @@ def _rows(input: Any) -> Any:
 
     Raises  ShapeError for what has other axes, or no classes
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if not shape:
         return input.reshape(1, 1)
     if len(shape) > 2 or not shape[-1]:
@@ -181,28 +181,28 @@ def multilabel_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     rows = _rows(input)
-    if target.facts.shape != input.facts.shape:
+    if target._layout.shape != input._layout.shape:
         raise ShapeError(
-            f"inconsistent target size: {list(target.facts.shape)} for input of size: "
-            f"{list(input.facts.shape)}"
+            f"inconsistent target size: {list(target._layout.shape)} for input of size: "
+            f"{list(input._layout.shape)}"
         )
     _require_long(target)
     # Those behind a row's first -1, which count for nothing, too, as in PyTorch.
-    classes = rows.facts.shape[1]
+    classes = rows._layout.shape[1]
     if (wrong := find_outside(target, -1, classes - 1)) is not None:
         raise ShapeError(
             f"argument #2 'target' is out of range: got {wrong}, there are {classes} classes, and "
             "-1 ends a row's"
         )
-    wanted = target.reshape(rows.facts.shape)
+    wanted = target.reshape(rows._layout.shape)
     counts = (wanted < 0).cumsum(1) == 0
     chosen = wanted.masked_fill(~counts, 0)
-    others = counts.new_zeros(counts.facts.shape, dtype=chosen.dtype)
+    others = counts.new_zeros(counts._layout.shape, dtype=chosen.dtype)
     others = others.scatter_add(1, chosen, counts.to(chosen.dtype)) == 0
     lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
     pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
-    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.facts.shape[1]
-    found = reduced(losses.reshape(input.facts.shape[:-1]), reduction)
+    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows._layout.shape[1]
+    found = reduced(losses.reshape(input._layout.shape[:-1]), reduction)
     return keep_version(found, target)  # type: ignore[no-any-return]
 
 
@@ -222,10 +222,11 @@ def cosine_embedding_loss(
     Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    axes, shapes = len(target.facts.shape), [input1.facts.shape, input2.facts.shape]
+    axes, shapes = len(target._layout.shape), [input1._layout.shape, input2._layout.shape]
     if axes > 1:
         raise ShapeError(
-            f"0D or 1D target tensor expected, multi-target not supported: got {target.facts.shape}"
+            "0D or 1D target tensor expected, multi-target not supported: got "
+            f"{target._layout.shape}"
         )
     if any(len(shape) != axes + 1 for shape in shapes):
         raise ShapeError(
@@ -252,7 +253,7 @@ def _triplet(
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     anchor, positive, negative = triplet
-    axes = [len(one.facts.shape) for one in triplet]
+    axes = [len(one._layout.shape) for one in triplet]
     if len(set(axes)) > 1:
         raise ShapeError(
             "The anchor, positive, and negative tensors are expected to have the same number of "

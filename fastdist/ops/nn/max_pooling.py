@@ -46,8 +46,8 @@ def _(node: Any) -> str:
 
 @largest.plan
 def _(input: Tensor, windows: Any, counts: Any) -> Plan:
-    shape = (*input.facts.shape[: -len(windows)], *counts)
-    return Plan(shape, input.facts.dtype, (windows,), extra_outputs=((shape, int64),))
+    shape = (*input._layout.shape[: -len(windows)], *counts)
+    return Plan(shape, input._layout.dtype, (windows,), extra_outputs=((shape, int64),))
 
 
 @largest.vjp("input")
@@ -74,7 +74,7 @@ def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
 
 @pick.plan
 def _(input: Tensor, places: Tensor, windows: Any) -> Plan:
-    return Plan(places.facts.shape, input.facts.dtype, (windows,))
+    return Plan(places._layout.shape, input._layout.dtype, (windows,))
 
 
 @pick.vjp("input")
@@ -94,8 +94,8 @@ def _(operands: Any, attributes: Any) -> str:
 
 @spread.plan
 def _(input: Tensor, places: Tensor, windows: Any, space: Any) -> Plan:
-    lead = input.facts.shape[: -len(windows)]
-    return Plan((*lead, *space), input.facts.dtype, (windows,))
+    lead = input._layout.shape[: -len(windows)]
+    return Plan((*lead, *space), input._layout.dtype, (windows,))
 
 
 @spread.vjp("input")
@@ -116,7 +116,7 @@ def max_pool(
     """Return the largest of each window over the last axes, and where it stands."""
     function = f"max_pool{axes}d"
     found = windows_of(function, input, kernel_size, stride, padding, dilation, ceil_mode, axes)
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     kernel = "max_pool1d_impl" if axes == 1 else function
     require_dtype(
         kernel,
@@ -125,7 +125,7 @@ def max_pool(
     )
     windows = tuple([window[:4] for window in found])
     made = largest.public(input, windows, tuple([window.outputs for window in found]))
-    return made if input.facts.contiguous else in_format_of(input, made)
+    return made if input._layout.contiguous else in_format_of(input, made)
 
 
 def _is_whole(dtype: DType) -> bool:
@@ -137,9 +137,9 @@ def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
     function = f"adaptive_max_pool{axes}d"
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
-    require_dtype(kernel, input.facts.dtype, fits=lambda dtype: dtype.is_floating_point)
+    require_dtype(kernel, input._layout.dtype, fits=lambda dtype: dtype.is_floating_point)
     made = largest.public(input, (_ADAPTIVE,) * axes, counts)
-    return made if input.facts.contiguous else in_format_of(input, made)
+    return made if input._layout.contiguous else in_format_of(input, made)
 
 
 def _declare(axes: int) -> None:

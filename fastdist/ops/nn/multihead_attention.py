@@ -64,15 +64,15 @@ def multi_head_attention_forward(
     mask = None if is_causal else added_mask(attn_mask, "attn_mask", query.dtype)
     weights = in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
     q, k, v = _projected(query, key, value, weights, in_proj_bias, use_separate_proj_weight)
-    n, batch, _ = query.facts.shape
-    mask = _with_axes(mask, batch, num_heads, n, key.facts.shape[0])
+    n, batch, _ = query._layout.shape
+    mask = _with_axes(mask, batch, num_heads, n, key._layout.shape[0])
     k, v, further = _extended(k, v, bias_k, bias_v, static_k is None and static_v is None)
     q, k, v = (_by_head(one, num_heads) for one in (q, k, v))
     k = _static(static_k, "static_k", k, batch * num_heads)
     v = _static(static_v, "static_v", v, batch * num_heads)
     if add_zero_attn:
         k, v, further = _with_zero(k), _with_zero(v), further + 1
-    mask = _merged(mask, padding, further, batch, k.facts.shape[2])
+    mask = _merged(mask, padding, further, batch, k._layout.shape[2])
     parts = _Heads(q, k, v, mask, dropout_p if training else 0.0, is_causal)
     attended, shares = (
         _with_weights(parts, average_attn_weights) if need_weights else (_attended(parts), None)
@@ -117,7 +117,7 @@ def _attended(parts: _Heads) -> Any:
 def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
     """Return what heads attend to and their weights; NaN for a query that may look at nothing."""
     q, k, v, mask, thinned, _ = parts
-    scores = (q * math.sqrt(1.0 / q.facts.shape[3])) @ k.transpose(-2, -1)
+    scores = (q * math.sqrt(1.0 / q._layout.shape[3])) @ k.transpose(-2, -1)
     shares = softmax.public(scores if mask is None else scores + mask, -1)
     if thinned:
         shares = dropout(shares, thinned)
@@ -132,10 +132,10 @@ def added_mask(mask: Any, name: str, dtype: DType, other: Any = None, other_name
     """
     if mask is None:
         return None
-    given = mask.facts.dtype
+    given = mask._layout.dtype
     if given is not bool_ and not given.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
-    if other is not None and other.facts.dtype is not given:
+    if other is not None and other._layout.dtype is not given:
         warnings.warn(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both "
             "instead.",
@@ -216,7 +216,7 @@ def _projected(
     if not separate:
         each = list(packed.chunk(3))
     if not separate and key is value:
-        size = query.facts.shape[2]
+        size = query._layout.shape[2]
         both = None if bias is None else bias.narrow(0, size, 2 * size)
         k, v = linear(key, packed.narrow(0, size, 2 * size), both).chunk(2, -1)
         return linear(query, each[0], biases[0]), k, v
@@ -226,13 +226,13 @@ def _projected(
 
 def _by_head(one: Any, num_heads: int) -> Any:
     """Return (n, batch, e) as (batch, heads, n, e / heads)."""
-    n, batch, size = one.facts.shape
+    n, batch, size = one._layout.shape
     return one.reshape(n, batch, num_heads, size // num_heads).permute(1, 2, 0, 3)
 
 
 def _joined(attended: Any) -> Any:
     """Return (batch, heads, n, e / heads) as (n, batch, e)."""
-    batch, heads, n, size = attended.facts.shape
+    batch, heads, n, size = attended._layout.shape
     return attended.permute(2, 0, 1, 3).reshape(n, batch, heads * size)
 
 
@@ -246,7 +246,7 @@ def _extended(k: Any, v: Any, bias_k: Any, bias_v: Any, may: bool) -> tuple[Any,
         raise AssertionError("bias_v is set but bias_k is None")
     if not may:
         raise AssertionError("bias cannot be added to static key.")
-    batch = k.facts.shape[1]
+    batch = k._layout.shape[1]
     return cat([k, bias_k.repeat(1, batch, 1)]), cat([v, bias_v.repeat(1, batch, 1)]), 1
 
 
@@ -254,7 +254,7 @@ def _static(static: Any, name: str, found: Any, count: int) -> Any:
     """Return what is given in the place of projected keys or values, by head; found for None."""
     if static is None:
         return found
-    batch, heads, _, size = found.facts.shape
+    batch, heads, _, size = found._layout.shape
     for axis, expected in ((0, count), (2, size)):
         if static.shape[axis] != expected:
             raise AssertionError(
@@ -264,8 +264,8 @@ def _static(static: Any, name: str, found: Any, count: int) -> Any:
 
 
 def _with_zero(one: Any) -> Any:
-    batch, heads, _, size = one.facts.shape
-    layout = one.facts
+    batch, heads, _, size = one._layout.shape
+    layout = one._layout
     return cat([one, zeros((batch, heads, 1, size), dtype=layout.dtype, device=layout.device)], 2)
 
 
@@ -273,7 +273,7 @@ def _with_axes(mask: Any, batch: int, num_heads: int, n: int, m: int) -> Any:
     """Return an added mask as (batch or 1, heads or 1, n, m)."""
     if mask is None:
         return None
-    shape = tuple(mask.facts.shape)
+    shape = tuple(mask._layout.shape)
     expected = (n, m) if len(shape) == 2 else (batch * num_heads, n, m)
     if shape != expected:
         raise ShapeError(
@@ -303,6 +303,6 @@ def _merged(mask: Any, padding: Any, further: int, batch: int, m: int) -> Any:
 def _with_free(mask: Any, further: int) -> Any:
     if mask is None:
         return None
-    shape, layout = mask.facts.shape, mask.facts
+    shape, layout = mask._layout.shape, mask._layout
     free = zeros((*shape[:-1], further), dtype=layout.dtype, device=layout.device)
     return cat([mask, free], -1)

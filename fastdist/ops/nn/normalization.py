@@ -35,7 +35,7 @@ def layer_norm_rows(
 
 @layer_norm_rows.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row, row))
 
@@ -84,7 +84,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
         part = _normal(input, eps) * weight_t
         total = part if total is None else total + part
     if bias_t is not None:
-        part = bias_t.expand(input.facts.shape)
+        part = bias_t.expand(input._layout.shape)
         total = part if total is None else total + part
     return total
 
@@ -103,7 +103,7 @@ def layer_norm_gradient(
 
 @layer_norm_gradient.plan
 def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) -> Plan:
-    return Plan(input.facts.shape, input.facts.dtype)
+    return Plan(input._layout.shape, input._layout.dtype)
 
 
 @composite(homes="function functional", node="native_layer_norm")
@@ -116,11 +116,11 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
-    shape = input.facts.shape
-    if weight is not None and _are_plain_rows(input.facts, normalized_shape, weight, bias):
+    shape = input._layout.shape
+    if weight is not None and _are_plain_rows(input._layout, normalized_shape, weight, bias):
         return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    require_dtype_of_norm(input.facts, weight, bias)
+    require_dtype_of_norm(input._layout, weight, bias)
     if len(shape) == 2 and len(last) == 1:
         return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
@@ -131,10 +131,10 @@ def layer_norm(
 
 def _are_plain_rows(layout: Layout, last: Any, weight: Tensor, bias: Tensor | None) -> bool:
     """Return whether nothing is left to look for: the commonest call, in a tenth of its time."""
-    of_row, dtype = weight.facts, layout.dtype
+    of_row, dtype = weight._layout, layout.dtype
     return (
         bias is not None
-        and bias.facts is of_row
+        and bias._layout is of_row
         and of_row.dtype is dtype
         and dtype.is_floating_point
         and len(layout.shape) == 2
@@ -147,7 +147,7 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
     Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
     """
-    layout, last = input.facts, tuple(all_of(normalized_shape))
+    layout, last = input._layout, tuple(all_of(normalized_shape))
     if not last:
         raise ShapeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
@@ -159,10 +159,11 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
             f"{short_repr(list(last))[1:]}, but got input of size{list(layout.shape)}"
         )
     for parameter, one in given.items():
-        if one is not None and one.facts.shape != last:
+        if one is not None and one._layout.shape != last:
             raise ShapeError(
                 f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
-                f" of shape {list(one.facts.shape)} and normalized_shape = {short_repr(list(last))}"
+                f" of shape {list(one._layout.shape)} and normalized_shape = "
+                f"{short_repr(list(last))}"
             )
     takes_complex = name == "rms_norm"
     if not layout.dtype.is_floating_point and not (takes_complex and layout.dtype.is_complex):
@@ -184,7 +185,7 @@ def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 @rms_norm_rows.plan
 def _(input: Tensor, weight: Any, eps: float) -> Plan:
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row,))
 
@@ -195,10 +196,10 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, weight, *biases = operands
     size = levels.sizes[level - 1]
     rows = value_at(input, level, size=size)
-    count, n = count_elements(input.facts.shape[:-1]), input.facts.shape[-1]
+    count, n = count_elements(input._layout.shape[:-1]), input._layout.shape[-1]
     flat = rows.reshape(size * count, n)
     out, *others = op.general((flat, *[None] * (1 + len(biases))), attributes)
-    found = batched(out.reshape(rows.facts.shape), level)
+    found = batched(out.reshape(rows._layout.shape), level)
     if weight is not None:
         found = found * weight
     for bias in biases:
@@ -208,7 +209,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
     """Return the rows over their roots, and one over these, to be differentiated again."""
-    wide = input.to(input.facts.dtype.computes_in)
+    wide = input.to(input._layout.dtype.computes_in)
     scale = ((wide * wide).mean(1, True) + eps).rsqrt()
     return wide * scale, scale
 
@@ -244,7 +245,7 @@ def rms_norm(
 ) -> Tensor:
     """Return input over the root of its mean square over the last axes, times weight."""
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
-    shape, dtype = input.facts.shape, input.facts.dtype
+    shape, dtype = input._layout.shape, input._layout.dtype
     if eps is None:
         eps = float(float_limits(real_of(dtype)).eps)
     if dtype.is_complex:
@@ -268,7 +269,7 @@ def local_response_norm(
 
     Shape   (N, C, ...) -> the same
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < 3:
         raise ShapeError(
             f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
@@ -277,7 +278,7 @@ def local_response_norm(
         raise ShapeError(
             f"local_response_norm: size should be greater than zero, got {short_repr(size)}"
         )
-    if not input.facts.numel:
+    if not input._layout.numel:
         return input
     squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
     found: Any = input / (squares * (alpha / size) + k).pow(beta)
@@ -286,7 +287,7 @@ def local_response_norm(
 
 def _neighbours(x: Any, before: int, behind: int) -> Any:
     """Return the sums of each channel, so many before it, and so many behind it."""
-    channels, ndim = x.facts.shape[1], len(x.facts.shape)
+    channels, ndim = x._layout.shape[1], len(x._layout.shape)
     total = x
     for by in range(-min(before, channels - 1), min(behind, channels - 1) + 1):
         # A few whole tensors, shifted: sums of a running window would cancel.
@@ -302,12 +303,12 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
 
     Raises  ValueError for other than four axes, or a size below 1
     """
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     if ndim != 4:
         raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
     if size < 1:
         raise ValueError(f"CrossMapLRN2d: size should be greater than zero, got {short_repr(size)}")
-    reach, channels = (size - 1) // 2 + 1, input.facts.shape[1]
+    reach, channels = (size - 1) // 2 + 1, input._layout.shape[1]
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)
     if channels > reach:
@@ -330,8 +331,8 @@ def group_norm(
 
     Shape   (N, C, ...) -> the same
     """
-    shape = input.facts.shape
-    require_channeled("group_norm", input.facts, weight, bias)
+    shape = input._layout.shape
+    require_channeled("group_norm", input._layout, weight, bias)
     n, channels = shape[:2]
     if num_groups <= 0 or channels % num_groups:
         raise ShapeError(
@@ -339,16 +340,16 @@ def group_norm(
             f"shape {list(shape)} and num_groups={num_groups}"
         )
     for name, one in (("weight", weight), ("bias", bias)):
-        if one is not None and one.facts.shape != (channels,):
+        if one is not None and one._layout.shape != (channels,):
             raise ShapeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
-                f"but got {name} of shape {list(one.facts.shape)} and input of shape {list(shape)}"
+                f"but got {name} of shape {list(one._layout.shape)} and input of shape {list(shape)}"
             )
     if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {list(shape)}"
         )
-    length = input.facts.numel // max(n * num_groups, 1)
+    length = input._layout.numel // max(n * num_groups, 1)
     rows = input.reshape(1, n * num_groups, length)
     found = normalize_channels.public(rows, None, None, eps)[0]
     return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))

@@ -21,10 +21,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
             waits for it once; what lies outside gets zeros alone
     """
-    if tensor.facts.dtype is not int64:
+    if tensor._layout.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
     every = of_all_calls(tensor)
-    if every.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
+    if every._layout.numel and (tensor._layout.device is CPU or num_classes == -1):
         low, high = ends_of(every)
         if low < 0:
             raise RuntimeError("Class values must be non-negative.")
@@ -36,7 +36,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
                 f"num_classes is {num_classes}"
             )
-    elif num_classes <= 0 and not every.facts.numel:
+    elif num_classes <= 0 and not every._layout.numel:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    classes: Any = arange(num_classes, device=tensor.facts.device)
+    classes: Any = arange(num_classes, device=tensor._layout.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

@@ -36,13 +36,13 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not have
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     ends = _ends(pad, shape)
     if mode == "constant":
         if value.__class__ is int and value.bit_length() > 63:
             value = float(value)
         made = constant_pad(input, ends, 0.0 if value is None else value)
-        return made if input.facts.contiguous else in_format_of(input, made)
+        return made if input._layout.contiguous else in_format_of(input, made)
     if mode not in _MODES:
         raise NotImplementedError(
             f"Unrecognised padding mode {short_text(mode)}; known: {', '.join(_MODES)}"
@@ -61,11 +61,11 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
-        index = from_array(places).to(input.facts.device)
+        index = from_array(places).to(input._layout.device)
         input = (select_slices if word is None else _taken).public(input, index, axis)
     # PyTorch copies each part of what it pads in circles into its place.
     node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
-    if word is not None and not given.facts.contiguous:
+    if word is not None and not given._layout.contiguous:
         in_format_of(given, input)
     return recorded_as(node, input, ())  # type: ignore[no-any-return]
 
@@ -136,7 +136,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     """Return input with so many times value before and behind each axis of ends; negative numbers
     take elements away.
     """
-    lengths = list(input.facts.shape)
+    lengths = list(input._layout.shape)
     index: list[Any] = [slice(None)] * len(lengths)
     for axis, (before, behind) in ends.items():
         start = max(-before, 0)
@@ -154,7 +154,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     shape, where = tuple(lengths), (*index, ...)
     if not value or all(max(pair) <= 0 for pair in ends.values()):
         return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
-    layout = input.facts
+    layout = input._layout
     if value.real < 0 and layout.dtype.numpy.kind == "u":
         raise not_held(value, layout.dtype)
     require_held(value, layout.dtype)

@@ -32,7 +32,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
-    *lead, channels, height, width = shape = (0, 0, 0, *input.facts.shape)
+    *lead, channels, height, width = shape = (0, 0, 0, *input._layout.shape)
     r = _factor("pixel_shuffle", "upscale_factor", upscale_factor, shape[3:])
     if channels % r**2:
         raise ShapeError(
@@ -52,7 +52,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
-    *lead, channels, height, width = shape = (0, 0, 0, *input.facts.shape)
+    *lead, channels, height, width = shape = (0, 0, 0, *input._layout.shape)
     r = _factor("pixel_unshuffle", "downscale_factor", downscale_factor, shape[3:])
     for name, axis, length in (("height", -2, height), ("width", -1, width)):
         if length % r:
@@ -71,7 +71,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return input with its channels, axis 1, dealt out: the first of each group, then the second
     of each, and so on.
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < 3:
         raise ShapeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}"

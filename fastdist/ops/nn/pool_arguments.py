@@ -99,13 +99,13 @@ def windows_of(
         steps = numbers(function, "stride", stride, axes)
     pads = numbers(function, "padding", padding, axes)
     spread = numbers(function, "dilation", dilation, axes)
-    space = _space(function, input.facts.shape, axes)
+    space = _space(function, input._layout.shape, axes)
     _require_positive(function, kernel, steps, spread)
     found = []
     for length, k, s, p, d in zip(space, kernel, steps, pads, spread, strict=True):
         _require_padding(function, k, p, d)
         found.append(Window(k, s, p, d, _count(length, k, s, p, d, ceil_mode)))
-    _require_windows(function, input.facts.shape, space, found)
+    _require_windows(function, input._layout.shape, space, found)
     return tuple(found)
 
 
@@ -200,7 +200,7 @@ def adaptive_lengths(
 
     Raises  RuntimeError
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     low = axes + 1
     if len(shape) not in (low, low + 1):
         if axes == 1:

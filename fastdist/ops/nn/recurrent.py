@@ -40,7 +40,7 @@ class Cell(NamedTuple):
 
 
 def _parts(gates: Any, count: int) -> list[Any]:
-    n = gates.facts.shape[1] // count
+    n = gates._layout.shape[1] // count
     return [narrow(gates, 1, i * n, n) for i in range(count)]
 
 
@@ -149,11 +149,11 @@ def _(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Plan:
-    rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
+    rows, (batch, hidden) = gates._layout.shape[0], hx._layout.shape
     require_floating_inputs("recurrent_sequence", gates)
     _require_fitting(gates, hx, cx, weight, bias, cell)
     _require_steps(batch_sizes, rows, batch)
-    dtype = gates.facts.dtype
+    dtype = gates._layout.dtype
     wide = dtype.computes_in
     last = ((batch, hidden), dtype), ((0 if cx is None else batch, hidden), dtype)
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
@@ -167,17 +167,17 @@ def _require_fitting(
     """Raise if the parameters are not those of a layer: they may have been replaced by others, and
     kernels do not look at shapes.
     """
-    batch, hidden = hx.facts.shape
+    batch, hidden = hx._layout.shape
     width = CELLS[cell].gates * hidden
     for name, given, wanted in (
-        ("the input's part of the gates", gates, (gates.facts.shape[0], width)),
+        ("the input's part of the gates", gates, (gates._layout.shape[0], width)),
         ("weight_hh", weight, (width, hidden)),
         ("bias_hh", bias, (width,)),
         ("the first c", cx, (batch, hidden)),
     ):
-        if given is not None and given.facts.shape != wanted:
+        if given is not None and given._layout.shape != wanted:
             raise ShapeError(
-                f"{cell}: {name} has shape {given.facts.shape}, but a hidden size of {hidden} "
+                f"{cell}: {name} has shape {given._layout.shape}, but a hidden size of {hidden} "
                 f"takes {wanted}"
             )
 
@@ -211,15 +211,15 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     given = [o if o is None else _side_by_side(o, level) for o in (gates, hx, cx)]
     counts = tuple([count * size for count in batch_sizes])
     results = op.general((*given, weight, bias), (cell, counts, reverse))
-    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
+    rows, batch = gates._layout.shape[0], hx._layout.shape[0]
     lengths = rows, batch, 0 if cx is None else batch, rows, rows
     pairs = zip(results, lengths, strict=True)
-    return tuple([one.reshape(n, size, *one.facts.shape[1:]).movedim(1, 0) for one, n in pairs])
+    return tuple([one.reshape(n, size, *one._layout.shape[1:]).movedim(1, 0) for one, n in pairs])
 
 
 def _side_by_side(x: Any, level: int) -> Any:
     value = value_at(x, level, size=levels.sizes[level - 1]).movedim(0, 1)
-    return value.reshape(value.facts.shape[0] * value.facts.shape[1], *value.facts.shape[2:])
+    return value.reshape(value._layout.shape[0] * value._layout.shape[1], *value._layout.shape[2:])
 
 
 @recurrent_sequence.vjp("gates", "hx", "cx", "weight", "bias")
@@ -245,8 +245,8 @@ def _(
         hx, saved, before, weight, *of_results, has_c, *steps
     )
     by_gates, over, by_hx, by_cx = found
-    by_product = over if over.facts.shape[0] else by_gates
-    by_product = by_product.to(by_product.facts.dtype.computes_in)
+    by_product = over if over._layout.shape[0] else by_gates
+    by_product = by_product.to(by_product._layout.dtype.computes_in)
     by_weight = by_product.t() @ before if wanted[3] else None
     by_bias = by_product.sum(0) if wanted[4] else None
     return by_gates, by_hx, by_cx if cx is not None else None, by_weight, by_bias
@@ -291,9 +291,9 @@ def _(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Plan:
-    rows, (batch, hidden), dtype = before.facts.shape[0], hx.facts.shape, hx.facts.dtype
-    width = weight.facts.shape[0]
-    wide = saved.facts.dtype
+    rows, (batch, hidden), dtype = before._layout.shape[0], hx._layout.shape, hx._layout.dtype
+    width = weight._layout.shape[0]
+    wide = saved._layout.dtype
     more = (
         ((rows if cell == "gru" else 0, width), wide),
         ((batch, hidden), dtype),
@@ -319,7 +319,7 @@ def walk_sequence(
     gates are the inputs' part of them; projection (h, hidden) makes h of a cell's longer output
     """
     given = (gates, hx, cx, weight, bias)
-    if projection is not None or gates.facts.dtype.is_complex or has_tangents(given):
+    if projection is not None or gates._layout.dtype.is_complex or has_tangents(given):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
     found, last_h, last_c, *_ = recurrent_sequence.public(*given, cell, batch_sizes, reverse)
     return found, last_h, None if cx is None else last_c
@@ -338,12 +338,12 @@ def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[int
 
 
 def _first(x: Any, count: int) -> Any:
-    return x if x is None or x.facts.shape[0] == count else narrow(x, 0, 0, count)
+    return x if x is None or x._layout.shape[0] == count else narrow(x, 0, 0, count)
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
     """Return x with new in the place of its first rows."""
-    batch = x.facts.shape[0] if x is not None else count
+    batch = x._layout.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 
 

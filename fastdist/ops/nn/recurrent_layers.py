@@ -52,18 +52,18 @@ def _layers(cell: str, data: Any, given: tuple[Any, ...], *, is_packed: bool) ->
         sizes, hx, *rest = given
         return _packed_layers(cell, data, tuple(sizes.tolist()), hx, *rest)
     *rest, batch_first = given
-    if len(data.facts.shape) != 3:
+    if len(data._layout.shape) != 3:
         raise ShapeError(
             f"{cell}: Expected input to be 3D (steps, batch, features), got {data.dim()}D"
         )
     if batch_first:
         data = data.transpose(0, 1)
-    time, batch = data.facts.shape[:2]
+    time, batch = data._layout.shape[:2]
     if not time:
         raise ShapeError("Expected sequence length to be larger than 0 in RNN")
-    rows = data.reshape(time * batch, data.facts.shape[2])
+    rows = data.reshape(time * batch, data._layout.shape[2])
     found, h, c = _packed_layers(cell, rows, (batch,) * time, *rest)
-    found = found.reshape(time, batch, found.facts.shape[1])
+    found = found.reshape(time, batch, found._layout.shape[1])
     for one in (h, c) if cell == "lstm" else (h,):
         recorded_as("StackBackward0", one, ())
     if batch_first:
@@ -204,17 +204,17 @@ def rnn_relu_cell(
 
 
 def _walk_cell(cell: str, input: Any, h: Any, c: Any, weights: tuple[Any, ...]) -> tuple[Any, ...]:
-    return _walk(cell, input, h, c, weights, (input.facts.shape[0],), reverse=False)
+    return _walk(cell, input, h, c, weights, (input._layout.shape[0],), reverse=False)
 
 
 def _require_cell_shapes(input: Any, h: Any, w_ih: Any, w_hh: Any, label: str) -> None:
-    given, state = input.facts.shape, h.facts.shape
+    given, state = input._layout.shape, h._layout.shape
     if len(given) != 2 or len(state) != 2:
         raise ShapeError(
             f"cell: Expected input and hidden{label} to be 2D (batch, features), got {len(given)}D "
             f"and {len(state)}D"
         )
-    expected, hidden = w_ih.facts.shape[1], w_hh.facts.shape[1]
+    expected, hidden = w_ih._layout.shape[1], w_hh._layout.shape[1]
     if given[1] != expected:
         raise ShapeError(f"input has inconsistent input_size: got {given[1]} expected {expected}")
     if given[0] != state[0]:

@@ -25,7 +25,7 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @log_softmax.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    layout = input.facts
+    layout = input._layout
     axis = normalize_axis("log_softmax", dim, len(layout.shape))
     compute = _floating("log_softmax", dtype or layout.dtype)
     return Plan(layout.shape, compute, (axis,), compute=compute)
@@ -47,7 +47,7 @@ def _cast_first(op: Any) -> Any:
         if dtype is None or dtype.is_complex:
             raise NoKernelError(
                 f'"{op.name}_lastdim_kernel_impl" not implemented for '
-                f"{WORDS[dtype or input.facts.dtype]!r}: give dtype=, such as fastdist.float32"
+                f"{WORDS[dtype or input._layout.dtype]!r}: give dtype=, such as fastdist.float32"
             )
         return op.public(input.to(dtype), dim)
 
@@ -69,7 +69,7 @@ log_softmax.of_complex = _cast_first(log_softmax)
 
 def keeps_tails(x: Any) -> bool:
     """Return whether slopes are made exact where one share of a row is nearly 1."""
-    return bool(tls.grad or modes.special) or x.facts.dtype is float64
+    return bool(tls.grad or modes.special) or x._layout.dtype is float64
 
 
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
@@ -119,7 +119,7 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @softmax.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    layout = input.facts
+    layout = input._layout
     axis = normalize_axis("softmax", dim, len(layout.shape))
     compute = _floating("softmax", dtype or layout.dtype)
     return Plan(layout.shape, compute, (axis,), compute=compute)

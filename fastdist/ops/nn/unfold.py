@@ -40,9 +40,9 @@ def lay_out_patches(
 
 @lay_out_patches.plan
 def _(input: Tensor, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Plan:
-    n, channels = input.facts.shape[:2]
+    n, channels = input._layout.shape[:2]
     shape = (n, channels * math.prod(kernel), math.prod(grid))
-    return Plan(shape, input.facts.dtype, (kernel, grid, stride, padding, dilation))
+    return Plan(shape, input._layout.dtype, (kernel, grid, stride, padding, dilation))
 
 
 @lay_out_patches.vjp("input")
@@ -81,9 +81,9 @@ def add_patches(
 def _(
     input: Tensor, size: Ints, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: Ints
 ) -> Plan:
-    n, rows = input.facts.shape[:2]
+    n, rows = input._layout.shape[:2]
     shape = (n, rows // math.prod(kernel), *size)
-    return Plan(shape, input.facts.dtype, (kernel, grid, stride, padding, dilation))
+    return Plan(shape, input._layout.dtype, (kernel, grid, stride, padding, dilation))
 
 
 @add_patches.vjp("input")
@@ -105,7 +105,7 @@ def unfold(
     """
     kernel, stride, padding, dilation = _numbers(kernel_size, stride, padding, dilation)
     _require_floating("unfold", input)
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise ShapeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
@@ -139,7 +139,7 @@ def fold(
     size = _two("output_size", output_size)
     kernel, stride, padding, dilation = _numbers(kernel_size, stride, padding, dilation)
     _require_floating("fold", input)
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise ShapeError(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
@@ -164,7 +164,7 @@ def fold(
 
 
 def _require_floating(name: str, input: Tensor) -> None:
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if not dtype.may_have_gradient and dtype is not bool_:
         raise NotImplementedError(f"{name} is not implemented for {dtype.name}; cast with .to()")
 

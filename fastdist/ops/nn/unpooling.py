@@ -27,7 +27,7 @@ def _lengths(
     axes = len(kernel)
     usual = [
         (n - 1) * s + k - 2 * p
-        for n, k, s, p in zip(input.facts.shape[-axes:], kernel, stride, padding, strict=True)
+        for n, k, s, p in zip(input._layout.shape[-axes:], kernel, stride, padding, strict=True)
     ]
     if output_size is not None:
         given = tuple(output_size)
@@ -54,7 +54,7 @@ def _lengths(
 
 
 def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
-    shape, dtype = input.facts.shape, indices.facts.dtype
+    shape, dtype = input._layout.shape, indices._layout.dtype
     shown = max(axes, 2)
     if len(shape) not in (axes + 1, axes + 2):
         raise ShapeError(
@@ -63,10 +63,10 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
         )
     if dtype is not int64:
         raise ShapeError(f"elements in indices should be type int64 but got: {WORDS[dtype]}")
-    if indices.facts.shape != shape:
+    if indices._layout.shape != shape:
         raise ShapeError(
             "Expected shape of indices to be same as that of the input tensor "
-            f"({list(shape)}) but got indices tensor with shape: {list(indices.facts.shape)}"
+            f"({list(shape)}) but got indices tensor with shape: {list(indices._layout.shape)}"
         )
     for axis in range(len(shape) - axes - 1, len(shape)):
         if shape[axis] == 0:
@@ -75,12 +75,12 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
                 f"for non-batch dimensions, but got {list(shape)} with dimension {axis} being "
                 "empty."
             )
-    require_dtype(f"max_unpool{shown}d", input.facts.dtype, fits=lambda d: d.is_floating_point)
+    require_dtype(f"max_unpool{shown}d", input._layout.dtype, fits=lambda d: d.is_floating_point)
 
 
 def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
-    layout = indices.facts
-    if layout.device.type != "cpu" or not of_all_calls(indices).facts.numel:
+    layout = indices._layout
+    if layout.device.type != "cpu" or not of_all_calls(indices)._layout.numel:
         return  # a device is not waited for: its kernels look themselves
     values = backend_of("cpu").to_numpy(of_all_calls(indices).array)
     low, high = int(values.min()), int(values.max())
@@ -105,11 +105,11 @@ def _unpool(
     kernel = numbers(function, "kernel_size", kernel_size, axes)
     steps = kernel if stride is None else numbers(function, "stride", stride, axes)
     pads = numbers(function, "padding", padding, axes)
-    if len(input.facts.shape) >= axes:
+    if len(input._layout.shape) >= axes:
         lengths = _lengths(input, kernel, steps, pads, output_size)
     _require_fitting(input, indices, axes)
     _require_inside(indices, lengths)
-    layout = input.facts
+    layout = input._layout
     lead = layout.shape[:-axes]
     places = math.prod(lengths)
     empty: Any = zeros((*lead, places), dtype=layout.dtype, device=layout.device)

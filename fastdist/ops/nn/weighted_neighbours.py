@@ -58,7 +58,7 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     length after, further arguments...).
     """
     recipes = tuple(recipes)
-    given = on_device(input.facts.device, _arrays, recipes, adjoint, input.facts.dtype)
+    given = on_device(input._layout.device, _arrays, recipes, adjoint, input._layout.dtype)
     op = _mean if recipes[0][0] in ("windows", "parts") else weigh
     return op.public(input, *given, recipes, adjoint)
 
@@ -123,10 +123,10 @@ def _(node: Any) -> str:
 
 @weigh.plan
 def _(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Plan:
-    lead = input.facts.shape[: len(input.facts.shape) - len(recipes)]
+    lead = input._layout.shape[: len(input._layout.shape) - len(recipes)]
     lengths = tuple([recipe[1 if adjoint else 2] for recipe in recipes])
     counts = tuple([len(one.places) for one in _taps(recipes, adjoint)])
-    return Plan((*lead, *lengths), input.facts.dtype, (counts,))
+    return Plan((*lead, *lengths), input._layout.dtype, (counts,))
 
 
 @weigh.vjp("input")

@@ -369,7 +369,7 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
     if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
         require_held(weight, input.computes_in)
     # A weight without axes is cast, as a number is.
-    has_axes = is_tensor and bool(weight.facts.shape)
+    has_axes = is_tensor and bool(weight._layout.shape)
     for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
         if other is not input:
             return (
@@ -400,6 +400,6 @@ def positive(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for bool
     """
-    if input.facts.dtype is bool_:
+    if input._layout.dtype is bool_:
         raise DTypeError("The `+` operator, on a bool tensor is not supported.")
     return input

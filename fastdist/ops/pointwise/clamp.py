@@ -48,7 +48,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
     result: Any = input
     if min is not None and max is not None:
         dtype = result_dtype([input, min, max])  # all three meet at once
-        result = input if dtype is input.facts.dtype else input.to(dtype)
+        result = input if dtype is input._layout.dtype else input.to(dtype)
     if min is not None:
         result = _bounded("clamp_above_tensor", result, min)
     if max is not None:
@@ -58,7 +58,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
 
 def _counted_alike(bound: Any, other: Any) -> Any:
     """Return a bound; a tensor without axes, beside one that is a number, as a number as well."""
-    if isinstance(bound, Tensor) and not bound.facts.shape and bound.edge is None:
+    if isinstance(bound, Tensor) and not bound._layout.shape and bound.edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound
 

@@ -34,7 +34,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @view_as_real.prepare
 def _(input: Tensor) -> tuple[Any, ...]:
-    if not input.facts.dtype.is_complex:
+    if not input._layout.dtype.is_complex:
         raise DTypeError("view_as_real is only supported for complex tensors")
     return ()
 
@@ -64,7 +64,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 @view_as_complex.prepare
 def _(input: Tensor) -> tuple[Any, ...]:
-    layout = input.facts
+    layout = input._layout
     if not layout.dtype.is_floating_point or layout.dtype.is_half:
         raise DTypeError(
             "view_as_complex is only supported for half, float and double tensors, but got a "
@@ -97,13 +97,13 @@ def conj(input: Tensor) -> Tensor:
 
 def conjugate(input: Tensor) -> Tensor:
     """Return the conjugates of complex numbers; real numbers themselves."""
-    made: Any = conj.public(input) if input.facts.dtype.is_complex else input
+    made: Any = conj.public(input) if input._layout.dtype.is_complex else input
     return made  # type: ignore[no-any-return]
 
 
 def conjugate_view(input: Tensor) -> Tensor:
     """Return the view of complex numbers as their conjugates; real numbers themselves."""
-    layout = input.facts
+    layout = input._layout
     if not layout.dtype.is_complex:
         return input
     if isinstance(input, Batched):
@@ -134,9 +134,9 @@ def real_part(input: Tensor) -> Tensor:
     """Return the view of the real parts of complex numbers; real numbers themselves."""
     if isinstance(input, Batched):
         return batched(real_part(input.value), input.level)
-    if isinstance(input, Unresolved) and input.facts.dtype.is_complex:
+    if isinstance(input, Unresolved) and input._layout.dtype.is_complex:
         input = conjugate_view(input)
-    parts: Any = view_as_real.public(input) if input.facts.dtype.is_complex else None
+    parts: Any = view_as_real.public(input) if input._layout.dtype.is_complex else None
     return input if parts is None else parts.select(-1, 0)
 
 
@@ -145,7 +145,7 @@ def imaginary_part(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for real numbers
     """
-    if not input.facts.dtype.is_complex:
+    if not input._layout.dtype.is_complex:
         raise DTypeError(
             "imag is not implemented for tensors with non-complex dtypes. It would be 0: take "
             "zeros_like()"
@@ -170,7 +170,7 @@ def complex_of(real: Tensor, imag: Tensor) -> Tensor:
 
 
 def _require_parts(one: Tensor, other: Tensor) -> None:
-    first, second = one.facts.dtype, other.facts.dtype
+    first, second = one._layout.dtype, other._layout.dtype
     for dtype in (first, second):
         if not dtype.is_floating_point or dtype.is_half:
             raise DTypeError(
@@ -223,6 +223,6 @@ def complex_sign(input: Any) -> Any:
 @composite(homes="function method inplace")
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         return given_out("sgn", out, complex_sign(input), (input,), "same", "apart")
     return OPS["sign"].public(input, out=out)  # type: ignore[no-any-return]

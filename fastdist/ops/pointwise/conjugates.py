@@ -90,7 +90,7 @@ def is_neg(input: Tensor) -> bool:
 @composite()
 def isreal(input: Tensor) -> Tensor:
     """Return where the imaginary part is 0: for real numbers everywhere."""
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         return imaginary_part(input) == 0
     return ones_like(input, dtype=bool_)
 
@@ -101,7 +101,7 @@ def adjoint(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for a vector
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) == 1:
         raise ShapeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."

@@ -43,9 +43,9 @@ def _dtype_of_float_power(given: tuple[Any, Any]) -> DType:
 
 
 def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
-    if tensor.facts.dtype is not dtype:
+    if tensor._layout.dtype is not dtype:
         raise DTypeError(
-            f"the {what} has dtype {WORDS[tensor.facts.dtype]} but the operation's result requires "
+            f"the {what} has dtype {WORDS[tensor._layout.dtype]} but the operation's result requires "
             f"dtype {WORDS[dtype]}: use float_power, which returns it"
         )
 
@@ -56,10 +56,10 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
     Dtype   a floating input times a power of integers keeps its dtype
     """
-    if other.facts.dtype is bool_ and input.facts.dtype.is_floating_point:
+    if other._layout.dtype is bool_ and input._layout.dtype.is_floating_point:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
-    if not other.facts.dtype.may_have_gradient and not dtype.is_complex:
+    if not other._layout.dtype.may_have_gradient and not dtype.is_complex:
         # In two steps and in float64, for 2**other itself may be more than the dtype holds.
         whole = other.to(int64)
         half = OPS["floor_divide"].public(whole, 2)
@@ -77,7 +77,7 @@ def frexp(input: Tensor) -> Any:
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool
     """
-    if not input.facts.dtype.is_floating_point:
+    if not input._layout.dtype.is_floating_point:
         raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
     exponent = each_call(_exponents, input)
     return return_types.frexp(ldexp(input, -exponent), exponent)
@@ -85,4 +85,4 @@ def frexp(input: Tensor) -> Any:
 
 def _exponents(input: Tensor) -> Tensor:
     found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
-    return from_array(np.asarray(found)).to(input.facts.device)
+    return from_array(np.asarray(found)).to(input._layout.device)

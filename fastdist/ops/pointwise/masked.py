@@ -55,9 +55,9 @@ def _(node: Any) -> str:
 def _(dtypes: Any, operands: Any) -> None:
     # A tensor's number is asked on the CPU alone: a device would have to be waited for.
     value = operands[2]
-    if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value.facts.shape:
+    if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return
-    if value.facts.device is CPU and not level_of((value,)):
+    if value._layout.device is CPU and not level_of((value,)):
         number = value.array.item()
         held(number if number.imag else number.real, dtypes[0])
 
@@ -67,5 +67,5 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, mask, value = operands
     if level_of((value,)) < level:
         return in_one_shape(op, operands, attributes, level)
-    found = where.public(mask, value.to(input.facts.dtype), input)  # a value has no axes
+    found = where.public(mask, value.to(input._layout.dtype), input)  # a value has no axes
     return value_at(found, level)

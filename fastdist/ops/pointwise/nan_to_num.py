@@ -24,7 +24,7 @@ def nan_to_num(
     out: Any = None,
 ) -> Tensor:
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if dtype.is_complex:
         parts = nan_to_num(view_as_real(resolved(input)), nan, posinf, neginf)
         return given_out("nan_to_num", out, view_as_complex(parts), (input,), "same", "apart")

@@ -17,7 +17,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Return the nearest number with so many decimals, the even one of two."""
     if decimals == 0:
         return OPS["round"].public(input, out=out)  # type: ignore[no-any-return]
-    if not input.facts.dtype.is_floating_point:
+    if not input._layout.dtype.is_floating_point:
         raise DTypeError("round: decimals are for floating tensors")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:

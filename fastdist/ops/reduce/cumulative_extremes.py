@@ -33,7 +33,7 @@ def _extreme(name: str, op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor, dim: int) -> Plan:
-        layout = input.facts
+        layout = input._layout
         axis = normalize_axis(name, dim, len(layout.shape))
         return Plan(layout.shape, layout.dtype, (axis,), extra_outputs=((layout.shape, int64),))
 
@@ -69,7 +69,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 @logcumsumexp.plan
 def _(input: Tensor, dim: int) -> Plan:
-    layout = input.facts
+    layout = input._layout
     axis = normalize_axis("logcumsumexp", dim, len(layout.shape))
     if not layout.dtype.is_floating_point:
         raise DTypeError(
@@ -115,7 +115,7 @@ def _logistic(x: Any) -> Any:
 
 @logcumsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    if not input.facts.shape:
+    if not input._layout.shape:
         return g * _own_share(input)
     above = _above_input(input, out, dim)
     sums = recurrence.public(_logistic(above), g, dim, backwards=True)
@@ -124,7 +124,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 @logcumsumexp.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    if not input.facts.shape:
+    if not input._layout.shape:
         return input_t * _own_share(input)
     above = _above_input(input, out, dim)
     parts = _share(input, above) * input_t

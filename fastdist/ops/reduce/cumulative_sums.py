@@ -39,7 +39,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @cumsum.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    return _plan_of_scan("cumsum", input.facts, dim, dtype)
+    return _plan_of_scan("cumsum", input._layout, dim, dtype)
 
 
 @cumsum.vjp("input")
@@ -64,7 +64,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @cumprod.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    return _plan_of_scan("cumprod", input.facts, dim, dtype)
+    return _plan_of_scan("cumprod", input._layout, dim, dtype)
 
 
 # Note [Derivatives of running products]
@@ -85,23 +85,23 @@ def has_zero(input: Any) -> bool:
 
 @cumprod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    if not input.facts.shape or input.facts.shape[dim] == 1:
+    if not input._layout.shape or input._layout.shape[dim] == 1:
         return g * 1
     input, out = conjugate(input), conjugate(out)
     if not has_zero(input):
         return (g * out).flip(dim).cumsum(dim).flip(dim) / input
-    sums = recurrence.public(input.to(g.facts.dtype), g, dim, backwards=True)
+    sums = recurrence.public(input.to(g._layout.dtype), g, dim, backwards=True)
     return sums * moved(out, dim, first=1.0)
 
 
 @cumprod.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    if not input.facts.shape or input.facts.shape[dim] == 1:
+    if not input._layout.shape or input._layout.shape[dim] == 1:
         return input_t * 1
     if not has_zero(input):
         return (input_t / input).cumsum(dim) * out
     parts = input_t * moved(out, dim, first=1.0)
-    return recurrence.public(input.to(out.facts.dtype), parts, dim, backwards=False)
+    return recurrence.public(input.to(out._layout.dtype), parts, dim, backwards=False)
 
 
 def product_before(input: Any, dim: int) -> Any:
@@ -116,7 +116,7 @@ def product_after(input: Any, dim: int) -> Any:
 
 def moved(x: Any, dim: int, *, first: float) -> Any:
     """Return x moved on by one along dim; the last element leaves, `first` enters."""
-    shape = x.facts.shape
+    shape = x._layout.shape
     if not shape[dim]:
         return x
     entering = _filled(x, dim, first)
@@ -125,16 +125,16 @@ def moved(x: Any, dim: int, *, first: float) -> Any:
 
 def _moved_back(x: Any, dim: int) -> Any:
     """Return x moved back by one along dim; the first element leaves, 0 enters at the end."""
-    shape = x.facts.shape
+    shape = x._layout.shape
     if not shape[dim]:
         return x
     return cat([narrow(x, dim, 1, shape[dim] - 1), _filled(x, dim, 0.0)], dim)
 
 
 def _filled(x: Any, dim: int, value: float) -> Any:
-    shape = list(x.facts.shape)
+    shape = list(x._layout.shape)
     shape[dim] = 1
-    return full(tuple(shape), value, dtype=x.facts.dtype, device=x.facts.device)
+    return full(tuple(shape), value, dtype=x._layout.dtype, device=x._layout.device)
 
 
 @structured(
@@ -154,7 +154,7 @@ def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tens
 
 @recurrence.plan
 def _(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Plan:
-    layout = input.facts
+    layout = input._layout
     axis = normalize_axis("recurrence", dim, len(layout.shape))
     return Plan(layout.shape, layout.dtype, (axis, backwards), compute=layout.dtype)
 

@@ -23,12 +23,12 @@ def diff(
     """Return the differences between neighbours along dim, n times over; prepend and append are
     joined to input first.
     """
-    if not input.facts.shape:
+    if not input._layout.shape:
         raise ShapeError(
             "diff expects input to be at least one-dimensional, got one without axes; "
             "give it one with reshape(1)"
         )
-    axis = normalize_axis("diff", dim, len(input.facts.shape))
+    axis = normalize_axis("diff", dim, len(input._layout.shape))
     if n < 0:
         raise ShapeError(f"order must be non-negative but got {n}")
     if n == 0:
@@ -36,10 +36,10 @@ def diff(
     ends = [_fitting(input, end, axis) for end in (prepend, append) if end is not None]
     if ends:
         input = cat([*ends[: prepend is not None], input, *ends[prepend is not None :]], axis)
-    apart = OPS["logical_xor" if input.facts.dtype is bool_ else "sub"].public
-    for _ in range(min(n, input.facts.shape[axis])):
-        left = max(input.facts.shape[axis] - 1, 0)
-        skipped = min(1, input.facts.shape[axis])
+    apart = OPS["logical_xor" if input._layout.dtype is bool_ else "sub"].public
+    for _ in range(min(n, input._layout.shape[axis])):
+        left = max(input._layout.shape[axis] - 1, 0)
+        skipped = min(1, input._layout.shape[axis])
         input = apart(narrow(input, axis, skipped, left), narrow(input, axis, 0, left))
     return input
 
@@ -49,7 +49,7 @@ def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
 
     Raises  RuntimeError
     """
-    wanted, given = input.facts.shape, end.facts.shape
+    wanted, given = input._layout.shape, end._layout.shape
     if len(wanted) != len(given):
         raise ShapeError(
             "diff expects prepend or append to be the same dimension as input: "

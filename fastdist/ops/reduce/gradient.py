@@ -28,18 +28,18 @@ def gradient(
     Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
     Source  Fornberg 1988, "Generation of finite difference formulas on arbitrarily spaced grids"
     """
-    ndim = len(input.facts.shape)
-    if input.facts.dtype is uint8:
+    ndim = len(input._layout.shape)
+    if input._layout.dtype is uint8:
         raise DTypeError("torch.gradient does not support uint8 input.")
     axes = _axes(dim, ndim)
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    steps = _steps(spacing, axes, dim is not None, input.facts.shape)
+    steps = _steps(spacing, axes, dim is not None, input._layout.shape)
     for axis in axes:
-        if input.facts.shape[axis] < edge_order + 1:
+        if input._layout.shape[axis] < edge_order + 1:
             raise ShapeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1, got "
-                f"{input.facts.shape[axis]} along dimension {axis}"
+                f"{input._layout.shape[axis]} along dimension {axis}"
             )
     found = [_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
     return tuple(found)
@@ -76,15 +76,15 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
     for one, axis in zip(spacing, axes, strict=True):
         if not isinstance(one, Tensor):
             continue
-        if len(one.facts.shape) != 1:
+        if len(one._layout.shape) != 1:
             raise ShapeError(
                 "torch.gradient expected each element of spacing to have one dimension, but got an "
-                f"element with {len(one.facts.shape)} dimensions!"
+                f"element with {len(one._layout.shape)} dimensions!"
             )
-        if one.facts.numel != shape[axis]:
+        if one._layout.numel != shape[axis]:
             raise ShapeError(
                 "torch.gradient expected each element of spacing to have as many elements as input "
-                f"along its dimension, but got {one.facts.numel} for {shape[axis]}"
+                f"along its dimension, but got {one._layout.numel} for {shape[axis]}"
             )
     return list(spacing)
 
@@ -95,13 +95,13 @@ def _along(input: Any, axis: int, step: Any, edge_order: int) -> Tensor:
     Three neighbours, one `before` from the first to the second and one `behind` to the third, have
     the slope at the second that the parabola through them has.
     """
-    n = input.facts.shape[axis]
+    n = input._layout.shape[axis]
 
     def part(start: int, stop: int) -> Any:
         return narrow(input, axis, start, stop - start)
 
     if isinstance(step, Tensor):
-        lies = [n - 1 if i == axis else 1 for i in range(len(input.facts.shape))]
+        lies = [n - 1 if i == axis else 1 for i in range(len(input._layout.shape))]
         gaps: Any = (narrow(step, 0, 1, n - 1) - narrow(step, 0, 0, n - 1)).reshape(lies)
         first, last = narrow(gaps, axis, 0, 1), narrow(gaps, axis, n - 2, 1)
     else:

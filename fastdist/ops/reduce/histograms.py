@@ -21,15 +21,15 @@ from ..shape.joining import cat
 
 
 def _require_floating(kernel: str, input: Tensor) -> None:
-    if not input.facts.dtype.is_floating_point:
+    if not input._layout.dtype.is_floating_point:
         raise NoKernelError(
-            f"\"{kernel}\" not implemented for '{WORDS[input.facts.dtype]}'; cast with .float()"
+            f"\"{kernel}\" not implemented for '{WORDS[input._layout.dtype]}'; cast with .float()"
         )
 
 
 def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float]:
     """Return the ends between which numbers count: those of input if both are one number."""
-    if low == high and input.facts.numel:
+    if low == high and input._layout.numel:
         low, high = ends_of(input)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
@@ -42,7 +42,7 @@ def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
     """Return bounds around a number, at least reach away from it and different from it in its
     dtype.
     """
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     size = dtype.numpy.type(abs(number))
     reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))
     most = float(float_limits(dtype).max)
@@ -53,7 +53,7 @@ def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
     """Return the ends of a histogram's intervals: those given, or else of what is counted."""
     if given is not None:
         low, high = map(float, given)
-    elif column.facts.numel:
+    elif column._layout.numel:
         low, high = ends_of(column)
     else:
         low, high = 0.0, 1.0
@@ -69,9 +69,9 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     every column; the last edge belongs to the last interval.
     """
     where = OPS["where"].public
-    shape = [edge.facts.numel - 1 for edge in edges]
+    shape = [edge._layout.numel - 1 for edge in edges]
     first = columns[0]
-    places: Any = zeros(first.facts.shape, dtype=int64, device=first.device)
+    places: Any = zeros(first._layout.shape, dtype=int64, device=first.device)
     inside: Any = places == 0
     for column, edge, count in zip(columns, edges, shape, strict=True):
         own = searchsorted(edge, column.contiguous(), right=True) - 1
@@ -80,7 +80,7 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     total = math.prod(shape)
     added = weight
     if weight is None:
-        added = ones(first.facts.shape, dtype=first.dtype, device=first.device)
+        added = ones(first._layout.shape, dtype=first.dtype, device=first.device)
     room: Any = zeros(total + 1, dtype=added.dtype, device=first.device)
     return room.scatter_add(0, where(inside, places, total), added)[:-1].reshape(shape)
 
@@ -96,18 +96,18 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     values: Any = input.detach()
     low, high = _range("torch.histc", values, float(min), float(max))
     # Halves would round places to those of other intervals, and count no further than 256.
-    flat = values.reshape(-1).to(values.facts.dtype.computes_in)
-    low, high = [held(end, flat.facts.dtype).item() for end in (low, high)]
+    flat = values.reshape(-1).to(values._layout.dtype.computes_in)
+    low, high = [held(end, flat._layout.dtype).item() for end in (low, high)]
     inside = (flat >= low) & (flat <= high)
     places = _places_of(OPS["where"].public(inside, flat, low), low, high, bins)
     room: Any = zeros(bins, dtype=flat.dtype, device=flat.device)
-    found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input.facts.dtype)
+    found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input._layout.dtype)
     return found
 
 
 def _places_of(values: Any, low: float, high: float, bins: int) -> Any:
     """Return in which of bins equal intervals from low to high values lie."""
-    dtype = values.facts.dtype
+    dtype = values._layout.dtype
     if (high - low) * bins > float(float_limits(dtype).max):
         # Products would overflow: the edges are compared with, as `histogram` does.
         edges = linspace(low, high, bins + 1, dtype=dtype, device=values.device)
@@ -131,7 +131,7 @@ def histogram(
     bins is a number of equal ones, or the edges.
     """
     weights = None if weight is None else weight.reshape(-1)
-    _require_weights(input.facts.shape, weight)
+    _require_weights(input._layout.shape, weight)
     hist, edges = _histogram("torch.histogram", input.reshape(-1, 1), [bins], range, weights)
     return return_types.histogram(_density(hist, edges) if density else hist, edges[0])
 
@@ -154,7 +154,7 @@ def histogramdd(
     Shape   (..., D) -> D lengths
     Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
     """
-    layout = input.facts
+    layout = input._layout
     if len(layout.shape) < 2:
         raise ShapeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     ndim = layout.shape[-1]
@@ -199,21 +199,21 @@ def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
             )
         low, high = _outer_edges(name, column, ends)
         return linspace(low, high, bins + 1, dtype=column.dtype, device=column.device)
-    if len(bins.facts.shape) != 1 or not bins.facts.numel:
+    if len(bins._layout.shape) != 1 or not bins._layout.numel:
         raise ShapeError(
             "torch.histogramdd: bins tensor should have one dimension and hold elements, got "
-            f"shape {bins.facts.shape}"
+            f"shape {bins._layout.shape}"
         )
-    if bins.facts.dtype is not column.facts.dtype:
+    if bins._layout.dtype is not column._layout.dtype:
         raise DTypeError(f"{name}(): input and bins must have the same dtype")
     return bins.detach().clone()
 
 
 def _require_weights(shape: Any, weight: Tensor | None) -> None:
-    if weight is not None and weight.facts.shape != shape:
+    if weight is not None and weight._layout.shape != shape:
         raise ShapeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as "
-            f"the input tensor excluding its innermost dimension, got {weight.facts.shape} for "
+            f"the input tensor excluding its innermost dimension, got {weight._layout.shape} for "
             f"{shape}"
         )
 
@@ -238,7 +238,7 @@ def isin(
             f"got {type(elements).__name__} and {type(test_elements).__name__}"
         )
     for one in (elements, test_elements):
-        if isinstance(one, bool) or (isinstance(one, Tensor) and one.facts.dtype is bool_):
+        if isinstance(one, bool) or (isinstance(one, Tensor) and one._layout.dtype is bool_):
             raise DTypeError(
                 "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
             )
@@ -247,20 +247,20 @@ def isin(
         one.detach() if isinstance(one, Tensor) else tensor(one, device=first.device)
         for one in (elements, test_elements)
     ]
-    if not among.facts.numel:
-        return full(given.facts.shape, bool(invert), dtype=bool_, device=given.device)
-    first, second = given.facts.dtype, among.facts.dtype
+    if not among._layout.numel:
+        return full(given._layout.shape, bool(invert), dtype=bool_, device=given.device)
+    first, second = given._layout.dtype, among._layout.dtype
     if first is not second and (first.is_half or second.is_half):
         # NumPy knows no dtype in which bfloat16 meets others.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
     among, known = among.reshape(-1), None
-    if among.facts.dtype.may_have_gradient:
+    if among._layout.dtype.may_have_gradient:
         # What stands behind a NaN is not found: it becomes one of the others, if there are any.
         known = among == among
         among = among.where(known, among.where(known, math.inf).amin())
     ordered = among.sort()[0]
-    places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.facts.numel - 1)
-    found = ordered.index_select(0, places.reshape(-1)).reshape(given.facts.shape) == given
+    places = searchsorted(ordered, given.contiguous()).clamp(max=ordered._layout.numel - 1)
+    found = ordered.index_select(0, places.reshape(-1)).reshape(given._layout.shape) == given
     if known is not None:
         found = found.logical_and(known.any())
     return found.logical_not() if invert else found
@@ -272,9 +272,9 @@ def unique_consecutive(
 ) -> Any:
     """Return the first of each run of equal elements (or slices along dim); waits for a device."""
     rows: Any = input.reshape(-1) if dim is None else input.movedim(dim, 0)
-    n = rows.facts.shape[0]
+    n = rows._layout.shape[0]
     changed: Any = rows[1:] != rows[:-1]
-    if len(rows.facts.shape) > 1:
+    if len(rows._layout.shape) > 1:
         changed = changed.flatten(1).any(1)
     begins = cat([ones(min(n, 1), dtype=changed.dtype, device=rows.device), changed], 0)
     places = begins.nonzero().reshape(-1)
@@ -282,7 +282,7 @@ def unique_consecutive(
     made = [found if dim is None else found.movedim(0, dim)]
     if return_inverse:
         inverse = begins.to(int64).cumsum(0) - 1
-        made.append(inverse.reshape(input.facts.shape) if dim is None else inverse)
+        made.append(inverse.reshape(input._layout.shape) if dim is None else inverse)
     if return_counts:
         ends = cat([places[1:], arange(n, n + 1, device=rows.device)[: min(n, 1)]], 0)
         made.append(ends - places)

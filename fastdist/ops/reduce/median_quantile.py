@@ -32,7 +32,7 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
 
     Raises  IndexError if there is none, or it has no elements
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis(name, dim, len(shape))
     if shape and shape[axis] == 0:
         raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
@@ -51,7 +51,7 @@ def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any
 
 def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
     """Return both without axis, of length 1, unless it is to be kept."""
-    if keepdim or not values.facts.shape:
+    if keepdim or not values._layout.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
 
@@ -59,8 +59,8 @@ def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, 
 def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: bool) -> Any:
     axis = _axis(name, input, dim)
     _require_order(name, input)
-    length = input.facts.shape[axis] if input.facts.shape else 1
-    if not input.facts.dtype.is_floating_point:
+    length = input._layout.shape[axis] if input._layout.shape else 1
+    if not input._layout.dtype.is_floating_point:
         places = full_places(input, axis, (length - 1) // 2)
     elif skips_nan:
         places = ((length - 1 - _nans(input, axis)) // 2).clamp(min=0)
@@ -78,19 +78,19 @@ def _nans(input: Any, axis: int) -> Any:
 
 
 def _require_order(name: str, input: Tensor) -> None:
-    if input.facts.dtype is bool_:
+    if input._layout.dtype is bool_:
         raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; cast with .to(uint8)")
 
 
 def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
-    if not input.facts.numel:
+    if not input._layout.numel:
         # Of whole numbers it is what NaN becomes in them, as in PyTorch.
-        nothing = full((), float("nan"), device=input.facts.device)
-        return nothing.to(input.facts.dtype)
+        nothing = full((), float("nan"), device=input._layout.device)
+        return nothing.to(input._layout.dtype)
     _require_order(name, input)
     flat = input.reshape(-1)
     value = _median_along(name, flat.detach(), 0, False, skips_nan=skips_nan)[0]
-    if not input.facts.dtype.is_floating_point:
+    if not input._layout.dtype.is_floating_point:
         return value
     # All that tie share the gradient.
     tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
@@ -123,8 +123,8 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any
 @composite(out="same", node="kthvalue", memory="outside of first")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
-    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
-    length = input.facts.shape[axis] if input.facts.shape else 1
+    axis = normalize_axis("kthvalue", dim, len(input._layout.shape))
+    length = input._layout.shape[axis] if input._layout.shape else 1
     if not 1 <= k <= length:
         raise ShapeError(
             f"kthvalue(): selected number k out of range for dimension {axis}: k is {k}, and there "
@@ -136,8 +136,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
     """Return place for each row of input along axis, which it keeps with length 1."""
-    shape = tuple(1 if i == axis else n for i, n in enumerate(input.facts.shape))
-    return full(shape, place, dtype=int64, device=input.facts.device)
+    shape = tuple(1 if i == axis else n for i, n in enumerate(input._layout.shape))
+    return full(shape, place, dtype=int64, device=input._layout.device)
 
 
 @composite(out="same", node="mode", memory="apart")
@@ -145,16 +145,16 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the most common along dim: the smallest of those that are as
     common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
     """
-    if not input.facts.shape:
+    if not input._layout.shape:
         return return_types.mode(*sort_along.public(input, 0, False))
     axis = _axis("mode", input, dim)
     found = sort_along.public(input, axis, False)
     ordered = found[0].detach().movedim(axis, -1)
-    length = ordered.facts.shape[-1]
-    places = arange(length, device=ordered.facts.device)
+    length = ordered._layout.shape[-1]
+    places = arange(length, device=ordered._layout.device)
     # Where a run of equals begins; what does not begin one looks back to where it began.
     begins = OPS["where"].public(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
-    first = cat([full_places(ordered, len(input.facts.shape) - 1, 0), begins], -1)
+    first = cat([full_places(ordered, len(input._layout.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
     most = run.argmax(-1, True).movedim(-1, axis)
     values, indices = _picked(found, most, axis, keepdim)
@@ -168,13 +168,13 @@ def _quantile(
     name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, *, skips_nan: bool
 ) -> Tensor:
     _require_quantile(name, input, q, interpolation)
-    layout = input.facts
+    layout = input._layout
     given = q if isinstance(q, Tensor) else full((), q, dtype=layout.dtype, device=layout.device)
     shape = layout.shape
     axis = 0 if dim is None else _axis(name, input, dim)
     flat = input.reshape(-1) if dim is None or not shape else input.movedim(axis, -1)
     ordered = sort_along.public(flat, -1, False)[0]
-    length = ordered.facts.shape[-1]
+    length = ordered._layout.shape[-1]
     nans = ordered.detach().isnan().sum(-1, True)
     last = (length - 1 - nans).clamp(min=0).to(layout.dtype) if skips_nan else length - 1
     rank = given.reshape(-1) * last
@@ -182,13 +182,13 @@ def _quantile(
         # A row with NaN is NaN at every rank: NaN stands last.
         rank = OPS["where"].public(nans > 0, float(length - 1), rank)
     found = _between(ordered, rank, interpolation)
-    if given.facts.shape:
+    if given._layout.shape:
         found = found.movedim(-1, 0)
         lead = 1
     else:
         found, lead = found.squeeze(-1), 0
     if keepdim and dim is None:
-        return found.reshape((*found.facts.shape[:lead], *(1 for _ in shape)))  # type: ignore[no-any-return]
+        return found.reshape((*found._layout.shape[:lead], *(1 for _ in shape)))  # type: ignore[no-any-return]
     return found.unsqueeze(axis + lead) if keepdim and shape else found  # type: ignore[no-any-return]
 
 
@@ -211,11 +211,11 @@ def _between(ordered: Any, rank: Any, interpolation: str) -> Any:
 
 
 def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> None:
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if dtype is not float32 and dtype is not float64:
         raise DTypeError(f"{name}() input tensor must be either float or double dtype, got {dtype}")
-    if not input.facts.numel:
-        raise ShapeError(f"{name}() input tensor must be non-empty, got {input.facts.shape}")
+    if not input._layout.numel:
+        raise ShapeError(f"{name}() input tensor must be non-empty, got {input._layout.shape}")
     if interpolation not in _INTERPOLATIONS:
         raise ShapeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
@@ -225,12 +225,12 @@ def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> N
         if not 0 <= q <= 1:
             raise ShapeError(f"{name}() q must be in the range [0, 1] but got {q}")
         return
-    if len(q.facts.shape) > 1:
-        raise ShapeError(f"{name}() q must be a scalar or 1D tensor, got {q.facts.shape}")
-    if q.facts.dtype is not dtype:
+    if len(q._layout.shape) > 1:
+        raise ShapeError(f"{name}() q must be a scalar or 1D tensor, got {q._layout.shape}")
+    if q._layout.dtype is not dtype:
         raise DTypeError(
             f"{name}() q tensor must be same dtype as the input tensor, got "
-            f"{WORDS[q.facts.dtype]} for {WORDS[dtype]}"
+            f"{WORDS[q._layout.dtype]} for {WORDS[dtype]}"
         )
     values: Any = q.detach()
     if not bool(((values >= 0) & (values <= 1)).all()):

@@ -20,7 +20,7 @@ from .reductions import kept, reducing_plan
 
 
 def _require_elements(name: str, input: Tensor, dim: Any) -> None:
-    shape = input.facts.shape
+    shape = input._layout.shape
     for axis in normalize_axes(name, dim, shape):
         if shape[axis] == 0:
             raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
@@ -39,7 +39,7 @@ def _extreme(op: StructuredOp) -> None:
     @op.plan
     def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
         _require_elements(op.name, input, dim)
-        return reducing_plan(op.name, input, dim, keepdim, input.facts.dtype)
+        return reducing_plan(op.name, input, dim, keepdim, input._layout.dtype)
 
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
@@ -49,8 +49,8 @@ def _extreme(op: StructuredOp) -> None:
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-        dims = normalize_axes(op.name, dim, input.facts.shape)
-        whole = kept(out, input.facts, dim, keepdim)
+        dims = normalize_axes(op.name, dim, input._layout.shape)
+        whole = kept(out, input._layout, dim, keepdim)
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
@@ -74,9 +74,9 @@ def _placed(op: StructuredOp) -> None:
     @op.plan
     def _(input: Tensor, dim: int, keepdim: bool) -> Plan:
         name = op.name.partition("_")[0]
-        axis = normalize_axis(name, dim, len(input.facts.shape))
+        axis = normalize_axis(name, dim, len(input._layout.shape))
         _require_elements(name, input, axis)
-        plan = reducing_plan(name, input, axis, keepdim, input.facts.dtype)
+        plan = reducing_plan(name, input, axis, keepdim, input._layout.dtype)
         return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
 
     @op.vjp("input")
@@ -88,9 +88,9 @@ def _placed(op: StructuredOp) -> None:
 
     @op.jvp
     def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
-        where = kept(others[0], input_t.facts, dim, keepdim)
+        where = kept(others[0], input_t._layout, dim, keepdim)
         found = input_t.gather(dim, where)
-        return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
+        return found if keepdim or not input_t._layout.shape else found.squeeze(dim)
 
 
 @structured("reduce.reductions.max_along", homes="nowhere", known_as="max")
@@ -112,19 +112,19 @@ def _of_all(op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor) -> Plan:
-        if input.facts.numel == 0:
+        if input._layout.numel == 0:
             raise ShapeError(
                 f"{op.called}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        plan = reducing_plan(op.name, input, None, False, input.facts.dtype)
+        plan = reducing_plan(op.name, input, None, False, input._layout.dtype)
         # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
         # differ from these where an element is NaN.
         return plan._replace(numbers=(None,))
 
     @op.batches
     def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-        flat = operands[0].value.reshape(levels.sizes[level - 1], operands[0].facts.numel)
+        flat = operands[0].value.reshape(levels.sizes[level - 1], operands[0]._layout.numel)
         return flat.amax(1) if op is max_of_all else flat.amin(1)
 
     def are_it(input: Any, out: Any) -> Any:
@@ -173,11 +173,11 @@ _of_all(min_of_all)
 
 
 def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    shape = input.facts.shape
-    if input.facts.dtype is bool_:
+    shape = input._layout.shape
+    if input._layout.dtype is bool_:
         raise DTypeError(f"{name}(): does not support bool input; cast with .to(fastdist.uint8)")
     if dim is None:
-        if input.facts.numel == 0:
+        if input._layout.numel == 0:
             raise DimError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                 "the reduction dim with the 'dim' argument."

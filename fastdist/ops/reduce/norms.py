@@ -56,7 +56,7 @@ def var(
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
         return given_out("var", out, found, (input,), "cast")
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
 
 def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
-    layout = input.facts
+    layout = input._layout
     dims = normalize_axes("std", dim, layout.shape)
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
@@ -89,13 +89,13 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
 
 def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
     """Return what the slope of the deviation has above the deviation."""
-    left = math.prod(input.facts.shape[axis] for axis in dims) - correction
+    left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
 
 @deviation.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    layout = input.facts
+    layout = input._layout
     slope = kept(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
     if not may_bend(out):
         return slope
@@ -107,11 +107,11 @@ def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) 
 
 @deviation.jvp
 def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    dims = normalize_axes("std", dim, input.facts.shape)
+    dims = normalize_axes("std", dim, input._layout.shape)
     parts = input_t * _slope(input, out, dim, correction, keepdim)
-    if not has_zeros(out.array, out.facts):
+    if not has_zeros(out.array, out._layout):
         return parts.sum(dims, keepdim)
-    whole, deviating = kept(out, input.facts, dim, keepdim), _deviating(input, dims, correction)
+    whole, deviating = kept(out, input._layout, dim, keepdim), _deviating(input, dims, correction)
     at_zero = norm_tangent.public(input_t, deviating, whole)
     found = OPS["where"].public(whole == 0, at_zero, parts).sum(dims, keepdim)
     note_product(found, out, (input_t * deviating).sum(dims, keepdim))
@@ -132,7 +132,7 @@ def std(
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
         # As a norm, which has a slope of 0 where nothing deviates.
         found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
@@ -148,7 +148,7 @@ def sized(input: Any, dtype: Any = None) -> Any:
     """Return what has the norms of input and is real: of complex numbers, cast to dtype if that is
     given, their sizes.
     """
-    if not input.facts.dtype.is_complex:
+    if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)
     return (input if dtype is None else input.to(dtype)).abs()
 
@@ -170,8 +170,8 @@ def vector_norm(
 @vector_norm.plan
 def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
-    if not input.facts.numel and (ord < 0 or ord == math.inf):
-        _require_elements(input.facts.shape, ord, dim)
+    if not input._layout.numel and (ord < 0 or ord == math.inf):
+        _require_elements(input._layout.shape, ord, dim)
     return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
 
 
@@ -196,7 +196,7 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
     if math.isinf(ord):
         # Where several are the largest, or NaN is, they share.
         mask = (size == out).logical_or(size.isnan()).to(input.dtype)
-        shared = mask.sum(_ones_of(input, out), True) if out.facts.shape else mask.sum()
+        shared = mask.sum(_ones_of(input, out), True) if out._layout.shape else mask.sum()
         return input.sign() * (mask / shared)
     if ord < 2:
         part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
@@ -209,7 +209,7 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
 
 
 def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
-    pairs = zip(input.facts.shape, out.facts.shape, strict=True)
+    pairs = zip(input._layout.shape, out._layout.shape, strict=True)
     return tuple(i for i, (n, m) in enumerate(pairs) if m == 1 or n != m)
 
 
@@ -243,8 +243,8 @@ def _is_flat(ord: float) -> bool:
 
 @vector_norm.jvp
 def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    whole = kept(out, input.facts, dim, keepdim)
-    dims = normalize_axes("norm", dim, input.facts.shape)
+    whole = kept(out, input._layout, dim, keepdim)
+    dims = normalize_axes("norm", dim, input._layout.shape)
     if ord != 2:
         parts = input_t * _direction(input, whole, float(ord))
         return (parts if _is_flat(ord) else parts + rough_zero.public(input, whole)).sum(
@@ -418,14 +418,14 @@ def norm(
     values.
     """
     if p == "nuc":
-        axes = range(len(input.facts.shape)) if dim is None else dim
+        axes = range(len(input._layout.shape)) if dim is None else dim
         return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
             input, "nuc", axes, keepdim, dtype=dtype, out=out
         )
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {short_repr(p)}')
     order = 2 if p is None or isinstance(p, str) else p
-    if input.facts.dtype.is_complex:
+    if input._layout.dtype.is_complex:
         input, dtype = sized(input, dtype), None
     result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
     return given_out("norm", out, result, (input,))
@@ -467,7 +467,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
     it.
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < 2:
         raise ShapeError(f"renorm: input needs at least 2 dimensions, got {len(shape)} dimensions")
     if not p > 0:
@@ -477,7 +477,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     axis = normalize_axis("renorm", dim, len(shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
     size: Any = OPS["vector_norm"].public(
-        input.abs() if input.facts.dtype.is_complex else input, p, others, True
+        input.abs() if input._layout.dtype.is_complex else input, p, others, True
     )
     factor = OPS["where"].public(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
     return input * factor  # type: ignore[no-any-return]

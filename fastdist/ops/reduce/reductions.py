@@ -31,7 +31,7 @@ def reducing_plan(
     compute: DType | None = None,
 ) -> Plan:
     """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     axes = normalize_axes(name, dim, shape)
     seen_as = reduced_shape(shape, axes, True) if keepdim else None
     short = reduced_shape(shape, axes, False)
@@ -102,7 +102,7 @@ _names_by_axes(sum)
 
 @sum.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    given = input.facts.dtype
+    given = input._layout.dtype
     dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
 
@@ -134,7 +134,7 @@ _names_by_axes(mean)
 
 @mean.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    dtype = dtype or input.facts.dtype
+    dtype = dtype or input._layout.dtype
     if not dtype.may_have_gradient:
         raise DTypeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
@@ -164,28 +164,28 @@ _names_by_axes(prod)
 
 @prod.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    given = input.facts.dtype
+    given = input._layout.dtype
     dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
 
 
 def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """Return for each element the product of the others along dim, in out's dtype."""
-    if not input.facts.shape:
-        return full((), 1.0, dtype=out.facts.dtype, device=out.facts.device)
+    if not input._layout.shape:
+        return full((), 1.0, dtype=out._layout.dtype, device=out._layout.device)
     if not has_zero(input):
-        return kept(out, input.facts, dim, keepdim) / input
-    input = input.to(out.facts.dtype)
+        return kept(out, input._layout, dim, keepdim) / input
+    input = input.to(out._layout.dtype)
     if dim is None:
         flat = input.reshape(-1)
-        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input.facts.shape)
-    axis = normalize_axis("prod", dim, len(input.facts.shape))
+        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input._layout.shape)
+    axis = normalize_axis("prod", dim, len(input._layout.shape))
     return product_before(input, axis) * product_after(input, axis)
 
 
 @prod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    return kept(g, input.facts, dim, keepdim) * conjugate(_others(input, out, dim, keepdim))
+    return kept(g, input._layout, dim, keepdim) * conjugate(_others(input, out, dim, keepdim))
 
 
 @prod.jvp
@@ -194,7 +194,7 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    dtype = uint8 if input.facts.dtype is uint8 else bool_
+    dtype = uint8 if input._layout.dtype is uint8 else bool_
     return reducing_plan(name, input, dim, keepdim, dtype)
 
 
@@ -233,7 +233,7 @@ def require_floating(name: str, input: Tensor) -> DType:
 
     Raises  RuntimeError if it is not floating
     """
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     if dtype.is_complex:
         raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
     if not dtype.is_floating_point:
@@ -264,10 +264,10 @@ def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
 
 
 def _deviations(input: Any, dim: Any, correction: float) -> Any:
-    n = count(input.facts, dim)
+    n = count(input._layout, dim)
     left = max(n - correction, 0.0)
     scale = 2.0 / left if left else float("inf")
-    dims = normalize_axes("var", dim, input.facts.shape)
+    dims = normalize_axes("var", dim, input._layout.shape)
     return (input - input.mean(dims, True)) * scale
 
 
@@ -278,7 +278,7 @@ def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, kee
 
 @variance.jvp
 def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    dims = normalize_axes("var", dim, input.facts.shape)
+    dims = normalize_axes("var", dim, input._layout.shape)
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
 
@@ -289,7 +289,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
 
 @logsumexp.plan
 def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    given = input.facts.dtype
+    given = input._layout.dtype
     dtype = given if given.is_floating_point else get_default_dtype()
     return reducing_plan("logsumexp", input, dim, keepdim, dtype, compute=dtype)
 
@@ -305,16 +305,16 @@ def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: boo
 
 def _shares(input: Any, dim: Any) -> Any:
     """Return exp(input) divided by its sum over dim, one axis or several."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     dims = normalize_axes("logsumexp", dim, shape)
     softmax: Any = OPS["softmax"].public
     if len(dims) == 1 or not shape:
         return softmax(input, dims[0] if dims else 0)
     order = [axis for axis in range(len(shape)) if axis not in dims] + list(dims)
     moved = input.permute(order)
-    found = softmax(moved.reshape(*moved.facts.shape[: len(shape) - len(dims)], -1), -1)
+    found = softmax(moved.reshape(*moved._layout.shape[: len(shape) - len(dims)], -1), -1)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return found.reshape(moved.facts.shape).permute(back)
+    return found.reshape(moved._layout.shape).permute(back)
 
 
 @logsumexp.jvp
@@ -335,10 +335,10 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
     Raises  RuntimeError for integers and bool
     """
-    if not input.facts.dtype.is_floating_point:
+    if not input._layout.dtype.is_floating_point:
         raise DTypeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
-            f"{input.facts.dtype.name}; cast with .to(fastdist.float32)"
+            f"{input._layout.dtype.name}; cast with .to(fastdist.float32)"
         )
     counted = input.isnan().logical_not().to(input.dtype).sum(dim, keepdim)
     return nansum(input, dim, keepdim) / counted

@@ -49,7 +49,7 @@ def segment_reduce(
     Raises  RuntimeError for lengths that do not add up to n (unless unsafe), NotImplementedError
             for data that is not floating, or lengths that are
     """
-    layout = data.facts
+    layout = data._layout
     if indices is not None:
         raise NotImplementedError(
             "segment_reduce(): indices based reduction is not supported yet: give lengths"
@@ -94,10 +94,10 @@ def _stretches(
     given = offsets if lengths is None else lengths
     if given is None:
         raise ShapeError("segment_reduce(): Either lengths or offsets must be defined.")
-    if given.facts.dtype.is_floating_point:
-        name = WORDS[given.facts.dtype]
+    if given._layout.dtype.is_floating_point:
+        name = WORDS[given._layout.dtype]
         raise NoKernelError(f"\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '{name}'")
-    if len(given.facts.shape) != lead + 1:
+    if len(given._layout.shape) != lead + 1:
         raise ShapeError(
             f"segment_reduce(): Expected axis to be the last dimension of lengths but got {lead}."
         )

@@ -26,7 +26,7 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
 
 @sort_along.plan
 def _(input: Tensor, dim: int, descending: bool) -> Plan:
-    layout = input.facts
+    layout = input._layout
     axis = normalize_axis("sort", dim, len(layout.shape))
     extra = ((layout.shape, int64),)
     return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
@@ -39,15 +39,15 @@ def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
 
 @topk_along.plan
 def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("topk", dim, len(shape))
-    if input.facts.dtype is bool_:
+    if input._layout.dtype is bool_:
         raise DTypeError("topk does not support bool dtypes on CPU; cast with .to(fastdist.uint8)")
     if not 0 <= k <= (shape[axis] if shape else 1):
         raise DimError(f"selected index k out of range: {k} of {shape}")
     short = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
     numbers = (axis, int(k), bool(largest))
-    return Plan(short, input.facts.dtype, numbers, extra_outputs=((short, int64),))
+    return Plan(short, input._layout.dtype, numbers, extra_outputs=((short, int64),))
 
 
 @structured(
@@ -61,9 +61,9 @@ def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
 
 @nth_along.plan
 def _(input: Tensor, places: Tensor, dim: int) -> Plan:
-    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
-    shape = places.facts.shape
-    return Plan(shape, input.facts.dtype, (axis,), extra_outputs=((shape, int64),))
+    axis = normalize_axis("kthvalue", dim, len(input._layout.shape))
+    shape = places._layout.shape
+    return Plan(shape, input._layout.dtype, (axis,), extra_outputs=((shape, int64),))
 
 
 def _picking(op: StructuredOp) -> None:
@@ -120,9 +120,9 @@ def unique(
 
     Raises  RuntimeError for slices without elements
     """
-    if dim is None and input.facts.device is not CPU:
+    if dim is None and input._layout.device is not CPU:
         return _unique_of_device(input, return_inverse, return_counts)
-    dtype = input.facts.dtype
+    dtype = input._layout.dtype
     # Among bfloat16 NumPy finds no place for NaN.
     array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
     if dim is not None:
@@ -134,7 +134,7 @@ def unique(
     wanted = [values, inverse.reshape(array.shape if dim is None else (-1,)), counts]
     chosen = [True, return_inverse, return_counts]
     made = [
-        from_array(np.array(one, order="C")).to(input.facts.device)
+        from_array(np.array(one, order="C")).to(input._layout.device)
         for one, wish in zip(wanted, chosen, strict=True)
         if wish
     ]
@@ -147,7 +147,7 @@ def _unique_of_device(input: Any, return_inverse: bool, return_counts: bool) -> 
     from ..index.searchsorted import places_that_hold
     from ..shape.joining import cat
 
-    layout = input.facts
+    layout = input._layout
     n, where = layout.numel, layout.device
     ordered, order = sort_along.public(input.detach().reshape(-1), 0, False)
     changed: Any = ordered[1:] != ordered[:-1]

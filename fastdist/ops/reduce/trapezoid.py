@@ -18,33 +18,33 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     """Return the areas of the trapezoids between neighbours along dim, and the axis."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give x or dx, not both")
-    axis = normalize_axis(name, dim, len(y.facts.shape))
-    if not y.facts.shape:
+    axis = normalize_axis(name, dim, len(y._layout.shape))
+    if not y._layout.shape:
         raise DimError(
             f"Dimension specified as {short_repr(dim)} but tensor has no dimensions: {name}"
         )
-    if bool_ in (y.facts.dtype, None if x is None else x.facts.dtype):
+    if bool_ in (y._layout.dtype, None if x is None else x._layout.dtype):
         raise DTypeError(
             f"{name}: received a bool input for `x` or `y`, but bool is not supported; cast it "
             "with .float()"
         )
-    length = y.facts.shape[axis]
+    length = y._layout.shape[axis]
     n = max(length - 1, 0)
     if x is None:
         width: Any = 1 if dx is None else dx
     else:
-        if len(x.facts.shape) == 1:
-            if x.facts.numel != length:
+        if len(x._layout.shape) == 1:
+            if x._layout.numel != length:
                 raise ShapeError(
                     f"{name}(): There must be one `x` value for each sample point, got "
-                    f"{x.facts.numel} for {length}"
+                    f"{x._layout.numel} for {length}"
                 )
-            x = x.reshape([-1 if i == axis else 1 for i in range(len(y.facts.shape))])
+            x = x.reshape([-1 if i == axis else 1 for i in range(len(y._layout.shape))])
         else:
-            others = len(y.facts.shape) - len(x.facts.shape)
-            x = x.reshape((1,) * others + x.facts.shape)
+            others = len(y._layout.shape) - len(x._layout.shape)
+            x = x.reshape((1,) * others + x._layout.shape)
         # Of more axes than y's, x has its own axis of that number: PyTorch counts from the front.
-        most = x.facts.shape[axis]
+        most = x._layout.shape[axis]
         m = max(most - 1, 0)
         width = narrow(x, axis, min(1, most), m) - narrow(x, axis, 0, m)
     sums = narrow(y, axis, min(1, length), n) + narrow(y, axis, 0, n)

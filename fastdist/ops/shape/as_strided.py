@@ -35,7 +35,7 @@ def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @windows.prepare
 def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("unfold", dimension, len(shape))
     length = shape[axis] if shape else 1
     if size < 0:
@@ -52,7 +52,7 @@ def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
 
 @windows.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    if operands[0].facts.shape:
+    if operands[0]._layout.shape:
         return along_axes(op, operands, attributes, level)
     dimension, size, step = attributes
     normalize_axis("unfold", dimension, 0)
@@ -76,15 +76,15 @@ def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any
     shape = input_layout.shape
     if not shape:
         return g.sum()
-    count = g.facts.shape[dimension]
+    count = g._layout.shape[dimension]
     places = np.arange(count)[:, None] * step + np.arange(size)
     flat = g.movedim(-1, dimension + 1).flatten(dimension, dimension + 1)
-    whole: Any = zeros(shape, dtype=g.facts.dtype, device=g.facts.device)
+    whole: Any = zeros(shape, dtype=g._layout.dtype, device=g._layout.device)
     return whole.index_add(dimension, _on_device(places.reshape(-1), g), flat)
 
 
 def _on_device(places: Any, like: Tensor) -> Tensor:
-    return from_array(places).to(like.facts.device)
+    return from_array(places).to(like._layout.device)
 
 
 @view_op("nowhere", known_as="as_strided")
@@ -114,7 +114,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if has_tangents((value,)):
         raise NeedsNumbers("vmap: as_strided: tangents lie in memory as they please")
     size, stride, start = attributes
-    ndim = len(value.facts.shape)
+    ndim = len(value._layout.shape)
     n, step = (part[-ndim] for part in _layout_in_memory(value))
     return op.general((value,), ((n, *size), (step, *stride), start))
 
@@ -123,7 +123,7 @@ def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
     """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
     tensor.
     """
-    layout = of_all_calls(input).facts
+    layout = of_all_calls(input)._layout
     return layout.shape, layout.strides
 
 
@@ -133,13 +133,13 @@ def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> A
     seen = _places(size, stride, start)
     low = min(own.min(initial=0), seen.min(initial=0))
     length = int(max(own.max(initial=0), seen.max(initial=0)) - low + 1)
-    memory: Any = zeros(length, dtype=g.facts.dtype, device=g.facts.device)
+    memory: Any = zeros(length, dtype=g._layout.dtype, device=g._layout.device)
     memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
     found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
     # Where several elements of input are one place in memory, they share what it gets.
     several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
     if several.max(initial=1) > 1:
-        found = found / _on_device(several, g).to(g.facts.dtype)
+        found = found / _on_device(several, g).to(g._layout.dtype)
     return found
 
 
@@ -164,7 +164,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     else:
         own, room = _place_in_memory(input)
         offset = own if storage_offset is None else storage_offset
-        _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
+        _require_room(shape, steps, offset, room, input._layout.dtype.itemsize)
         if modes.special:
             _require_tangents(input, shape, steps, offset - own)
     seen: Tensor = strided.general((input,), (shape, steps, offset - own))
@@ -181,22 +181,22 @@ def _see_base_itself(seen: Tensor) -> None:
     if extra is None or extra.base is None or extra.tangent_root is not None:
         return
     base, before = extra.base, None
-    if base.facts.dtype is not of.facts.dtype:
-        if not base.facts.dtype.is_complex or of.facts.dtype.is_complex:
+    if base._layout.dtype is not of._layout.dtype:
+        if not base._layout.dtype.is_complex or of._layout.dtype.is_complex:
             return
         before = ViewSteps(None, (OPS["view_as_real"], ()))
     start = base.storage_offset() * base.itemsize // of.itemsize
-    step = (strided, (of.facts.shape, of.facts.strides, of.storage_offset() - start))
+    step = (strided, (of._layout.shape, of._layout.strides, of.storage_offset() - start))
     extra.replay = ViewSteps(before, step)
     # What was expanded may not be written into; that forbids nothing to its base's memory.
-    of.array = replay_array(base.array, of.facts.device, extra.replay)
+    of.array = replay_array(base.array, of._layout.device, extra.replay)
 
 
 def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
     """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
     memory: that of other calls.
     """
-    base, ndim = of_all_calls(input), len(input.facts.shape)
+    base, ndim = of_all_calls(input), len(input._layout.shape)
     lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))
     first = base.storage_offset()
     last = _end(lengths, strides, first) - 1
@@ -252,17 +252,18 @@ def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> 
     """Raise RuntimeError where a tangent, which lies in memory of its own without gaps, has no
     number at a place that is seen.
     """
-    lengths, strides = input.facts.shape, input.facts.strides
+    lengths, strides = input._layout.shape, input._layout.strides
     for level in levels_of((input,)):
         tangent: Any = tangent_of(input, level)
         own, room = _place_in_memory(tangent)
-        apart = zip(lengths, strides, tangent.facts.strides, strict=True)
+        apart = zip(lengths, strides, tangent._layout.strides, strict=True)
         lies_so = all(n < 2 or one == other for n, one, other in apart)
         first = own + start
         if 0 not in shape and not (lies_so and first >= 0 and _end(shape, steps, first) <= room):
             raise GraphError(
                 f"as_strided: tensor of shape {lengths} and strides {strides} has a tangent of "
-                f"strides {tangent.facts.strides}, which has no number for each place in between: "
+                f"strides {tangent._layout.strides}, which has no number for each place in "
+                "between: "
                 "make_dual of a tensor without gaps, or index instead"
             )
 
@@ -274,8 +275,8 @@ def _place_in_memory(input: Any) -> tuple[int, int]:
     base = input
     while base.extra is not None and base.extra.base is not None:
         base = base.extra.base
-    layout = base.facts
+    layout = base._layout
     if not layout.numel:
         return 0, 0
     end = _end(layout.shape, layout.strides, base.storage_offset()) * layout.dtype.itemsize
-    return input.storage_offset(), end // input.facts.dtype.itemsize
+    return input.storage_offset(), end // input._layout.dtype.itemsize

@@ -39,7 +39,7 @@ for _dtype, _word in WORDS.items():
 @composite(homes="method")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's dtype."""
-    return to(input, other.facts.dtype)
+    return to(input, other._layout.dtype)
 
 
 @composite(name="type", homes="method", known_as="")
@@ -52,11 +52,11 @@ def type_(
     """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
     fastdist.FloatTensor.
     """
-    device = input.facts.device
+    device = input._layout.device
     if dtype is None:
         place = "" if device is CPU else f"{device.type}."
-        place += "sparse." if input.facts.is_sparse else ""
-        return f"fastdist.{place}{WORDS[input.facts.dtype]}Tensor"
+        place += "sparse." if input._layout.is_sparse else ""
+        return f"fastdist.{place}{WORDS[input._layout.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         known = {f"{word}Tensor": one for one, word in WORDS.items()}
@@ -101,14 +101,16 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
-    if input.facts.shape != other.facts.shape:
+    if input._layout.shape != other._layout.shape:
         return False
     return bool(np.array_equal(_values(input), _values(other)))
 
 
 def _require_same_dtype(name: str, input: Tensor, other: Tensor) -> None:
-    if input.facts.dtype is not other.facts.dtype:
-        raise DTypeError(f"{name}: {input.facts.dtype.name} did not match {other.facts.dtype.name}")
+    if input._layout.dtype is not other._layout.dtype:
+        raise DTypeError(
+            f"{name}: {input._layout.dtype.name} did not match {other._layout.dtype.name}"
+        )
 
 
 @composite()
@@ -126,12 +128,12 @@ def isclose(
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
     rtol, atol = float(rtol), float(atol)  # an integer of any size is one
     near: Any = input == other
-    if equal_nan and input.facts.dtype.may_have_gradient:
+    if equal_nan and input._layout.dtype.may_have_gradient:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
     if rtol == 0 and atol == 0:
         return near  # type: ignore[no-any-return]
     wide = [
-        one if one.facts.dtype.may_have_gradient else to(one, dtypes.float64)
+        one if one._layout.dtype.may_have_gradient else to(one, dtypes.float64)
         for one in (input, other)
     ]
     a: Any = wide[0].detach()
@@ -179,19 +181,19 @@ def is_tensor(obj: Any) -> bool:
 @composite(homes="function")
 def is_floating_point(input: Tensor) -> bool:
     """Return whether input's dtype is floating."""
-    return input.facts.dtype.is_floating_point
+    return input._layout.dtype.is_floating_point
 
 
 @composite(homes="function")
 def is_complex(input: Tensor) -> bool:
     """Return whether input's dtype is complex."""
-    return input.facts.dtype.is_complex
+    return input._layout.dtype.is_complex
 
 
 @composite(homes="function")
 def is_signed(input: Tensor) -> bool:
     """Return whether input's dtype has negative numbers."""
-    return input.facts.dtype.is_signed
+    return input._layout.dtype.is_signed
 
 
 @composite()
@@ -206,10 +208,10 @@ def is_nonzero(input: Tensor) -> bool:
 @composite()
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return whether the shapes agree."""
-    return input.facts.shape == other.facts.shape
+    return input._layout.shape == other._layout.shape
 
 
 @composite(homes="function", known_as="")
 def numel(input: Tensor) -> int:
     """Return the number of elements."""
-    return input.facts.numel
+    return input._layout.numel

@@ -45,7 +45,7 @@ def packed(input: Tensor) -> Tensor:
 @clone.plan
 @packed.plan
 def _(input: Tensor) -> Plan:
-    return Plan(input.facts.shape, input.facts.dtype)
+    return Plan(input._layout.shape, input._layout.dtype)
 
 
 @clone.vjp("input")
@@ -74,7 +74,7 @@ cast.keeps_order = True
 
 @cast.plan
 def _(input: Tensor, dtype: DType) -> Plan:
-    return Plan(input.facts.shape, dtype)
+    return Plan(input._layout.shape, dtype)
 
 
 @cast.vjp("input")
@@ -96,7 +96,7 @@ def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
 
 @place.plan
 def _(input: Tensor, shape: Shape, index: Any) -> Plan:
-    return Plan(shape, input.facts.dtype, (index,))
+    return Plan(shape, input._layout.dtype, (index,))
 
 
 @place.batches
@@ -120,10 +120,10 @@ class MoveOp(StructuredOp):
     ) -> Any:
         (input,) = operands
         device, non_blocking = attributes
-        if input.facts.is_sparse:
+        if input._layout.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
-        source, target = backend_of(input.facts.device.type), backend_of(device.type)
-        layout, given = input.facts, input.array
+        source, target = backend_of(input._layout.device.type), backend_of(device.type)
+        layout, given = input._layout, input.array
         order = walk_order(layout.shape, layout.strides)
         if order is not None:
             given = given.transpose(order)
@@ -145,7 +145,7 @@ class MoveOp(StructuredOp):
     ) -> Tensor:
         """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
         result = wrap(array, layout_of(array, device))
-        route = Route(self, (device, non_blocking), (input.facts,))
+        route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
         if modes.special:
             self.carry_tangents((result,), (input,), route)
@@ -170,7 +170,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
     if memory_format is preserve_format:
         return clone.public(input)  # type: ignore[no-any-return]
     axes = axes_of(memory_format)
-    memory_format.require_rank(len(input.facts.shape))
+    memory_format.require_rank(len(input._layout.shape))
     if axes is None:
         return packed.public(input)  # type: ignore[no-any-return]
     back = tuple([axes.index(axis) for axis in range(len(axes))])
@@ -186,7 +186,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     copy that does.
     """
     if memory_format is contiguous_format:
-        return input if input.facts.contiguous else packed.public(input)
+        return input if input._layout.contiguous else packed.public(input)
     if input.is_contiguous(memory_format):
         return input
     if memory_format is preserve_format:
@@ -220,7 +220,7 @@ def to(
         if isinstance(value, Tensor):
             if value is not args[0]:
                 raise ArgumentError("to(): a Tensor to be like comes first, flags come after it")
-            dtype, device = value.facts.dtype, value.facts.device
+            dtype, device = value._layout.dtype, value._layout.device
         elif isinstance(value, DType | type):
             dtype = value
         elif isinstance(value, bool):
@@ -229,13 +229,13 @@ def to(
             device = value
     copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
-    wanted = input.facts.device if device is None else Device.parse(device)
+    wanted = input._layout.device if device is None else Device.parse(device)
     result = input
-    if dtype is not None and dtype is not input.facts.dtype:
-        if input.facts.dtype.is_complex and dtype is not dtypes.bool_ and not dtype.is_complex:
+    if dtype is not None and dtype is not input._layout.dtype:
+        if input._layout.dtype.is_complex and dtype is not dtypes.bool_ and not dtype.is_complex:
             warn_caller("Casting complex values to real discards the imaginary part")
         result = cast.public(result, dtype)
-    if wanted is not result.facts.device:
+    if wanted is not result._layout.device:
         non_blocking = bool(non_blocking or (flags and flags[0]))
         result = move.general((result,), (wanted, non_blocking))
     if (
@@ -256,10 +256,10 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """
     target = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
     target = tuple(target)
-    shape = input.facts.shape
+    shape = input._layout.shape
     if shape == target:
         # PyTorch sums here as well, so that whole numbers become int64.
-        return input if shape or input.facts.dtype.may_have_gradient else input.sum()
+        return input if shape or input._layout.dtype.may_have_gradient else input.sum()
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
         raise ShapeError(

@@ -21,7 +21,7 @@ from .joining import cat
 @composite(node="diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     ndim = len(shape) + 1
     first, second = (normalize_axis("diag_embed", dim, ndim) for dim in (dim1, dim2))
     if not shape:
@@ -52,19 +52,19 @@ def block_diag(*tensors: Any) -> Tensor:
     dtype = result_dtype(tensors)
     blocks: list[Any] = []
     for i, one in enumerate(tensors):
-        if len(one.facts.shape) > 2:
+        if len(one._layout.shape) > 2:
             raise ShapeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
-                f"{i} has {len(one.facts.shape)} dimensions"
+                f"{i} has {len(one._layout.shape)} dimensions"
             )
-        n = one.facts.shape[-1] if one.facts.shape else 1
-        blocks.append((one if len(one.facts.shape) == 2 else one.reshape(1, n)).to(dtype))
-    width = sum(one.facts.shape[1] for one in blocks)
+        n = one._layout.shape[-1] if one._layout.shape else 1
+        blocks.append((one if len(one._layout.shape) == 2 else one.reshape(1, n)).to(dtype))
+    width = sum(one._layout.shape[1] for one in blocks)
     lines, before = [], 0
     for one in blocks:
-        height, own = one.facts.shape
+        height, own = one._layout.shape
         sides = [
-            zeros(height, n, dtype=dtype, device=one.facts.device)
+            zeros(height, n, dtype=dtype, device=one._layout.device)
             for n in (before, width - before - own)
         ]
         lines.append(cat([sides[0], one, sides[1]], 1))
@@ -85,7 +85,7 @@ def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[i
 
 @diagonal.prepare
 def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     first, second = normalize_axis("diagonal", dim1, ndim), normalize_axis("diagonal", dim2, ndim)
     if first == second:
         raise ShapeError(
@@ -123,7 +123,7 @@ def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int)
 
 @place_diagonal.plan
 def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
-    return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
+    return Plan(shape, input._layout.dtype, (offset, dim1, dim2))
 
 
 @place_diagonal.batches
@@ -141,7 +141,7 @@ def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
 @composite(out="same")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) == 2:
         return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
     if len(shape) != 1:
@@ -153,6 +153,6 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 @composite(node="trace")
 def trace(input: Tensor) -> Tensor:
     """Return the sum of a matrix's diagonal."""
-    if len(input.facts.shape) != 2:
+    if len(input._layout.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]

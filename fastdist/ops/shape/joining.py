@@ -40,8 +40,8 @@ class CatBackward0(CallNode):
     layouts: tuple[Layout, ...]
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        begin_node(self, tuple([tensor.edge for tensor in tensors]), result.facts)
-        self.layouts = tuple([tensor.facts for tensor in tensors])
+        begin_node(self, tuple([tensor.edge for tensor in tensors]), result._layout)
+        self.layouts = tuple([tensor._layout for tensor in tensors])
         self.axis = axis
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -56,7 +56,7 @@ class CatBackward0(CallNode):
                 found.append(_nothing(layout))
             else:
                 part = g[(slice(None),) * self.axis + (slice(start, start + length), ...)]
-                found.append(cast_array(part, self.facts, layout))
+                found.append(cast_array(part, self.output_layout, layout))
             start += length
         return tuple(found)
 
@@ -90,8 +90,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
     if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
-        key = ("cat", dim, dim.__class__, *[tensor.facts for tensor in given])
-        known = given[0].facts.routes.get(key)
+        key = ("cat", dim, dim.__class__, *[tensor._layout for tensor in given])
+        known = given[0]._layout.routes.get(key)
         if known is not None:
             return _joined_at_once(given, *known)
     else:
@@ -111,23 +111,23 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     device = common_device(_NAMED, given)
     dtype: DType = result_dtype(given)
     backend = backend_of(device.type)
-    order = None if given[0].facts.contiguous else common_order([one.facts for one in given])
+    order = None if given[0]._layout.contiguous else common_order([one._layout for one in given])
     array = Result(shape, dtype.numpy, shape, order).made_by(
         lambda sizes, kind: backend.empty(sizes, kind, device.index)
     )
     kernel = backend.kernel("shape.copying.cat")  # casts: half types need no other
     start = 0
     for tensor in given:
-        if tensor.facts.shape != (0,):
+        if tensor._layout.shape != (0,):
             kernel(tensor.array, array, axis, start)
-            start += tensor.facts.shape[axis]
+            start += tensor._layout.shape[axis]
     result = wrap(array, layout_of(array, device))
     if dtype.may_have_gradient and tls.grad and any(tensor.edge is not None for tensor in given):
         result.edge = CatBackward0(given, result, axis)
     if modes.special:
         _carry(result, given, axis)
-    if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
-        given[0].facts.routes.remember(key, (result.facts, axis))
+    if key is not None and device is CPU and all(_is_usual(t._layout, dtype) for t in given):
+        given[0]._layout.routes.remember(key, (result._layout, axis))
     return given_out("cat", out, result, given, "cast", "outside")
 
 
@@ -158,7 +158,7 @@ _NAMED: Any = _Named()
 
 
 def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
-    shapes = [tensor.facts.shape for tensor in tensors]
+    shapes = [tensor._layout.shape for tensor in tensors]
     if () in shapes:
         raise ShapeError(
             f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
@@ -206,21 +206,21 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     for i, tensor in enumerate(given):
-        if tensor.facts.shape != given[0].facts.shape:
+        if tensor._layout.shape != given[0]._layout.shape:
             raise ShapeError(
                 "stack expects each tensor to be equal size, but got "
-                f"{list(given[0].facts.shape)} at entry 0 and {list(tensor.facts.shape)} at "
+                f"{list(given[0]._layout.shape)} at entry 0 and {list(tensor._layout.shape)} at "
                 f"entry {i}"
             )
     axis = _new_axis(given[0], dim)
     if (
-        not given[0].facts.contiguous
-        and axis < len(given[0].facts.shape)
-        and common_order([tensor.facts for tensor in given]) is not None
+        not given[0]._layout.contiguous
+        and axis < len(given[0]._layout.shape)
+        and common_order([tensor._layout for tensor in given]) is not None
         and out is None
     ):
         # Joined along the old axis, all lie in channels_last; the view takes the new axis apart.
-        return cat(given, axis).unflatten(axis, (len(given), given[0].facts.shape[axis]))
+        return cat(given, axis).unflatten(axis, (len(given), given[0]._layout.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 
@@ -228,37 +228,37 @@ def _may_be_copied(given: tuple[Any, ...]) -> bool:
     """Say whether nothing is to be done but to copy: what batches of samples are made of."""
     if modes.special or not PLAIN.issuperset(map(type, given)):
         return False
-    layout = given[0].facts
+    layout = given[0]._layout
     if layout.device is not CPU or not layout.contiguous or not layout.shape:
         return False
-    return all(one.facts is layout and one.edge is None for one in given)
+    return all(one._layout is layout and one.edge is None for one in given)
 
 
 def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
-    shape = given[0].facts.shape
-    array = np.empty((len(given), *shape), given[0].facts.dtype.numpy)
+    shape = given[0]._layout.shape
+    array = np.empty((len(given), *shape), given[0]._layout.dtype.numpy)
     rows = array.reshape(len(given) * shape[0], *shape[1:])
     np.concatenate([one.array for one in given], 0, out=rows)
     return wrap(array, layout_of(array))
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:
-    return normalize_axis("stack", dim, len(tensor.facts.shape) + 1)
+    return normalize_axis("stack", dim, len(tensor._layout.shape) + 1)
 
 
 @composite(homes="function", out="cast", memory="outside")
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
-    given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
+    given = [tensor.reshape(1) if not tensor._layout.shape else tensor for tensor in tensors]
     if not given:
         raise ShapeError("hstack expects a non-empty TensorList")
-    return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
+    return cat(given, 0 if len(given[0]._layout.shape) == 1 else 1)
 
 
 @composite(homes="function", out="cast", memory="outside")
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
-    return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)
+    return cat([t.reshape(1, -1) if len(t._layout.shape) < 2 else t for t in tensors], 0)
 
 
 def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
@@ -266,8 +266,8 @@ def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
         return tuple([_at_least((one,), ndim) for one in given[0]])
     made = []
     for one in given:
-        while len(one.facts.shape) < ndim:
-            one = one.unsqueeze(-1 if len(one.facts.shape) == 2 else 0)
+        while len(one._layout.shape) < ndim:
+            one = one.unsqueeze(-1 if len(one._layout.shape) == 2 else 0)
         made.append(one)
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -299,5 +299,5 @@ def dstack(tensors: Any) -> Tensor:
 @composite(homes="function", out="cast", memory="outside")
 def column_stack(tensors: Any) -> Tensor:
     """Return tensors side by side; a vector is a column."""
-    given = [one.reshape(-1, 1) if len(one.facts.shape) < 2 else one for one in tensors]
+    given = [one.reshape(-1, 1) if len(one._layout.shape) < 2 else one for one in tensors]
     return cat(given, 1)

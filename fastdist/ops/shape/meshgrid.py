@@ -36,7 +36,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     _require_vectors(given, indexing)
     if indexing == "xy" and len(given) > 1:
         given[0], given[1] = given[1], given[0]
-    shape = [one.facts.numel for one in given]
+    shape = [one._layout.numel for one in given]
     grids = []
     for i, one in enumerate(given):
         lengths = [n if j == i else 1 for j, n in enumerate(shape)]
@@ -51,7 +51,7 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
     if not given:
         raise ShapeError("meshgrid expects a non-empty TensorList")
     for one in given:
-        layout, first = one.facts, given[0].facts
+        layout, first = one._layout, given[0]._layout
         if len(layout.shape) > 1:
             raise ShapeError(
                 "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
@@ -76,8 +76,8 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
 
 def _require_one_axis(tensors: Any) -> None:
     for one in tensors:
-        if len(one.facts.shape) != 1:
-            raise ShapeError(f"Expect a 1D vector, but got shape {list(one.facts.shape)}")
+        if len(one._layout.shape) != 1:
+            raise ShapeError(f"Expect a 1D vector, but got shape {list(one._layout.shape)}")
 
 
 @composite(homes="function", node="stack")
@@ -96,13 +96,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise ShapeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return zeros(0, dtype=input.facts.dtype, device=input.facts.device)
+        return zeros(0, dtype=input._layout.dtype, device=input._layout.device)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    n = input.facts.numel
+    n = input._layout.numel
     rows = math.comb(n + r - 1 if with_replacement and n else n, r)
     # Made before they are counted: more than memory has is an error, not an endless list.
     found = empty(rows, r, dtype=int64).numpy()
     numbers = itertools.chain.from_iterable(choose(range(n), r))
     found[...] = np.fromiter(numbers, np.int64, rows * r).reshape(rows, r)
-    places = from_array(found).to(input.facts.device)
+    places = from_array(found).to(input._layout.device)
     return input.index_select(0, places.reshape(-1)).reshape(found.shape)

@@ -35,8 +35,8 @@ flip.keeps_order = True
 def _(input: Tensor, dims: Any) -> Plan:
     require_given("flip", "dims", dims)
     dims = _listed(dims)
-    axes = normalize_axes("flip", dims, input.facts.shape) if dims else ()
-    return Plan(input.facts.shape, input.facts.dtype, (axes,))
+    axes = normalize_axes("flip", dims, input._layout.shape) if dims else ()
+    return Plan(input._layout.shape, input._layout.dtype, (axes,))
 
 
 @flip.vjp("input")
@@ -58,11 +58,11 @@ def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
             f"shifts and dimensions must align. shifts: {len(moves)}, dims: {len(axes or ())}: "
             "give roll a shift for each dim, or one shift and no dims"
         )
-    if axes and not input.facts.shape:
+    if axes and not input._layout.shape:
         raise DimError(f"Dimension specified as {axes[0]} but tensor has no dimensions: roll of it")
     if axes is not None:
-        axes = tuple(normalize_axis("roll", axis, len(input.facts.shape)) for axis in axes)
-    return Plan(input.facts.shape, input.facts.dtype, (moves, axes))
+        axes = tuple(normalize_axis("roll", axis, len(input._layout.shape)) for axis in axes)
+    return Plan(input._layout.shape, input._layout.dtype, (moves, axes))
 
 
 def _whole(name: str, values: Any) -> tuple[int, ...]:
@@ -81,13 +81,13 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
 
 @roll.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-    (shifts, dims), shape = attributes, operands[0].facts.shape
+    (shifts, dims), shape = attributes, operands[0]._layout.shape
     value = operands[0].value
     if dims is not None and dims != ():
         axes = [normalize_axis("roll", axis, len(shape)) + 1 for axis in _whole("dims", dims)]
         return op.general((value,), (shifts, tuple(axes)))
-    flat = value.reshape(value.facts.shape[0], operands[0].facts.numel)
-    return op.general((flat,), (shifts, 1)).reshape(value.facts.shape)
+    flat = value.reshape(value._layout.shape[0], operands[0]._layout.numel)
+    return op.general((flat,), (shifts, 1)).reshape(value._layout.shape)
 
 
 @roll.vjp("input")
@@ -99,7 +99,7 @@ def _(g: Any, shifts: Any, dims: Any) -> Any:
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes."""
     times = integers("repeat", _listed(repeats))
-    shape = input.facts.shape
+    shape = input._layout.shape
     lead = len(times) - len(shape)
     if lead < 0:
         raise ShapeError(
@@ -119,14 +119,14 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone."""
     require_given("tile", "dims", dims)
     times = _listed(dims)
-    missing = len(input.facts.shape) - len(times)
+    missing = len(input._layout.shape) - len(times)
     return repeat(input, *(1,) * missing, *times)
 
 
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
-    shape = input.facts.shape
+    shape = input._layout.shape
     first = normalize_axis("flatten", start_dim, max(len(shape), 1))
     last = normalize_axis("flatten", end_dim, max(len(shape), 1))
     if not shape:
@@ -150,8 +150,8 @@ def ravel(input: Tensor) -> Tensor:
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Return input with the axis dim seen as several."""
-    axis = normalize_axis("unflatten", dim, len(input.facts.shape))
-    shape = input.facts.shape
+    axis = normalize_axis("unflatten", dim, len(input._layout.shape))
+    shape = input._layout.shape
     if not shape:
         raise ShapeError("unflatten: the tensor has no axis to be seen as several; reshape() it")
     sizes = all_of(sizes)
@@ -166,7 +166,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 @composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return the view with the axes source at the places destination."""
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     from_ = [normalize_axis("movedim", axis, ndim) for axis in _listed((source,))]
     to = [normalize_axis("movedim", axis, ndim) for axis in _listed((destination,))]
     if len(from_) != len(to) or len(set(from_)) != len(from_) or len(set(to)) != len(to):
@@ -190,7 +190,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @composite(homes="method")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return OPS["expand"].public(input, other.facts.shape)  # type: ignore[no-any-return]
+    return OPS["expand"].public(input, other._layout.shape)  # type: ignore[no-any-return]
 
 
 @composite()
@@ -205,7 +205,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
-    shape = shape_of_all("broadcast_tensors", [tensor.facts.shape for tensor in given])
+    shape = shape_of_all("broadcast_tensors", [tensor._layout.shape for tensor in given])
     return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
 
 
@@ -219,27 +219,27 @@ def broadcast_shapes(*shapes: Any) -> Size:
 @composite(homes="method")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return input.view(other.facts.shape)
+    return input.view(other._layout.shape)
 
 
 @composite(homes="method")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's shape; a view where possible."""
-    return reshape(input, other.facts.shape)
+    return reshape(input, other._layout.shape)
 
 
 @composite()
 def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of the columns turned round."""
-    if len(input.facts.shape) < 2:
-        raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input.facts.shape}")
+    if len(input._layout.shape) < 2:
+        raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input._layout.shape}")
     return flip.public(input, 1)  # type: ignore[no-any-return]
 
 
 @composite()
 def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of the rows turned round."""
-    if not input.facts.shape:
+    if not input._layout.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
     return flip.public(input, 0)  # type: ignore[no-any-return]
 
@@ -247,7 +247,7 @@ def flipud(input: Tensor) -> Tensor:
 @composite(node="rot90")
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """Return a copy turned by k quarters from the first of dims towards the second."""
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     if len(dims) != 2:
         raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if ndim < 2:

@@ -44,16 +44,16 @@ def set_(
     for one in (self, source):
         if is_sparse(one):
             raise refusal("set_", one)
-    dtype, device = self.facts.dtype, self.facts.device
+    dtype, device = self._layout.dtype, self._layout.device
     if isinstance(source, Unresolved):
         source = source.value  # the memory itself, as it is in PyTorch, too
     if isinstance(source, Tensor) and size is None:
-        _require_kind(source.facts.dtype, dtype, source.facts.device, device)
+        _require_kind(source._layout.dtype, dtype, source._layout.device, device)
         return _take(self, source.array, root_of(source))
     if isinstance(source, Tensor):
         source = TypedStorage(
-            wrap_storage=UntypedStorage.around(flat_of(source), source.facts.device),
-            dtype=source.facts.dtype,
+            wrap_storage=UntypedStorage.around(flat_of(source), source._layout.device),
+            dtype=source._layout.dtype,
         )
     if source is None:
         source = UntypedStorage(0, device=device)
@@ -122,7 +122,7 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     if target.extra is not None:
         # Of what it was a view it is none any more.
         target.extra.base = target.extra.replay = None
-    target.facts = layout_of(array, target.facts.device)
+    target._layout = layout_of(array, target._layout.device)
     target._storage = BoundedStorage(memory)
     target._storage.version = version + 1
     if target.edge is not None and target.edge.is_accumulate:
@@ -147,9 +147,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
             f"{short_repr(shape)}"
         )
     strides = _strides(shape, memory_format)
-    if shape == self.facts.shape and (memory_format is None or strides == self.facts.strides):
+    if shape == self._layout.shape and (memory_format is None or strides == self._layout.strides):
         return self
-    dtype, device = self.facts.dtype, self.facts.device
+    dtype, device = self._layout.dtype, self._layout.device
     flat, offset = flat_of(self), storage_offset(self)
     backend = backend_of(device.type)
     needed = (offset + count_elements(shape)) * dtype.itemsize
@@ -182,17 +182,17 @@ def resize_as_(
     if memory_format is preserve_format:
         fitting = (one for one in FORMATS.values() if one.axes is not None)
         memory_format = next((f for f in fitting if the_template.is_contiguous(f)), None)
-        memory_format = None if the_template.facts.contiguous else memory_format
-    return resize_(self, the_template.facts.shape, memory_format=memory_format)
+        memory_format = None if the_template._layout.contiguous else memory_format
+    return resize_(self, the_template._layout.shape, memory_format=memory_format)
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Return whether both are the same elements of the same memory."""
-    if self.facts is not tensor.facts:
+    if self._layout is not tensor._layout:
         return False
     if is_sparse(self):
         return self.array is tensor.array
-    data_ptr = backend_of(self.facts.device.type).data_ptr
+    data_ptr = backend_of(self._layout.device.type).data_ptr
     same = data_ptr(self.array) == data_ptr(tensor.array)
     return same and storage_offset(self) == storage_offset(tensor)
 
@@ -204,11 +204,11 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     """
     warn_caller("non-inplace resize is deprecated", once=True)
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
-    shape, numel = _sizes(given), self.facts.numel
+    shape, numel = _sizes(given), self._layout.numel
     if count_elements(shape) != numel:
         raise ShapeError(
             f"requested resize to {list(shape)} ({count_elements(shape)} elements in total), but "
-            f"the given tensor has a size of {list(self.facts.shape)} ({numel} elements). "
+            f"the given tensor has a size of {list(self._layout.shape)} ({numel} elements). "
             "autograd's resize can only change the shape of a given tensor, while preserving the "
             "number of elements."
         )
@@ -220,7 +220,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
     Raises  RuntimeError for another number of elements
     """
-    return resize(self, tensor.facts.shape)
+    return resize(self, tensor._layout.shape)
 
 
 METHODS: dict[str, Any] = {

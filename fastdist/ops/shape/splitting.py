@@ -29,12 +29,12 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
     or of the parts that begin at the places given.
     """
-    if not input.facts.shape:
+    if not input._layout.shape:
         raise ShapeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
-    axis = normalize_axis("tensor_split", dim, len(input.facts.shape))
-    length = input.facts.shape[axis]
+    axis = normalize_axis("tensor_split", dim, len(input._layout.shape))
+    length = input._layout.shape[axis]
     wanted = indices_or_sections
     if isinstance(wanted, Tensor):
         wanted = wanted.tolist()
@@ -53,7 +53,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tuple[Tensor, ...]:
-    shape = input.facts.shape
+    shape = input._layout.shape
     if len(shape) < least:
         raise ShapeError(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor "
@@ -70,7 +70,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 @composite()
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis, of a vector along its only one."""
-    axis = 0 if len(input.facts.shape) == 1 else 1
+    axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
 
@@ -101,10 +101,10 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 @composite()
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return the view of length elements along dim from start on."""
-    if not input.facts.shape:
+    if not input._layout.shape:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
-    axis = normalize_axis("narrow", dim, len(input.facts.shape))
-    n = input.facts.shape[axis]
+    axis = normalize_axis("narrow", dim, len(input._layout.shape))
+    n = input._layout.shape[axis]
     if not -n <= start <= n:
         raise DimRange(
             f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -123,14 +123,14 @@ class DimRange(ShapeError, IndexError):
 @composite()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the view at index along dim, without that axis."""
-    axis = normalize_axis("select", dim, len(input.facts.shape))
-    if not input.facts.shape:
+    axis = normalize_axis("select", dim, len(input._layout.shape))
+    if not input._layout.shape:
         raise DimRange("select() cannot be applied to a 0-dim tensor.")
-    n = input.facts.shape[axis]
+    n = input._layout.shape[axis]
     if not -n <= index < n:
         raise DimRange(
             f"select(): index {index} out of range for tensor of size "
-            f"{list(input.facts.shape)} at dimension {axis}"
+            f"{list(input._layout.shape)} at dimension {axis}"
         )
     where = (slice(None),) * axis + (index, ...)
     return basic_index.at(input, where)
@@ -149,8 +149,8 @@ class SplitBackward0(CallNode):
     places: Sequence[Any]
 
     def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        begin_node(self, (input.edge,), tuple([view.facts for view in views]))
-        self.input_layout = input.facts
+        begin_node(self, (input.edge,), tuple([view._layout for view in views]))
+        self.input_layout = input._layout
         self.num_outputs = len(views)
         self.places = places
 
@@ -185,7 +185,7 @@ def _views_at(
     input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
 ) -> tuple[Tensor, ...]:
     views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0].edge is not None and not input.facts.is_sparse:
+    if len(views) > 1 and views[0].edge is not None and not input._layout.is_sparse:
         node = recorded(input, views, places)
         for i, view in enumerate(views):
             view.edge = Edge(node, i)
@@ -207,10 +207,10 @@ def split(
         )
     if split_size is not None:
         split_size_or_sections = split_size
-    if not tensor.facts.shape:
+    if not tensor._layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
-    axis = normalize_axis("split", dim, len(tensor.facts.shape))
-    n = tensor.facts.shape[axis]
+    axis = normalize_axis("split", dim, len(tensor._layout.shape))
+    n = tensor._layout.shape[axis]
     if hasattr(split_size_or_sections, "__index__"):
         size = split_size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
@@ -246,12 +246,12 @@ def split(
 @composite()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views along dim, chunks of them or fewer, all but the last of one size."""
-    if not input.facts.shape:
+    if not input._layout.shape:
         raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    axis = normalize_axis("chunk", dim, len(input.facts.shape))
-    n = input.facts.shape[axis]
+    axis = normalize_axis("chunk", dim, len(input._layout.shape))
+    n = input._layout.shape[axis]
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     return split(input, -(-n // chunks), axis)
@@ -260,9 +260,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @composite()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return the views at each place along dim, without that axis."""
-    axis = normalize_axis("unbind", dim, len(input.facts.shape))
-    if not input.facts.shape:
+    axis = normalize_axis("unbind", dim, len(input._layout.shape))
+    if not input._layout.shape:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")
     lead = (slice(None),) * axis
-    places = [(*lead, i, ...) for i in range(input.facts.shape[axis])]
+    places = [(*lead, i, ...) for i in range(input._layout.shape[axis])]
     return _views_at(input, places, UnbindBackward0)

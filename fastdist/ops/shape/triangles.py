@@ -10,7 +10,7 @@ from ...tensor.tensor import Tensor
 
 
 def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
-    layout = input.facts
+    layout = input._layout
     if len(layout.shape) < 2:
         raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
     return Plan(layout.shape, layout.dtype, (diagonal, upper))

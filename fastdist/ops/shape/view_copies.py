@@ -35,7 +35,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 def _slice(
     input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
-    axis = normalize_axis("slice_copy", dim, len(input.facts.shape))
+    axis = normalize_axis("slice_copy", dim, len(input._layout.shape))
     return input[(slice(None),) * axis + (slice(start, end, step),)]
 
 

@@ -32,8 +32,8 @@ class ShapeOrDType(ViewOp):
         (given,) = attributes
         wanted = given[0] if len(given) == 1 else None
         if isinstance(wanted, DType) and isinstance(operands[0], Tensor):
-            if wanted is operands[0].facts.dtype:
-                given = (operands[0].facts.shape,)
+            if wanted is operands[0]._layout.dtype:
+                given = (operands[0]._layout.shape,)
             else:
                 return reinterpreted(operands[0], wanted)
         return super().general(operands, (given,), out)
@@ -49,7 +49,7 @@ def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
     """
     if isinstance(input, Unresolved):
         raise input.no_other_dtype("view(dtype)")
-    layout = input.facts
+    layout = input._layout
     shape, strides, offset = _cut(layout, dtype, storage_offset(input))
     array = seen_at(flat_of(input), dtype.numpy, layout.device, offset, shape, strides)
     out = wrap(array, layout_of(array, layout.device))

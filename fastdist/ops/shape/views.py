@@ -111,12 +111,12 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 @view.prepare
 def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
-    sizes = canonical_sizes("view", shape, input.facts.numel)
-    if view_strides(input.facts, sizes) is None:
+    sizes = canonical_sizes("view", shape, input._layout.numel)
+    if view_strides(input._layout, sizes) is None:
         raise ShapeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two "
-            f"contiguous subspaces): {input.facts.shape} with strides {input.facts.strides} as "
+            f"contiguous subspaces): {input._layout.shape} with strides {input._layout.strides} as "
             f"{short_repr(sizes)}. "
             "Use .reshape(...) instead."
         )
@@ -150,13 +150,13 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
         (sizes,) = sizes
     if not all(hasattr(n, "__index__") for n in sizes):
         return one_by_one(op, operands, attributes, level)  # as another dtype
-    if -1 in sizes and 0 not in input.facts.shape:
+    if -1 in sizes and 0 not in input._layout.shape:
         rest = 1
         for n in sizes:
             rest *= n if n != -1 else 1
-        sizes = [input.facts.numel // max(rest, 1) if n == -1 else n for n in sizes]
+        sizes = [input._layout.numel // max(rest, 1) if n == -1 else n for n in sizes]
     value = input.value
-    return value.reshape(value.facts.shape[0], *sizes)
+    return value.reshape(value._layout.shape[0], *sizes)
 
 
 @view_op("function method inplace")
@@ -166,7 +166,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @transpose.prepare
 def _(input: Tensor, dim0: int, dim1: int) -> tuple[Any, ...]:
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     return normalize_axis("transpose", dim0, ndim), normalize_axis("transpose", dim1, ndim)
 
 
@@ -206,7 +206,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
 def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
     if len(dims) == 1 and not hasattr(dims[0], "__index__"):
         dims = integers("permute", dims[0])
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     if len(dims) != ndim:
         raise ShapeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
@@ -246,7 +246,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input,), (dims,) = operands, attributes
     if dims and isinstance(dims[0], list | tuple):
         (dims,) = dims
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     return input.value.permute(0, *[normalize_axis(op.name, d, ndim) + 1 for d in dims])
 
 
@@ -259,7 +259,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
 def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
-    shape = input.facts.shape
+    shape = input._layout.shape
     wanted = integers("expand", sizes)
     lead = len(wanted) - len(shape)
     if lead < 0:
@@ -325,8 +325,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input,), (sizes,) = operands, attributes
     if sizes and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
-    value, shape = input.value, input.facts.shape
-    size, more = value.facts.shape[0], len(sizes) - len(shape)
+    value, shape = input.value, input._layout.shape
+    size, more = value._layout.shape[0], len(sizes) - len(shape)
     if more > 0:
         value = value.reshape(size, *(1,) * more, *shape)
     return value.expand(size, *sizes)
@@ -339,7 +339,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
 @squeeze.prepare
 def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
-    shape = input.facts.shape
+    shape = input._layout.shape
     if dim is None:
         return (frozenset(i for i, n in enumerate(shape) if n == 1),)
     is_one = hasattr(dim, "__index__")
@@ -385,7 +385,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 @squeeze.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input,), (dim,) = operands, attributes
-    shape = input.facts.shape
+    shape = input._layout.shape
     if dim is None or not isinstance(dim, int | list | tuple):
         gone = [i for i, n in enumerate(shape) if n == 1]
     else:
@@ -401,7 +401,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @unsqueeze.prepare
 def _(input: Tensor, dim: int) -> tuple[Any, ...]:
-    return (normalize_axis("unsqueeze", dim, len(input.facts.shape) + 1),)
+    return (normalize_axis("unsqueeze", dim, len(input._layout.shape) + 1),)
 
 
 @unsqueeze.array
@@ -428,7 +428,7 @@ def _(g: Tensor, dim: int) -> Tensor:
 @unsqueeze.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input,), (dim,) = operands, attributes
-    return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
+    return input.value.unsqueeze(normalize_axis(op.name, dim, len(input._layout.shape) + 1) + 1)
 
 
 @partial(checked, node=node_named("t"))
@@ -437,10 +437,10 @@ def t(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for more axes
     """
-    ndim = len(input.facts.shape)
+    ndim = len(input._layout.shape)
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.facts.shape)
+    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input._layout.shape)
 
 
 @partial(checked, known_as="")
@@ -465,7 +465,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         raise TypeError(
             f"reshape() got the shape twice: {short_repr(sizes)} and shape={short_repr(shape)}"
         )
-    layout = input.facts
+    layout = input._layout
     if len(shape) == 1 and shape[0].__class__ is list:
         shape = tuple(shape[0])
     try:

@@ -45,8 +45,8 @@ def made_of(indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bo
 
 def part_at(gradient: Any, indices: Any) -> Any:
     """Return the part of a gradient that belongs to entries of these places."""
-    axes, shape = indices.facts.shape[0], gradient.facts.shape
-    if gradient.facts.is_sparse:
+    axes, shape = indices._layout.shape[0], gradient._layout.shape
+    if gradient._layout.is_sparse:
         if gradient.array.indices.shape[0] == axes:
             return _entries_at(gradient, indices)
         gradient = to_dense(gradient)
@@ -61,16 +61,16 @@ def _entries_at(gradient: Any, indices: Any) -> Any:
     whole = coalesce(gradient)
     if whole.array.indices is indices.array:
         return values(whole)
-    shape, axes = gradient.facts.shape, indices.facts.shape[0]
+    shape, axes = gradient._layout.shape, indices._layout.shape[0]
     own = values(whole)
-    n, rest = own.facts.shape[0], own.facts.shape[1:]
+    n, rest = own._layout.shape[0], own._layout.shape[1:]
     wanted = flat_places(indices, shape[:axes]).contiguous()
     if not n:
-        return own.sum(0).expand((wanted.facts.shape[0], *rest))
+        return own.sum(0).expand((wanted._layout.shape[0], *rest))
     known = flat_places(indices_of(whole), shape[:axes]).contiguous()
     at = searchsorted(known, wanted).clamp(max=n - 1)
     is_there: Any = (known.index_select(0, at) == wanted).reshape(-1, *[1] * len(rest))
-    nothing = zeros((), dtype=own.facts.dtype, device=own.facts.device)
+    nothing = zeros((), dtype=own._layout.dtype, device=own._layout.device)
     return OPS["where"].public(is_there, own.index_select(0, at), nothing)
 
 
@@ -103,12 +103,14 @@ def sparse_coo_tensor(
     if not isinstance(values, Tensor):
         values = tensor(values, dtype=dtype, device=where)
     if dtype is not None or where is not None:
-        values = values.to(device=where or values.facts.device, dtype=dtype or values.facts.dtype)
+        values = values.to(
+            device=where or values._layout.device, dtype=dtype or values._layout.dtype
+        )
     if not isinstance(indices, Tensor):
         indices = tensor(indices)
-    if not indices.facts.numel and len(indices.facts.shape) < 2:
-        indices = indices.reshape(indices.facts.shape[0] and 1, 0)
-    places: Any = indices.detach().to(device=values.facts.device, dtype=int64).contiguous()
+    if not indices._layout.numel and len(indices._layout.shape) < 2:
+        indices = indices.reshape(indices._layout.shape[0] and 1, 0)
+    places: Any = indices.detach().to(device=values._layout.device, dtype=int64).contiguous()
     size = _fitting(places, values, size)
     if requires_grad:
         values = values.detach()
@@ -121,7 +123,7 @@ def _empty(size: Any, dtype: DType | None, device: Any) -> Any:
         raise TypeError("sparse_coo_tensor(): give indices and values, or a size")
     _require_numel(size)
     values = empty(0, dtype=dtype or get_default_dtype(), device=device)
-    places = zeros((len(size), 0), dtype=int64, device=values.facts.device)
+    places = zeros((len(size), 0), dtype=int64, device=values._layout.device)
     return sparse_tensor(places, values, size, True)
 
 
@@ -133,16 +135,16 @@ def _require_numel(size: tuple[int, ...]) -> None:
 
 def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the size; what is not given follows from the largest places."""
-    if len(places.facts.shape) != 2:
-        raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places.facts.shape)}")
-    axes, n = places.facts.shape
-    if not values.facts.shape or values.facts.shape[0] != n:
-        nnz = values.facts.shape[0] if values.facts.shape else 1
+    if len(places._layout.shape) != 2:
+        raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
+    axes, n = places._layout.shape
+    if not values._layout.shape or values._layout.shape[0] != n:
+        nnz = values._layout.shape[0] if values._layout.shape else 1
         raise ShapeError(
             "indices and values must have same nnz, but got nnz from indices: "
             f"{n}, nnz from values: {nnz}"
         )
-    rest = values.facts.shape[1:]
+    rest = values._layout.shape[1:]
     if size is None:
         if not n:
             return (*([0] * axes), *rest)
@@ -183,9 +185,9 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     """
     if layout is not None and getattr(layout, "name", None) != "sparse_coo":
         raise NotImplementedError(f"to_sparse: {short_repr(layout)} is not there; sparse_coo is")
-    if input.facts.is_sparse:
+    if input._layout.is_sparse:
         return input
-    shape = input.facts.shape
+    shape = input._layout.shape
     axes = len(shape) if sparse_dim is None else int(sparse_dim)
     if not 0 <= axes <= len(shape) or (axes == 0 and shape):
         raise ShapeError(
@@ -195,8 +197,8 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     with no_grad():
         x: Any = input.detach()
         if not shape:
-            rows: Any = zeros((0, int(bool(x != 0))), dtype=int64, device=input.facts.device)
-            values = x.reshape(1)[: rows.facts.shape[1]]
+            rows: Any = zeros((0, int(bool(x != 0))), dtype=int64, device=input._layout.device)
+            values = x.reshape(1)[: rows._layout.shape[1]]
         else:
             is_there: Any = x != 0
             if axes < len(shape):
@@ -223,7 +225,7 @@ def to_dense(
     input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
     """Return the dense tensor; the gradient of a sparse one is sparse, of its places."""
-    if not input.facts.is_sparse:
+    if not input._layout.is_sparse:
         return input if dtype is None else input.to(dtype)
     with no_grad():
         made = dense_of(input)
@@ -239,13 +241,13 @@ def to_dense(
 
 def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
     """Return a gradient at the places of a sparse tensor, each once; whole if not by_place."""
-    if gradient.facts.is_sparse or not by_place:
+    if gradient._layout.is_sparse or not by_place:
         return gradient
     places = coalesced(entries.detach())
     return made_of(
         indices_of(places),
         part_at(gradient, indices_of(places)),
-        gradient.facts.shape,
+        gradient._layout.shape,
         is_coalesced=True,
     )
 
@@ -283,7 +285,7 @@ def indices(input: Tensor) -> Tensor:
 def values(input: Tensor) -> Tensor:
     """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
     _require_coalesced("values", input, "sparse")
-    places, shape = indices_of(input), input.facts.shape
+    places, shape = indices_of(input), input._layout.shape
     return recorded(  # type: ignore[no-any-return]
         values_of(input),
         "ValuesBackward0",
@@ -297,15 +299,15 @@ def values(input: Tensor) -> Tensor:
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
     """Return input's elements at the places of a sparse tensor, as often as they stand there."""
     _require_sparse("sparse_mask", mask)
-    if mask.facts.shape != input.facts.shape:
+    if mask._layout.shape != input._layout.shape:
         raise ShapeError(
             f"sparse_mask(): operands have incompatible sizes; self has size "
-            f"{list(input.facts.shape)} but mask has size {list(mask.facts.shape)}"
+            f"{list(input._layout.shape)} but mask has size {list(mask._layout.shape)}"
         )
     places = indices_of(mask)
     made = part_at(to_dense(input), places)
     return made_of(  # type: ignore[no-any-return]
-        places, made, mask.facts.shape, is_coalesced=mask.array.is_coalesced
+        places, made, mask._layout.shape, is_coalesced=mask.array.is_coalesced
     )
 
 
@@ -318,7 +320,7 @@ def entries_of(input: Any) -> tuple[Any, Any, bool]:
 
 
 def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> None:
-    if not input.facts.is_sparse:
+    if not input._layout.is_sparse:
         raise RuntimeError(f"{name} expected {kind} tensor layout but got Strided")
 
 

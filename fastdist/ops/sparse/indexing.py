@@ -23,7 +23,7 @@ def part(input: Any, index: Sequence[Any]) -> Any:
     if any(not isinstance(one, int) and one != slice(None) for one in given):
         raise refusal(f"index with {short_repr(tuple(index))}", input)
     at = index.index(Ellipsis) if Ellipsis in index else len(given)
-    missing = len(input.facts.shape) - len(given)
+    missing = len(input._layout.shape) - len(given)
     whole = [*given[:at], *[slice(None)] * missing, *given[at:]]
     for axis in reversed(range(len(whole))):
         if isinstance(whole[axis], int):
@@ -33,7 +33,7 @@ def part(input: Any, index: Sequence[Any]) -> Any:
 
 def _select(input: Any, axis: int, place: int) -> Any:
     """Return what is at a place of an axis, which is gone; dense where no sparse axis is left."""
-    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input.array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(
             f"index {short_repr(place)} is out of bounds for dimension {axis} with size "
@@ -55,11 +55,11 @@ def _select(input: Any, axis: int, place: int) -> Any:
 
 @on_sparse("select_slices")
 def _select_slices(input: Any, index: Any, axis: int) -> Any:
-    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input.array.indices.shape[0]
     axis %= len(shape)
     indices, values, is_whole = entries_of(input)
     chosen = index.detach().reshape(-1).to(int64)
-    count = chosen.facts.shape[0]
+    count = chosen._layout.shape[0]
     out_shape = (*shape[:axis], count, *shape[axis + 1 :])
     if axis >= axes:
         values = values.index_select(axis - axes + 1, chosen)
@@ -81,10 +81,10 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
 
 def meetings(begins: Any, counts: Any) -> tuple[Any, Any]:
     """Return pairs of numbers: i, counts[i] times, each with one of begins[i], begins[i] + 1 ..."""
-    device = begins.facts.device
-    who: Any = arange(begins.facts.shape[0], dtype=int64, device=device)
+    device = begins._layout.device
+    who: Any = arange(begins._layout.shape[0], dtype=int64, device=device)
     who = who.repeat_interleave(counts)
-    number: Any = arange(who.facts.shape[0], dtype=int64, device=device)
+    number: Any = arange(who._layout.shape[0], dtype=int64, device=device)
     before = counts.cumsum(0) - counts
     return who, begins.index_select(0, who) + number - before.index_select(0, who)
 
@@ -96,7 +96,7 @@ def joined_along(tensors: Sequence[Any], dim: int) -> Any:
         raise RuntimeError(
             "Concatenating sparse tensors, but a dense tensor was found: to_sparse()"
         )
-    shapes = [one.facts.shape for one in tensors]
+    shapes = [one._layout.shape for one in tensors]
     first, axes = shapes[0], tensors[0].array.indices.shape[0]
     if not -len(first) <= dim < len(first):
         raise IndexError(

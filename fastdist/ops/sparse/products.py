@@ -35,16 +35,16 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
     """
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         return NotImplemented
-    if len(other.facts.shape) == 1:
+    if len(other._layout.shape) == 1:
         return product(input, other.unsqueeze(1), by_place).squeeze(1)
-    if len(input.facts.shape) == 3 == len(other.facts.shape) and input.facts.is_sparse:
+    if len(input._layout.shape) == 3 == len(other._layout.shape) and input._layout.is_sparse:
         return _batched(input, other)
     _require_matrices(input, other)
-    if not (input.facts.is_sparse or other.facts.is_sparse):
+    if not (input._layout.is_sparse or other._layout.is_sparse):
         return input.mm(other)
-    if not input.facts.is_sparse:
+    if not input._layout.is_sparse:
         return product(other.t(), input.t(), by_place).t()
-    if other.facts.is_sparse:
+    if other._layout.is_sparse:
         return _both_sparse(input, other)
     with no_grad():
         made = _rows_of_products(input, other.detach())
@@ -85,8 +85,8 @@ def _batched(input: Any, other: Any) -> Any:
     """Return the products of sparse matrices with dense ones, as that of one large matrix with them
     along its diagonal.
     """
-    (batch, rows, columns), (count, inner, width) = input.facts.shape, other.facts.shape
-    if other.facts.is_sparse or input.array.indices.shape[0] != 3:
+    (batch, rows, columns), (count, inner, width) = input._layout.shape, other._layout.shape
+    if other._layout.is_sparse or input.array.indices.shape[0] != 3:
         raise refusal("bmm of two sparse tensors, or of one with dense axes", input)
     if (batch, columns) != (count, inner):
         raise ShapeError(
@@ -103,7 +103,7 @@ def _batched(input: Any, other: Any) -> Any:
 
 
 def _require_matrices(input: Any, other: Any) -> None:
-    a, b = input.facts, other.facts
+    a, b = input._layout, other._layout
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise refusal(f"matmul of {len(a.shape)} and {len(b.shape)} axes", input)
     if a.shape[1] != b.shape[0]:
@@ -125,16 +125,16 @@ def _rows_of_products(input: Any, dense: Any) -> Any:
         raise refusal("matmul of a sparse tensor with dense axes", input)
     rows, columns = indices_of(whole)
     # Columns are checked where rows of dense are read.
-    rows = flat_places(rows.unsqueeze(0), input.facts.shape[:1])
-    device = rows.facts.device
+    rows = flat_places(rows.unsqueeze(0), input._layout.shape[:1])
+    device = rows._layout.device
     # Where each row begins: places rise.
-    asked: Any = arange(input.facts.shape[0] + 1, dtype=int64, device=device)
+    asked: Any = arange(input._layout.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(rows, asked)
     return gather_add.public(dense, starts, columns.contiguous(), values_of(whole))
 
 
 def _both_sparse(input: Any, other: Any) -> Any:
-    shape = (input.facts.shape[0], other.facts.shape[1])
+    shape = (input._layout.shape[0], other._layout.shape[1])
     with no_grad():
         made = _expanded(coalesced(input.detach()), coalesced(other.detach()), shape)
 
@@ -156,8 +156,8 @@ def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
     """
     rows, inner = own_indices(a)
     b_rows, b_columns = own_indices(b)
-    device = rows.facts.device
-    asked: Any = arange(b.facts.shape[0] + 1, dtype=int64, device=device)
+    device = rows._layout.device
+    asked: Any = arange(b._layout.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(b_rows.contiguous(), asked)
     begins = starts.index_select(0, inner)
     counts = starts.index_select(0, inner + 1) - begins

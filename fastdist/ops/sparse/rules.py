@@ -62,18 +62,18 @@ def _clone(input: Any) -> Any:
 
 @on_sparse("cast")
 def _cast(input: Any, dtype: Any) -> Any:
-    before = input.facts.dtype
+    before = input._layout.dtype
     return _by_values(input, "ToCopyBackward0", lambda v: v.to(dtype), lambda g: g.to(before))
 
 
 @on_sparse("move")
 def _move(input: Any, device: Any, *more: Any) -> Any:
-    before = input.facts.device
+    before = input._layout.device
     with no_grad():
         made = sparse_tensor(
             indices_of(input).to(device),
             values_of(input).to(device),
-            input.facts.shape,
+            input._layout.shape,
             input.array.is_coalesced,
         )
     return recorded(
@@ -90,16 +90,16 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         sparse = input if is_sparse(input) else other
         raise refusal("add.Scalar", sparse)
-    if not input.facts.is_sparse:
+    if not input._layout.is_sparse:
         return _dense_and_sparse(input, other, alpha)
-    if not other.facts.is_sparse:
-        if alpha == 1 and input.facts.shape != other.facts.shape:
+    if not other._layout.is_sparse:
+        if alpha == 1 and input._layout.shape != other._layout.shape:
             raise refusal("add", input)
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
-    if input.facts.shape != other.facts.shape:
+    if input._layout.shape != other._layout.shape:
         raise ShapeError(
             "add: expected sizes of 'self' and 'other' to match, but "
-            f"{list(input.facts.shape)} != {list(other.facts.shape)}"
+            f"{list(input._layout.shape)} != {list(other._layout.shape)}"
         )
     dtype = result_dtype((input, other))
     with no_grad():
@@ -129,9 +129,9 @@ def _joined(input: Any, other: Any, alpha: Any) -> Any:
     if values_of(input).dim() != values_of(other).dim():
         raise RuntimeError(
             "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
-            f"{indices_of(input).facts.shape[0]} != {indices_of(other).facts.shape[0]}"
+            f"{indices_of(input)._layout.shape[0]} != {indices_of(other)._layout.shape[0]}"
         )
-    found = wrap(input.array.plus(other.array), input.facts)
+    found = wrap(input.array.plus(other.array), input._layout)
     # As PyTorch, which merges what rises, and joins what does not.
     both = input.array.is_coalesced and other.array.is_coalesced
     return coalesced(found) if both else found
@@ -142,10 +142,10 @@ def _same_places(input: Any, other: Any) -> bool:
 
 
 def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
-    if dense.facts.shape != entries.facts.shape:
+    if dense._layout.shape != entries._layout.shape:
         raise ShapeError(
             "add: expected 'self' and 'other' to have same size, but self has size "
-            f"{list(dense.facts.shape)} while other has size {list(entries.facts.shape)} (FYI: "
+            f"{list(dense._layout.shape)} while other has size {list(entries._layout.shape)} (FYI: "
             "dense-sparse addition does not currently support broadcasting)"
         )
     dtype = result_dtype((dense, entries))
@@ -174,17 +174,17 @@ def _rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 @on_sparse("add_")
 def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
-    if input.facts.is_sparse:
+    if input._layout.is_sparse:
         return _written(input, _add(input, other, alpha))
     from ...dispatch.inplace import require_may_change
 
     require_may_change(input)
     # Of a large table only the rows that are touched are read.
     is_bare = not tls.grad or (input.edge is None and other.edge is None)
-    if is_bare and input.facts.shape == other.facts.shape:
+    if is_bare and input._layout.shape == other._layout.shape:
         with no_grad():
-            dtype, entries = input.facts.dtype, other
-            if entries.facts.dtype is not dtype:
+            dtype, entries = input._layout.dtype, other
+            if entries._layout.dtype is not dtype:
                 entries = entries.detach().to(dtype)
             if alpha != 1:
                 entries = with_values(entries, values_of(entries) * alpha)
@@ -217,21 +217,21 @@ def _neg_in_place(input: Any) -> Any:
 @on_sparse("zero_")
 def _zero(input: Any) -> Any:
     indices, own = indices_of(input), values_of(input)
-    return _written(input, sparse_tensor(indices[:, :0], own[:0], input.facts.shape, True))
+    return _written(input, sparse_tensor(indices[:, :0], own[:0], input._layout.shape, True))
 
 
 @on_sparse("copy_")
 def _copy(input: Any, source: Any) -> Any:
-    if not is_sparse(source) or not input.facts.is_sparse:
+    if not is_sparse(source) or not input._layout.is_sparse:
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
             f"{_kind(input)} and src type = {_kind(source)}"
         )
-    return _written(input, source.to(input.facts.dtype).clone())
+    return _written(input, source.to(input._layout.dtype).clone())
 
 
 def _kind(tensor: Any) -> str:
-    return f"{tensor.layout.name} {tensor.facts.dtype.name}"
+    return f"{tensor.layout.name} {tensor._layout.dtype.name}"
 
 
 def _written(target: Any, result: Any) -> Any:
@@ -239,13 +239,13 @@ def _written(target: Any, result: Any) -> Any:
 
     Raises  RuntimeError for a dense target, and where a gradient would have to follow
     """
-    if not target.facts.is_sparse:
+    if not target._layout.is_sparse:
         raise refusal("copy_", result)
     if target.edge is not None and not (target.edge.is_accumulate and result.edge is None):
         raise NotImplementedError(
             "sparse tensors with a history are not changed in place; use the op without _"
         )
-    target.array = result.to(target.facts.dtype).array
+    target.array = result.to(target._layout.dtype).array
     storage_of(target).bump()
     return target
 
@@ -254,49 +254,49 @@ def _written(target: Any, result: Any) -> Any:
 def _mul(input: Any, other: Any) -> Any:
     if not is_sparse(input):
         input, other = other, input
-    if not isinstance(other, Tensor) or not other.facts.shape:
-        if isinstance(other, Tensor) and other.facts.is_sparse:
+    if not isinstance(other, Tensor) or not other._layout.shape:
+        if isinstance(other, Tensor) and other._layout.is_sparse:
             other = to_dense(other)
         return _scaled(input, other)
-    if other.facts.is_sparse:
+    if other._layout.is_sparse:
         return _both_sparse(input, other)
-    if other.facts.shape != input.facts.shape:
-        other = other.expand(input.facts.shape)
+    if other._layout.shape != input._layout.shape:
+        other = other.expand(input._layout.shape)
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
-    return made_of(places, made, input.facts.shape, is_coalesced=is_whole)
+    return made_of(places, made, input._layout.shape, is_coalesced=is_whole)
 
 
 def _scaled(input: Any, by: Any) -> Any:
     if not isinstance(by, Tensor):
         return _by_values(input, "MulBackward0", lambda v: v * by, lambda g: g * by)
     places, own, is_whole = entries_of(input)
-    return made_of(places, own * by, input.facts.shape, is_coalesced=is_whole)
+    return made_of(places, own * by, input._layout.shape, is_coalesced=is_whole)
 
 
 def _both_sparse(input: Any, other: Any) -> Any:
-    if input.facts.shape != other.facts.shape:
+    if input._layout.shape != other._layout.shape:
         raise ShapeError(
             "mul operands have incompatible sizes: "
-            f"{list(input.facts.shape)} and {list(other.facts.shape)}"
+            f"{list(input._layout.shape)} and {list(other._layout.shape)}"
         )
     # What is at a place of one and not of the other is 0.
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
-    return made_of(places, made, input.facts.shape, is_coalesced=is_whole)
+    return made_of(places, made, input._layout.shape, is_coalesced=is_whole)
 
 
 @on_sparse("vector_norm")
 def _norm(input: Any, *attributes: Any) -> Any:
     whole = coalesce(input)
-    if len(attributes) > 1 and attributes[1] not in (None, tuple(range(len(input.facts.shape)))):
+    if len(attributes) > 1 and attributes[1] not in (None, tuple(range(len(input._layout.shape)))):
         raise refusal("norm along axes", input)
     return values(whole).norm(*attributes[:1])
 
 
 @on_sparse("view")
 def _view(input: Any, *shape: Any) -> Any:
-    if tuple(shape[0]) == input.facts.shape:
+    if tuple(shape[0]) == input._layout.shape:
         return _by_values(input, "AliasBackward0", lambda v: v, lambda g: g)
     raise RuntimeError(
         "reshape is not implemented for sparse tensors; call to_dense() first, or make a tensor of "
@@ -306,7 +306,7 @@ def _view(input: Any, *shape: Any) -> Any:
 
 @on_sparse("div")
 def _div(input: Any, other: Any, *rounding: Any) -> Any:
-    if not is_sparse(input) or (isinstance(other, Tensor) and other.facts.shape):
+    if not is_sparse(input) or (isinstance(other, Tensor) and other._layout.shape):
         raise RuntimeError(
             "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{list(getattr(other, 'shape', []))} for divisor)"
@@ -331,7 +331,7 @@ def _of_values(name: str) -> Callable[[Any], Any]:
     def rule(input: Any, *attributes: Any) -> Any:
         whole = coalesce(input)
         made = OPS[name].public(values(whole), *attributes)
-        return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+        return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
     return rule
 
@@ -355,29 +355,29 @@ for _name in ZERO_AT_ZERO:
 @on_sparse("floored_divide")
 @on_sparse("floor_divide")
 def _floor_divide(input: Any, other: Any) -> Any:
-    if not is_sparse(input) or (isinstance(other, Tensor) and other.facts.shape):
+    if not is_sparse(input) or (isinstance(other, Tensor) and other._layout.shape):
         raise refusal("floor_divide", input if is_sparse(input) else other)
     whole = coalesce(input)
     made = values(whole) // other
-    return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+    return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
 
 @on_sparse("pow")
 def _pow(input: Any, exponent: Any) -> Any:
-    if isinstance(exponent, Tensor) and not exponent.facts.shape and exponent.edge is None:
+    if isinstance(exponent, Tensor) and not exponent._layout.shape and exponent.edge is None:
         exponent = exponent.item()
     if isinstance(exponent, Tensor) or not exponent > 0:
         raise refusal("pow", input)
     whole = coalesce(input)
     made = values(whole) ** exponent
-    return made_of(indices_of(whole), made, whole.facts.shape, is_coalesced=True)
+    return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
 
 @on_sparse("sum")
 def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if dtype is not None:
         input = input.to(dtype)
-    rank = len(input.facts.shape)
+    rank = len(input._layout.shape)
     dims = () if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     dims = tuple(sorted({d % rank if -rank <= d < rank else _outside(d, rank) for d in dims}))
     if not dims:
@@ -402,18 +402,18 @@ def _outside(dim: int, rank: int) -> int:
 
 def _spread(g: Any, input: Any) -> Any:
     """Return the gradient of a sum: g at each place of input."""
-    return masked(g.expand(input.facts.shape), input)
+    return masked(g.expand(input._layout.shape), input)
 
 
 def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    shape = input.facts.shape
+    shape = input._layout.shape
     axes = input.array.indices.shape[0]
     kept = tuple([i for i in range(len(shape)) if i not in dims])
     with no_grad():
         own = values_of(input)
         inner = tuple([i - axes + 1 for i in dims if i >= axes])
         own = own.sum(inner) if inner else own.clone()
-        if not own.facts.dtype.is_floating_point:
+        if not own._layout.dtype.is_floating_point:
             own = own.to(int64)
         left = [i for i in range(axes) if i not in dims]
         out_shape = tuple([shape[i] for i in kept])
@@ -438,7 +438,7 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 def _require_inside(input: Any, axes: list[int]) -> None:
     """Raise IndexError for an index that one of the axes does not have; on a GPU do nothing."""
-    indices, shape = indices_of(input), input.facts.shape
+    indices, shape = indices_of(input), input._layout.shape
     try:
         for axis in axes:
             flat_places(indices[axis : axis + 1], shape[axis : axis + 1])
@@ -450,11 +450,11 @@ def _require_inside(input: Any, axes: list[int]) -> None:
 def _places(axes: Any, like: Any) -> Any:
     from ..create.creation import tensor
 
-    return tensor(list(axes), dtype=int64, device=like.facts.device)
+    return tensor(list(axes), dtype=int64, device=like._layout.device)
 
 
 def _with_axes(made: Any, dims: tuple[int, ...]) -> Any:
-    if not made.facts.is_sparse:
+    if not made._layout.is_sparse:
         for d in dims:
             made = made.unsqueeze(d)
         return made
@@ -465,13 +465,13 @@ def _with_axes(made: Any, dims: tuple[int, ...]) -> Any:
 
 @on_sparse("unsqueeze")
 def _unsqueeze(input: Any, dim: int) -> Any:
-    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input.array.indices.shape[0]
     at = dim % (len(shape) + 1)
     whole = (*shape[:at], 1, *shape[at:])
     with no_grad():
         indices, own = indices_of(input), values_of(input)
         if at <= axes:
-            row = zeros((1, indices.facts.shape[1]), dtype=int64, device=input.facts.device)
+            row = zeros((1, indices._layout.shape[1]), dtype=int64, device=input._layout.device)
             indices = joined_tensors([indices[:at], row, indices[at:]])
         else:
             own = own.unsqueeze(at - axes + 1)
@@ -487,7 +487,7 @@ def _unsqueeze(input: Any, dim: int) -> Any:
 
 @on_sparse("permute")
 def _permute(input: Any, dims: Any) -> Any:
-    shape, axes = input.facts.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input.array.indices.shape[0]
     if len(dims) == 1 and not isinstance(dims[0], int):
         (dims,) = dims
     order = tuple([d % len(shape) for d in dims])
@@ -517,6 +517,6 @@ def _permute(input: Any, dims: Any) -> Any:
 
 @on_sparse("transpose", "swapaxes")
 def _transpose(input: Any, dim0: int, dim1: int) -> Any:
-    order = list(range(len(input.facts.shape)))
+    order = list(range(len(input._layout.shape)))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     return _permute(input, order)

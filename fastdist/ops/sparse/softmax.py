@@ -20,17 +20,17 @@ def normalized(input: Any, dim: int, is_log: bool) -> Any:
 
     Raises  TypeError for what is not floating
     """
-    shape = input.facts.shape
+    shape = input._layout.shape
     axis = normalize_axis("softmax", dim, len(shape))
-    if not input.facts.dtype.is_floating_point:
-        raise DTypeError(f"softmax: expected a floating dtype, got {input.facts.dtype.name}")
+    if not input._layout.dtype.is_floating_point:
+        raise DTypeError(f"softmax: expected a floating dtype, got {input._layout.dtype.name}")
     whole = coalesce(input)
     places, own = indices_of(whole), values(whole)
-    axes = places.facts.shape[0]
+    axes = places._layout.shape[0]
     if axis >= axes:
         inner = axis - axes + 1
         made = own.log_softmax(inner) if is_log else own.softmax(inner)
-    elif not own.facts.numel:
+    elif not own._layout.numel:
         made = own
     else:
         made = _by_line(own, *_lines(places, shape[:axes], axis), is_log)
@@ -40,12 +40,12 @@ def normalized(input: Any, dim: int, is_log: bool) -> Any:
 def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
     """Return for each entry the number of its line along axis, and how many lines there are."""
     others = [one for one in range(len(lengths)) if one != axis]
-    n, device = places.facts.shape[1], places.facts.device
+    n, device = places._layout.shape[1], places._layout.device
     if not others:
         return zeros(n, dtype=int64, device=device), 1
     across = tuple([lengths[one] for one in others])
     grouped = Grouped(flat_places(places[others], across), math.prod(across))
-    count = grouped.starts.facts.shape[0] - 1
+    count = grouped.starts._layout.shape[0] - 1
     counts = grouped.starts[1:] - grouped.starts[:-1]
     number: Any = arange(count, dtype=int64, device=device)
     line: Any = zeros(n, dtype=int64, device=device)
@@ -54,7 +54,7 @@ def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
 
 
 def _by_line(own: Any, line: Any, count: int, is_log: bool) -> Any:
-    layout = own.facts
+    layout = own._layout
     rest = layout.shape[1:]
     least: Any = full((count, *rest), -math.inf, dtype=layout.dtype, device=layout.device)
     index = line.reshape(-1, *[1] * len(rest)).expand(layout.shape)

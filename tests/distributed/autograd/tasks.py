@@ -56,7 +56,12 @@ class End(Node):
     """A Node at which a graph ends, and that is neither a leaf nor a receive."""
 
     def __init__(self, layout: Any) -> None:
-        self.seq, self.edges, self.hooks, self.facts = next_sequence_number(), (), None, layout
+        self.seq, self.edges, self.hooks, self.output_layout = (
+            next_sequence_number(),
+            (),
+            None,
+            layout,
+        )
 
 
 class OnlyFirst(fastdist.autograd.Function):

@@ -128,7 +128,7 @@ def test_a_worker_says_which_messages_have_no_part_in_its_pass(
 ) -> None:
     def receive(message_id: int) -> None:
         context.add_recv_function(
-            RecvRpcBackward(context, message_id, life(2), (leaf().facts,)), message_id
+            RecvRpcBackward(context, message_id, life(2), (leaf()._layout,)), message_id
         )
 
     receive(5)

@@ -124,7 +124,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
     late.synchronize(0), late.synchronize(1)
     with da.context() as context_id:
         context = da._current_context()
-        receive = RecvRpcBackward(context, 5, life(2), (first.facts, second.facts))
+        receive = RecvRpcBackward(context, 5, life(2), (first._layout, second._layout))
         first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
         with late.stream(1):
             loss = (second * 3.0).sum().to("cpu")
@@ -164,7 +164,7 @@ def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
     came, mine = (fastdist.ones(3, device=f"{backend.type}:0") for _ in range(2))
     mine.requires_grad_(True)
     with da.context() as context_id:
-        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came.facts,))
+        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came._layout,))
         came.edge = Edge(receive, 0)
         copies = SlowCopies(backend, monkeypatch)
         passing = threading.Thread(
@@ -193,7 +193,7 @@ def test_gradients_that_leave_together_are_waited_for_together(
 ) -> None:
     context = DistAutogradContext(1)
     g = fastdist.full((3,), 2.0, device=f"{late.type}:0")
-    layouts = (g.facts, g.facts, leaf().facts)
+    layouts = (g._layout, g._layout, leaf()._layout)
     receives = [RecvRpcBackward(context, i, life(2), layouts) for i in (5, 6)]
     part = begin(context, leaf().sum())
     before = outbox.set_current_outbox(mine := outbox.Outbox(part))
@@ -216,7 +216,7 @@ def test_gradients_with_a_history_are_waited_for_together(
     x = fastdist.full((3,), 2.0, device=f"{late.type}:0", requires_grad=True)
     grads = (x * 1.0, x * 2.0, None)
     context = DistAutogradContext(1)
-    receive = RecvRpcBackward(context, 5, life(2), (x.facts, x.facts, leaf().facts))
+    receive = RecvRpcBackward(context, 5, life(2), (x._layout, x._layout, leaf()._layout))
     part = begin(context, leaf().sum())
     part.record = lambda sent, to, device_map: len(sent)
     sent, count = sent_by(receive, part, grads, monkeypatch)
@@ -233,7 +233,7 @@ def test_sparse_gradients_are_waited_for_together(
     places = fastdist.tensor([[0, 2]])
     of_cpu = [fastdist.sparse_coo_tensor(places, [1.0 + i, 5.0], (4,)) for i in range(2)]
     grads = tuple([each.to(f"{late.type}:0") for each in of_cpu])
-    layouts = tuple([fastdist.zeros(4, device=f"{late.type}:0").facts for _ in grads])
+    layouts = tuple([fastdist.zeros(4, device=f"{late.type}:0")._layout for _ in grads])
     context = DistAutogradContext(1)
     receive = RecvRpcBackward(context, 5, life(2), layouts)
     part = begin(context, leaf().sum())
@@ -262,7 +262,7 @@ def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> Non
     came = fastdist.ones(3, device="sim:0")
     sim.synchronize(0)
     with da.context() as context_id:
-        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came.facts,))
+        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came._layout,))
         came.edge = Edge(receive, 0)
         loss = (came * 3.0).sum()
         sim.behaviour.fail_kernel("copy_to_host")
@@ -274,7 +274,7 @@ def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> Non
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(late: Backend) -> None:
     x = fastdist.ones(3, device=f"{late.type}:0", requires_grad=True)
     late.synchronize(0)
-    function = SendRpcBackward((x.edge,), (x.facts,), life(2))
+    function = SendRpcBackward((x.edge,), (x._layout,), life(2))
     part = begin(DistAutogradContext(1), x.sum())
     function.set_grads(part, (fastdist.tensor([1.0, 2.0, 3.0]),))
     with late.stream(0), inside(part):

@@ -150,7 +150,7 @@ def test_every_send_counts_as_one_outstanding_task(agent: FakeAgent) -> None:
 @pytest.mark.seed("E15")
 def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent) -> None:
     y = leaf()
-    y.edge = End(y.facts)
+    y.edge = End(y._layout)
     with (
         da.context() as context_id,
         pytest.raises(GraphError, match=r"End ends the graph; a distributed pass ends in leaves"),
@@ -163,7 +163,7 @@ def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent)
 def test_a_receive_ends_the_graph_and_runs(agent: FakeAgent) -> None:
     x = leaf().detach()
     with da.context() as context_id:
-        x.edge = RecvRpcBackward(da._current_context(), 5, life(2), (x.facts,))
+        x.edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
         da.backward(context_id, [(x * 3).sum()])
         assert da.get_gradients(context_id) == {}
     assert [to for to, kind, *_ in agent.sent if kind == BACKWARD] == [2]

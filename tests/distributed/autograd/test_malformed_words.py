@@ -92,7 +92,7 @@ def test_progress_that_is_none_is_refused() -> None:
 
 def test_a_message_id_that_comes_twice_and_gradients_too_few_are_refused() -> None:
     context = DistAutogradContext(1)
-    layout = from_array(np.zeros(1)).facts
+    layout = from_array(np.zeros(1))._layout
     context.add_recv_function(RecvRpcBackward(context, 5, life(3), (layout,)), 5)
     with pytest.raises(MessageError, match="message id 0:5 of worker 3 came twice"):
         context.add_recv_function(RecvRpcBackward(context, 5, life(3), (layout,)), 5)

@@ -142,7 +142,7 @@ def test_a_send_is_filed_with_its_edges_and_its_receiver(agent: FakeAgent) -> No
         context = da._current_context()
         assert block is not None and list(context._send_functions()) == [block.message_id]
         send = context._send_functions()[block.message_id]
-        assert send.edges == (a.edge, b.edge) and send.facts == (a.facts, b.facts)
+        assert send.edges == (a.edge, b.edge) and send.output_layout == (a._layout, b._layout)
         assert context._known_worker_ids() == {5}
 
 

@@ -151,7 +151,7 @@ def received(message_id: int, rows: int = ROWS) -> Tensor:
     """Return a tensor that came from worker 1, in the context that is open."""
     x: Tensor = fastdist.arange(rows * 2.0).reshape(rows, 2)
     context = da._current_context()
-    receive = RecvRpcBackward(context, message_id, life(1), (x.facts,))
+    receive = RecvRpcBackward(context, message_id, life(1), (x._layout,))
     context.add_recv_function(receive, message_id)
     x.edge = receive
     return x

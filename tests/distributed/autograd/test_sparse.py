@@ -172,7 +172,7 @@ def test_a_sparse_gradient_leaves_as_its_coordinates_and_values(agent: FakeAgent
     with da.context():
         context = da._current_context()
         weight = table()
-        receive = RecvRpcBackward(context, 7, life(1), (weight.facts, weight.facts))
+        receive = RecvRpcBackward(context, 7, life(1), (weight._layout, weight._layout))
         gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2))
         with inside(begin(context, fd.ones(1, requires_grad=True).sum())):
             receive.apply((fd.ones(10, 2).array, gradient.array), keep=False)
@@ -205,7 +205,7 @@ def test_parts_that_do_not_fit_are_refused(told: tuple[int, ...]) -> None:
 
 def test_a_sparse_gradient_of_another_shape_is_refused() -> None:
     gradient = fd.sparse_coo_tensor([[1, 40]], fd.ones(2, 2), (50, 2))
-    send = SendRpcBackward((None,), (table().facts,), life(3))
+    send = SendRpcBackward((None,), (table()._layout,), life(3))
     with pytest.raises(MessageError, match=r"shape \(50, 2\) came from worker 3 .* \(10, 2\)"):
         send.set_grads(begin(DistAutogradContext(1), table().sum()), (gradient,))
 
@@ -257,12 +257,12 @@ def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place:
     gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2)).to(device)
     with da.context():
         context = da._current_context()
-        receive = RecvRpcBackward(context, 7, life(1), (weight.facts,))
+        receive = RecvRpcBackward(context, 7, life(1), (weight._layout,))
         with inside(part := begin(context, table().sum())):
             receive.apply(gradient.array, keep=False)
     parts = agent.tensors[0]
     assert [part.device for part in parts] == [fd.device("cpu")] * 2
-    send = SendRpcBackward((accumulator_of(weight),), (weight.facts,), life(3))
+    send = SendRpcBackward((accumulator_of(weight),), (weight._layout,), life(3))
     send.set_grads(part, (gradient.to("cpu"),))
     with inside(part):
         (came,) = send.apply_recorded(None, keep=False)

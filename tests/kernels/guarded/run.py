@@ -147,7 +147,7 @@ def _fault_at(place: Place, guard: Guard) -> str | None:
 
 
 def _holds_canaries(tensor: fd.Tensor) -> bool:
-    layout = tensor.facts
+    layout = tensor._layout
     if layout.is_sparse or layout.dtype not in (fd.float32, fd.float64) or layout.numel > 10**6:
         return False
     array = np.ascontiguousarray(tensor.detach().resolve_neg().numpy())

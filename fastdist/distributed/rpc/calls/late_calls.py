@@ -140,7 +140,7 @@ class LateCalls:
     def _depart(self, call: LateCall) -> None:
         """Make the frames of a call, or begin what they wait for."""
         message = call.message
-        if any(tensor.facts.device is not CPU for tensor in message.tensors):
+        if any(tensor._layout.device is not CPU for tensor in message.tensors):
             device_map = self._client.device_map_to(call.peer)
             call.departure = Departure(
                 *(message.tensors, device_map, call.peer.lender, message.message_id),

@@ -122,7 +122,7 @@ def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> 
 
 def _is_sparse(value: Any) -> bool:
     # It travels as coordinates and values: see pickling.py.
-    return bool(value.facts.is_sparse)
+    return bool(value._layout.is_sparse)
 
 
 def serialize_call(
@@ -239,7 +239,7 @@ def _encode_name(module: str, name: str) -> bytes | None:
 def _are_tensors(args: Sequence[Any]) -> bool:
     # One that comes twice must arrive as one, which is the pickle's business.
     for value in args:
-        if value.__class__ not in _TENSOR_CLASSES or value.facts.is_sparse:
+        if value.__class__ not in _TENSOR_CLASSES or value._layout.is_sparse:
             return False
     return len(set(map(id, args))) == len(args) < _LONE
 
@@ -326,7 +326,7 @@ class _Packer:
             stream.truncate()
 
     def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
-        if tensor.facts.is_sparse:
+        if tensor._layout.is_sparse:
             return _reduce_sparse(tensor)
         self._tensors.append(tensor)
         return _tensor_at, (len(self._tensors) - 1,)

@@ -225,7 +225,7 @@ def lone_table(tensor: Tensor) -> bytes | None:
 
     None for a tensor that is large, or needs more than its bytes to be copied
     """
-    layout = tensor.facts
+    layout = tensor._layout
     if not layout.contiguous or layout.device is not CPU:
         return None
     size = layout.numel * layout.dtype.itemsize

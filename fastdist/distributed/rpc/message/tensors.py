@@ -47,7 +47,7 @@ def pack_tensors(
         return [], []
     arrays: list[np.ndarray[Any, Any]] = []
     for tensor in tensors:
-        if tensor.facts.device is not CPU:
+        if tensor._layout.device is not CPU:
             return Departure(tensors, device_map, lender, message_id, goals=goals).finish()
         arrays.append(tensor.array)
     placed, buffers = place(arrays)
@@ -56,10 +56,10 @@ def pack_tensors(
         if not offset and packed_strides is None:
             entries.append(whole_entry(tensor, buffer))
             continue
-        layout = tensor.facts
+        layout = tensor._layout
         strides = layout.strides if packed_strides is None else packed_strides
-        facts = (layout.dtype.code, 0, NO_INDEX, _flags_of(tensor), layout.shape, strides)
-        entries.append(TensorEntry(buffer, offset, *facts))
+        fields = (layout.dtype.code, 0, NO_INDEX, _flags_of(tensor), layout.shape, strides)
+        entries.append(TensorEntry(buffer, offset, *fields))
     return entries, buffers
 
 
@@ -84,19 +84,19 @@ class Departure:
         is_late: bool = False,
     ) -> None:
         self._tensors = tensors
-        self._goals = goals or [destination(one.facts.device, device_map) for one in tensors]
+        self._goals = goals or [destination(one._layout.device, device_map) for one in tensors]
         self._lent = _lend(tensors, self._goals, lender, message_id)
-        self._here = [i for i, tensor in enumerate(tensors) if tensor.facts.device is CPU]
+        self._here = [i for i, tensor in enumerate(tensors) if tensor._layout.device is CPU]
         self._away = [
             i
             for i, tensor in enumerate(tensors)
-            if tensor.facts.device is not CPU and i not in self._lent
+            if tensor._layout.device is not CPU and i not in self._lent
         ]
         self._places, self._buffers = place([tensors[i].array for i in self._here])
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
         # Without gaps, their axes may be in any order; with gaps they are packed in C order.
-        given = [(tensors[i].facts.device, tensors[i].array) for i in self._away]
+        given = [(tensors[i]._layout.device, tensors[i].array) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
     @property
@@ -120,21 +120,21 @@ class Departure:
             self._copies.wait()
             for i, array in zip(self._away, self._copies.arrays, strict=True):
                 buffer, offset, _ = place_alone(array, buffers)
-                places[i] = buffer, offset, _packed_strides(tensors[i].facts)
+                places[i] = buffer, offset, _packed_strides(tensors[i]._layout)
         numbers: dict[LentPiece, int] = {}
         for i, (piece, start) in self._lent.items():
             if piece not in numbers:
                 numbers[piece] = len(buffers)
                 buffers.append(cast(Buffer, piece))
-            places[i] = numbers[piece], start, _packed_strides(tensors[i].facts)
+            places[i] = numbers[piece], start, _packed_strides(tensors[i]._layout)
         entries = []
         for i, tensor in enumerate(tensors):
-            layout = tensor.facts
+            layout = tensor._layout
             buffer, offset, packed_strides = places[i]
             strides = layout.strides if packed_strides is None else packed_strides
             kind, index = _numbers_of(self._goals[i])
-            facts = (layout.dtype.code, kind, index, _flags_of(tensor), layout.shape, strides)
-            entries.append(TensorEntry(buffer, offset, *facts))
+            fields = (layout.dtype.code, kind, index, _flags_of(tensor), layout.shape, strides)
+            entries.append(TensorEntry(buffer, offset, *fields))
         return entries, buffers
 
 
@@ -149,8 +149,8 @@ def _lend(
         return found
     groups: dict[tuple[Device, Device], list[int]] = {}
     for i, (tensor, goal) in enumerate(zip(tensors, goals, strict=True)):
-        if goal is not CPU and tensor.facts.numel:
-            groups.setdefault((tensor.facts.device, goal), []).append(i)
+        if goal is not CPU and tensor._layout.numel:
+            groups.setdefault((tensor._layout.device, goal), []).append(i)
     for (mine, theirs), numbers in groups.items():
         arrays = [_in_memory_order(tensors[i]) for i in numbers]
         lent = lender.devices.lend(mine, theirs, arrays, message_id)
@@ -162,7 +162,7 @@ def _lend(
 
 def _in_memory_order(tensor: Tensor) -> Any:
     """Return the array of a tensor with its axes in the order in which they lie in memory."""
-    order = walk_order(tensor.facts.shape, tensor.facts.strides)
+    order = walk_order(tensor._layout.shape, tensor._layout.strides)
     return tensor.array if order is None else tensor.array.transpose(order)
 
 
@@ -183,7 +183,7 @@ def _flags_of(tensor: Tensor) -> int:
 
 def whole_entry(tensor: Tensor, buffer: int) -> TensorEntry:
     """Return the entry of a tensor on the CPU that begins where its buffer does."""
-    layout, flags = tensor.facts, _flags_of(tensor)
+    layout, flags = tensor._layout, _flags_of(tensor)
     key = ("rpc", flags, buffer)
     entry: TensorEntry | None = layout.routes.get(key)
     if entry is None:
@@ -237,7 +237,7 @@ def _take_from_piece(
     for i in members:
         entry = entries[i]
         geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
-        layout = geometry.facts
+        layout = geometry.layout
         if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
             raise MessageError(f"a tensor of {layout.dtype.name} that requires grad")
         is_within = entry.offset + geometry.extent_bytes <= piece.size
@@ -343,7 +343,7 @@ def _on_device(array: Any, device: Device, flags: int) -> Tensor:
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
     """Return a tensor as it came, on the CPU; no parameter yet if it is bound for a device."""
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
-    layout = geometry.facts
+    layout = geometry.layout
     if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
         raise MessageError(f"a tensor of {layout.dtype.name} that requires grad")
     array: np.ndarray[Any, Any]
@@ -376,7 +376,7 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
 class _Geometry(NamedTuple):
     """What follows from a dtype code, a shape and strides: steps in bytes are None in C order."""
 
-    facts: Layout
+    layout: Layout
     extent_bytes: int
     steps: tuple[int, ...] | None
 
@@ -416,12 +416,12 @@ def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
     """
     by_device: dict[Device, list[Any]] = {}
     for tensor in () if is_cpu_alone() else tensors:
-        if tensor.facts.device.index is not None:
+        if tensor._layout.device.index is not None:
             array: Any = tensor.array
-            parts = (array.indices, array.values) if tensor.facts.is_sparse else (array,)
+            parts = (array.indices, array.values) if tensor._layout.is_sparse else (array,)
             # Coordinates may be on the CPU yet.
             there = [one for one in parts if not isinstance(one, np.ndarray)]
-            by_device.setdefault(tensor.facts.device, []).extend(there)
+            by_device.setdefault(tensor._layout.device, []).extend(there)
     if not by_device:
         return None
     points: list[tuple[Device, Stream, Event]] = []

@@ -59,9 +59,9 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_dense_layouts_come_with_their_strides(name: str) -> None:
     sent = DENSE[name](fastdist.arange(120.0))
     came, again, (other,) = round_trip((sent, sent, [fastdist.nn.Parameter(sent)]))
-    assert came is again and came.facts is sent.facts and came.tolist() == sent.tolist()
+    assert came is again and came._layout is sent._layout and came.tolist() == sent.tolist()
     assert other.stride() == sent.stride() and other.tolist() == sent.tolist()
-    assert round_trip(sent).facts is sent.facts
+    assert round_trip(sent)._layout is sent._layout
 
 
 def test_coordinates_of_a_sparse_tensor_share_no_memory_with_another() -> None:
@@ -113,7 +113,7 @@ def test_views_that_overlap_share_memory_on_the_other_side(size: int) -> None:
     came = round_trip(tensors)
     for sent, got in zip(tensors, came, strict=True):
         np.testing.assert_array_equal(got.array, sent.array)
-        assert got.facts is sent.facts
+        assert got._layout is sent._layout
     came[0].array[2] = -1.0
     assert came[1].array[0] == -1.0 and came[2].array[1] == -1.0 and came[3].array[2] == -1.0
 
@@ -162,12 +162,12 @@ def test_requires_grad_and_parameter_travel() -> None:
 
 @pytest.mark.seed("T35")
 def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
-    tensor = wrap(np.ones(3), from_array(np.ones(3)).facts)
-    layout = tensor.facts
-    tensor.facts = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
+    tensor = wrap(np.ones(3), from_array(np.ones(3))._layout)
+    layout = tensor._layout
+    tensor._layout = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
 
     with pytest.raises(DeviceError, match=r"^TensorPipe RPC backend only supports CPU tensors"):
-        destination(tensor.facts.device, {})
+        destination(tensor._layout.device, {})
 
 
 def test_what_does_not_pickle_is_named() -> None:
@@ -179,7 +179,7 @@ def test_what_does_not_pickle_is_named() -> None:
 
 
 def test_of_a_call_the_argument_that_does_not_pickle_is_named() -> None:
-    x = wrap(np.ones(3), from_array(np.ones(3)).facts)
+    x = wrap(np.ones(3), from_array(np.ones(3))._layout)
     with pytest.raises(RpcError, match=r"^cannot send args\[1\]\['x'\]\[1\] \(lock\) to another"):
         serialize_call(len, (x, {"x": [x, threading.Lock()]}), {}, [])
     with pytest.raises(RpcError, match=r"^cannot send kwargs\['out'\] \(generator\) to another"):
@@ -285,7 +285,7 @@ def test_a_lone_small_tensor_travels_as_it_does_among_others(
     message.open_leaves()
     (came,) = message.tensors
     assert type(came) is kind and came.requires_grad is (kind is Parameter)
-    assert came.facts is tensor.facts and came.array.flags.writeable
+    assert came._layout is tensor._layout and came.array.flags.writeable
     np.testing.assert_array_equal(came.array, array)
 
 
