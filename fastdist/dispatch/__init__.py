@@ -9,13 +9,13 @@ it say `pointwise.py`, `structured.py`, `view.py` and `pointwise_inplace.py`. Wh
 op, and what errors call it, its `homes` say (`op.py`).
 
 Every call costs, so the five steps are also written out for operands of which nothing needs a look:
-see Note [The short path] in `calls.py`, which writes it for all kinds of ops, views among them, for
-what is written into their first operand and for `out=` (`output.py`). Both paths run a `Route`
-(`route.py`, `pointwise_route.py`): the general one finds or makes it, the short one finds it by its
-operands' layouts, and goes over to the general path for all else. What a Node saves, and how a
-gradient passes it, `node_writer.py` writes, of one result or of several, as an op's `gradients` say
-it to both paths. Whether there is anything to record, `differentiated.py` tells. What
-PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
+see Note [The short path] in `short_path.py`, which writes it for all kinds of ops, views among
+them, for what is written into their first operand and for `out=` (`output.py`). Both paths run a
+`Route` (`route.py`, `pointwise_route.py`): the general one finds or makes it, the short one finds
+it by its operands' layouts, and goes over to the general path for all else. What a Node saves, and
+how a gradient passes it, `node_writer.py` writes, of one result or of several, as an op's
+`gradients` say it to both paths. Whether there is anything to record, `differentiated.py` tells.
+What PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
 
 Second derivatives through norms that are 0 come from `quotients.py` and `slopes_at_zero.py`.
 

@@ -21,11 +21,11 @@ from fastdist.kernels.cpu.pointwise.numba_pointwise import Source, can_compile
 from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, source_of
 from fastdist.language.scalar import Body, Call, walk
 
-from .calls import write_short_path
 from .composite import COMPOSITES
 from .derive import tensor_expression
 from .op import OPS
 from .pointwise import PointwiseOp
+from .short_path import write_short_path
 from .structured import StructuredOp
 
 _WIDTH: Final = 100

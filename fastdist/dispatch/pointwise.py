@@ -24,7 +24,6 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array
-from .calls import write_short_path
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
@@ -34,6 +33,7 @@ from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .pytorch_names import recorded_as
 from .route import Route, layouts_of, order_of
+from .short_path import write_short_path
 from .tangents import carry, combined, zeros_like
 
 _ANY_NUMBER = (bool, int, float, complex)

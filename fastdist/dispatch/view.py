@@ -14,10 +14,10 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .calls import write_short_path
 from .op import PLAIN, Given, declaring, registering
 from .outline import outlines
 from .route import Route, noting_stream
+from .short_path import write_short_path
 from .structured import StructuredOp
 from .tangents import carry_view
 

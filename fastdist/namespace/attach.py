@@ -12,10 +12,10 @@ from ..core.dtypes import promote
 from ..core.folded_frames import fold
 from ..core.missing import MissingMethod
 from ..core.torch_function import NOT_TAKEN, offer_operator
-from ..dispatch.calls import operator_call
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.pointwise_inplace import InPlace
+from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
 from ..dispatch.view_inplace import view_inplace_of
 from ..listeners.offering import operator_of

@@ -238,7 +238,7 @@ def test_a_layout_that_is_new_to_an_op_compiles_nothing(monkeypatch: pytest.Monk
 
     for module in (
         "kernels.cpu.pointwise.numpy_pointwise",
-        "dispatch.calls",
+        "dispatch.short_path",
         "dispatch.pointwise_route",
     ):
         monkeypatch.setattr(f"fastdist.{module}.define_silent", refuse)
