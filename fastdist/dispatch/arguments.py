@@ -1,9 +1,10 @@
 """Says which argument of a call is of the wrong kind, in the user's words.
 
-Classes that a call has not brought before are held against the signature first (`kinds.py`). What
-tuples hold, and numbers that nothing can hold, is found by the work itself: when that fails with an
-error of Python's or NumPy's ("'str' object has no attribute '_layout'"), the arguments are held
-against the signature in full, and the first that does not fit is named.
+Classes that a call has not brought before are held against the signature first
+(`argument_kinds.py`). What tuples hold, and numbers that nothing can hold, is found by the work
+itself: when that fails with an error of Python's or NumPy's ("'str' object has no attribute
+'_layout'"), the arguments are held against the signature in full, and the first that does not fit
+is named.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..listeners.offering import IGNORED, LOOKING, MANY, anyone_takes, held_clas
 from ..listeners.timing import to_be_timed, told
 from ..listeners.tracing import listener, traced_composite
 from ..tensor.tensor import Tensor
-from .kinds import ArgumentError, find_fault, require_kinds
+from .argument_kinds import ArgumentError, find_fault, require_kinds
 from .pytorch_names import event_of_function, recorded_as
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -33,6 +33,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array, from_users_array
 from ..tensor.writable import each_place_once, may_overlap, require_apart, shares_memory
+from .argument_kinds import ArgumentError
 from .inplace import (
     may_write_at_once,
     require_may_change,
@@ -41,7 +42,6 @@ from .inplace import (
     value_of,
     will_record,
 )
-from .kinds import ArgumentError
 from .op import OPS, PLAIN
 from .pytorch_names import node_named
 from .tangents import carry, fitted, zeros_like

@@ -17,9 +17,9 @@ from ..graph.modes import modes
 from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
+from .argument_kinds import find_fault, require_fits
 from .arguments import NUMPY_NAMES, UNCLEAR, explain
 from .declaration import OutRule, defaults_of, homes_of, is_tensor, parameter_names, shared
-from .kinds import find_fault, require_fits
 from .pytorch_names import event_named, node_named, without_formula
 
 PLAIN = frozenset({Tensor, Parameter})
@@ -81,7 +81,8 @@ class Op:
         # The function that users call for this op, if that is not its public one: as that it is
         # offered to who takes calls over.
         self.offered_as: Callable[..., Any] | None = None
-        # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
+        # The classes of attributes that fitted: see Note [Classes that fitted] in
+        # argument_kinds.py.
         self.fitted: set[Any] = set()
         # How it runs on a batch: a word of the declaration's, or what `batches` registered.
         self.batching: Any = ""

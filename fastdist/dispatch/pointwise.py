@@ -24,10 +24,10 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array
+from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
-from .kinds import ArgumentError, require_tensors
 from .op import OPS, Given, Op, common_device, declaring
 from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route

@@ -9,8 +9,8 @@ from typing import Any
 from ..core.dtypes import WORDS, dtype_of
 from ..core.errors import DeclarationError, NoKernelError
 from ..tensor.tensor import Tensor
+from .argument_kinds import require_tensors
 from .general_path import GeneralPath, as_operand_of
-from .kinds import require_tensors
 from .op import Given, Op, common_device, declaring
 from .outline import outlines
 from .route import Plan, Route, find_functions, layouts_of, may_be_kept

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..dispatch.argument_kinds import require_kinds
 from ..dispatch.copy_inplace import copy_
-from ..dispatch.kinds import require_kinds
 from ..dispatch.op import OPS
 from ..listeners.batch_loop import loop, warn_of_loop
 from ..listeners.batched_tensor import Batched

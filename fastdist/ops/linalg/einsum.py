@@ -6,8 +6,8 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
+from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.kinds import ArgumentError
 from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...tensor.axes import normalize_axis

@@ -9,8 +9,8 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, complex128, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
+from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.kinds import ArgumentError
 from ...dispatch.op import OPS
 from ...listeners.batched_tensor import most_of_all_calls
 from ...tensor.axes import DimError

@@ -13,8 +13,8 @@ from ...core.errors import ShapeError
 from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
+from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.kinds import ArgumentError
 from ...dispatch.route import Route
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import modes
