@@ -310,7 +310,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     return public  # type: ignore[no-any-return]
 
 
-def recoded(function: Any, source: str, name: str) -> None:
+def replace_code(function: Any, source: str, name: str) -> None:
     """Give a function that `define` made other code, with the signature it has: whoever holds it
     runs that from now on.
     """

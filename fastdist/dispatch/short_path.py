@@ -16,7 +16,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from ..tensor.writable import may_overlap
 from .node_writer import NodeWriter, RecordedOp
-from .op import PLAIN, Op, recoded
+from .op import PLAIN, Op, replace_code
 from .pointwise_form import PointwiseForm
 from .pointwise_route import find_route
 from .route import NO_ROUTE
@@ -319,7 +319,7 @@ def write_short_path(
             known["_into"] = _made_later("_into", known, op, into)
             given = ", ".join([*op.tensors, *op.attributes])
             lines.insert(0, f"if out is not None: return _into({given}, out)")
-    recoded(function, _indented(head, lines), called.name)
+    replace_code(function, _indented(head, lines), called.name)
 
 
 def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
