@@ -292,7 +292,7 @@ def operator_call(
     """
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
     names = {**NAMES, "_op": op, "_general": general, "_Node": op.may_record and op.node_class}
-    lines = _short_path(op, _going(op, "None"))
+    lines = _short_path(op, _call_general(op, "None"))
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
 
@@ -315,14 +315,14 @@ def write_short_path(
         known["_Node"] = op.may_record and op.node_class
         lines = _short_path(op, tail.strip(), more=more)
         if op.has_out:
-            into = lambda: _short_path(op, _going(op, "out"), "out", more)  # noqa: E731
+            into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
             known["_into"] = _made_later("_into", known, op, into)
             given = ", ".join([*op.tensors, *op.attributes])
             lines.insert(0, f"if out is not None: return _into({given}, out)")
     replace_code(function, _indented(head, lines), called.name)
 
 
-def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
+def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
     """Return the statement of a text that goes op's general path."""
     operands = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
