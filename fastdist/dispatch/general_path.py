@@ -54,9 +54,9 @@ class GeneralPath(RecordedOp):
             isinstance(o, Tensor) for o in operands
         ):
             return meet_sparse(self.name, given, attributes, out)
-        of_others = self.of_other_ops(operands, attributes)
-        if of_others is not None:
-            found = of_others(*operands)
+        decomposition = self.decomposition(operands, attributes)
+        if decomposition is not None:
+            found = decomposition(*operands)
             return found if out is None else write_out(self.out, out, found, operands)
         route, values = self.prepared(operands, attributes, self)
         if out is None:
@@ -88,18 +88,20 @@ class GeneralPath(RecordedOp):
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
-    def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what makes the result of operands with other ops, where the op has no kernel for
         them; or None.
         """
-        of_complex = self.of_complex
-        if of_complex is None or not any(
+        complex_decomposition = self.complex_decomposition
+        if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
         ):
             return None
         if self.tell_node is not None:
-            return lambda *given: of_complex(*given, *attributes)
-        return lambda *given: recorded_as(self.node_name, of_complex(*given, *attributes), given)
+            return lambda *given: complex_decomposition(*given, *attributes)
+        return lambda *given: recorded_as(
+            self.node_name, complex_decomposition(*given, *attributes), given
+        )
 
     def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""

@@ -93,7 +93,7 @@ class Op:
         self.written: tuple[Callable[..., Any], str, str] | None = None
         self.has_short_path = False
         # What the op of complex numbers is, written with other ops, where it is another.
-        self.of_complex: Callable[..., Any] | None = None
+        self.complex_decomposition: Callable[..., Any] | None = None
 
     @functools.cached_property
     def called(self) -> str:

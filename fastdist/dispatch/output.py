@@ -126,9 +126,9 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 
 def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
     """Raise for an out that shares memory with what is read: see Note [Memory of out]."""
-    of_first, of_others = rule.memory
+    of_first, decomposition = rule.memory
     for i, one in enumerate(operands):
-        wholly = of_others if i else of_first
+        wholly = decomposition if i else of_first
         if wholly is not None:
             require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
 

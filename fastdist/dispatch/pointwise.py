@@ -147,13 +147,13 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
-    def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what makes the result of other ops: where the body is not what is meant of complex
         numbers, and where half operands meet a wider tensor without axes that scales them; or None.
         """
-        of_complex = super().of_other_ops(operands, attributes)
-        if of_complex is not None or not self.scaled_by:
-            return of_complex
+        complex_decomposition = super().decomposition(operands, attributes)
+        if complex_decomposition is not None or not self.scaled_by:
+            return complex_decomposition
         named = zip(self.tensors, operands, strict=True)
         scaling = [o for name, o in named if name in self.scaled_by and isinstance(o, Tensor)]
         if not any(is_rounded_by_half(o) for o in scaling):

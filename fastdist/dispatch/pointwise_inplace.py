@@ -69,7 +69,7 @@ class InPlace(GeneralPath):
         """
         return operator_of(self, self.operator) if self.operator else super().calling()
 
-    def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what writes over the first operand what other ops make, or None."""
         target: Tensor = operands[0]
         if isinstance(target, Unresolved):
@@ -78,12 +78,12 @@ class InPlace(GeneralPath):
             )
         require_may_change(target)
         require_apart(target, operands)
-        of_others = self.of.of_other_ops(operands, attributes)
-        if of_others is None:
+        decomposition = self.of.decomposition(operands, attributes)
+        if decomposition is None:
             return None
 
         def change(target: Tensor, *others: Any) -> Tensor:
-            result = of_others(value_of(target, others), *others)
+            result = decomposition(value_of(target, others), *others)
             if target._layout.dtype.is_complex and not result._layout.dtype.is_complex:
                 raise DTypeError(
                     f"In-place {self.of.name} is not supported for complex tensors. Take "

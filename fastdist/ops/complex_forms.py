@@ -78,25 +78,25 @@ def _logcumsumexp(input: Any, dim: int) -> Any:
     return (sums.log() + top).where(most != math.inf, found)
 
 
-abs_.of_complex = complex_size
-angle_.of_complex = _angle
-absolute_difference.of_complex = _distance
-softsign.of_complex = _softsign
-logcumsumexp.of_complex = _logcumsumexp
-logsumexp.of_complex = _logsumexp
-silu.of_complex = _silu
-logaddexp.of_complex = _logaddexp
-lerp.of_complex = _lerp
+abs_.complex_decomposition = complex_size
+angle_.complex_decomposition = _angle
+absolute_difference.complex_decomposition = _distance
+softsign.complex_decomposition = _softsign
+logcumsumexp.complex_decomposition = _logcumsumexp
+logsumexp.complex_decomposition = _logsumexp
+silu.complex_decomposition = _silu
+logaddexp.complex_decomposition = _logaddexp
+lerp.complex_decomposition = _lerp
 
 # Linear kernels, of the parts one by one; and products of two, of which convolutions are sums.
 
 
 def _by_parts(op: Any) -> None:
-    def of_complex(input: Any, *attributes: Any) -> Any:
+    def complex_decomposition(input: Any, *attributes: Any) -> Any:
         parts = [op.general((part,), attributes) for part in _parts(input)]
         return complex_of(*parts)
 
-    op.of_complex = of_complex
+    op.complex_decomposition = complex_decomposition
 
 
 def _parts(input: Any) -> tuple[Any, Any]:
@@ -107,7 +107,7 @@ def _parts(input: Any) -> tuple[Any, Any]:
 
 
 def _by_products(op: Any) -> None:
-    def of_complex(input: Any, weight: Any, *more: Any) -> Any:
+    def complex_decomposition(input: Any, weight: Any, *more: Any) -> Any:
         bias = more[:1] if len(op.tensors) == 3 else ()
         none, attributes = (None,) * len(bias), more[len(bias) :]
 
@@ -122,7 +122,7 @@ def _by_products(op: Any) -> None:
             return found
         return found + bias[0].reshape(-1, *(1,) * (len(found._layout.shape) - 2))
 
-    op.of_complex = of_complex
+    op.complex_decomposition = complex_decomposition
 
 
 for _linear in (lay_out_patches, add_patches):

@@ -43,7 +43,7 @@ def _floating(name: str, dtype: DType) -> DType:
 def _cast_first(op: Any) -> Any:
     """Return what op does with complex numbers: none, unless dtype has it take their real parts."""
 
-    def of_complex(input: Any, dim: int, dtype: DType | None) -> Any:
+    def complex_decomposition(input: Any, dim: int, dtype: DType | None) -> Any:
         if dtype is None or dtype.is_complex:
             raise NoKernelError(
                 f'"{op.name}_lastdim_kernel_impl" not implemented for '
@@ -51,10 +51,10 @@ def _cast_first(op: Any) -> Any:
             )
         return op.public(input.to(dtype), dim)
 
-    return of_complex
+    return complex_decomposition
 
 
-log_softmax.of_complex = _cast_first(log_softmax)
+log_softmax.complex_decomposition = _cast_first(log_softmax)
 
 
 # Note [Slopes of rows with one large share]
@@ -125,7 +125,7 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
     return Plan(layout.shape, compute, (axis,), compute=compute)
 
 
-softmax.of_complex = _cast_first(softmax)
+softmax.complex_decomposition = _cast_first(softmax)
 
 
 def _slope(g: Any, out: Any, dim: int) -> Tensor:
