@@ -154,7 +154,7 @@ class Op:
         """Take the general path: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
 
-    def calling(self) -> Callable[..., Any]:
+    def general_call(self) -> Callable[..., Any]:
         """Return what the public function calls with operands, attributes and out: the general
         path, offered to who takes calls over and held against the signature.
         """
@@ -219,7 +219,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     """Write the function that users call, with their signature, so that Python itself checks the
     call.
     """
-    names: dict[str, Any] = {"_op": op, "_general": op.calling()}
+    names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
     code = op.declared.__code__

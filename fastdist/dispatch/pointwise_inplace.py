@@ -63,11 +63,11 @@ class InPlace(GeneralPath):
         """What help() says."""
         return TWIN_TOLD.format(self.of.name)
 
-    def calling(self) -> Callable[..., Any]:
+    def general_call(self) -> Callable[..., Any]:
         """Return the general path of the public function; as an operator, it returns NotImplemented
         for what no op takes: Python then asks that.
         """
-        return operator_of(self, self.operator) if self.operator else super().calling()
+        return operator_of(self, self.operator) if self.operator else super().general_call()
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what writes over the first operand what other ops make, or None."""
