@@ -25,8 +25,8 @@ from .core.short_repr import short_repr
 from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
-from .listeners.batch_loop import loop, warn_of_loop
-from .listeners.batched_tensor import (
+from .interpreters.batch_loop import loop, warn_of_loop
+from .interpreters.batched_tensor import (
     base_of,
     batched,
     level_of,
@@ -34,7 +34,7 @@ from .listeners.batched_tensor import (
     rebatched,
     value_at,
 )
-from .listeners.batching import open_level
+from .interpreters.batching import open_level
 from .namespace.vmap import vmap
 from .nn.batch_norm import _BatchNorm
 from .nn.module import Module

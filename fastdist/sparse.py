@@ -6,7 +6,7 @@ from typing import Any
 
 from .core.dtypes import DType
 from .core.missing import explain_missing
-from .listeners.sparse_rules import is_sparse, refusal
+from .interpreters.sparse_rules import is_sparse, refusal
 from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
 from .ops.sparse.products import product
 from .ops.sparse.rules import total

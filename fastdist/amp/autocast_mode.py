@@ -11,7 +11,7 @@ from typing import Any
 from ..core.dtypes import DType, bfloat16, float16
 from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
-from ..listeners import autocast as casts
+from ..interpreters import autocast as casts
 from ..tensor.tensor import Tensor
 
 _DEFAULTS = {"cpu": bfloat16, "cuda": float16}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
-from ..listeners import autocast as casts
+from ..interpreters import autocast as casts
 from .autocast_mode import can_cast, get_autocast_dtype, is_autocast_enabled
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import TransformError
 from ..engine import backward as engine
 from ..graph.node import node_of
-from ..listeners.batched_tensor import (
+from ..interpreters.batched_tensor import (
     NeedsNumbers,
     TakesNoBatch,
     base_of,
@@ -17,7 +17,7 @@ from ..listeners.batched_tensor import (
     rebatched,
     value_at,
 )
-from ..listeners.batching import open_level
+from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros_like
 
 # Note [Batches that go back]

@@ -21,7 +21,7 @@ from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.unresolved import Unresolved, unresolved
-from ..listeners.batched_tensor import base_of, level_of, levels, rebatched
+from ..interpreters.batched_tensor import base_of, level_of, levels, rebatched
 from ..ops.shape.views import view
 from ..tensor.tensor import OWN_TANGENT, Tensor
 

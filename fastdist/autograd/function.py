@@ -15,7 +15,7 @@ from ..graph.forward_streams import device_of, note_stream
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
 from ..graph.unresolved import Unresolved
-from ..listeners.batched_tensor import level_of
+from ..interpreters.batched_tensor import level_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from .function_batch import OfBatch, VmapInfo, apply_to_batch, is_missing

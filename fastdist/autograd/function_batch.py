@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ..core.errors import TransformError
-from ..listeners.batched_tensor import batched, level_of, value_at
-from ..listeners.batching import Levels, levels_as, levels_now
+from ..interpreters.batched_tensor import batched, level_of, value_at
+from ..interpreters.batching import Levels, levels_as, levels_now
 from ..tensor.tensor import Tensor
 
 

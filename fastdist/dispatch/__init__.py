@@ -30,6 +30,6 @@ layout is *ordinary* where NumPy needs no further look; kernels for few numbers 
 Who else wants a call gets it on the general path, to which the short one sends all that is not
 plain (see Note [Calls that others take over] in core/torch_function.py) and, while `modes.tracers`
 is not zero, everything. An argument's `__torch_function__` is asked first, then, in place as well,
-those who listen; composites are offered by `arguments.py`. Who they are, the room `listeners`
+those who listen; composites are offered by `arguments.py`. Who they are, the room `interpreters`
 tells.
 """

@@ -20,11 +20,11 @@ from ..core.folded_frames import fold, was_folded
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
-from ..listeners.batch_loop import over_batch
-from ..listeners.batched_tensor import levels
-from ..listeners.offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
-from ..listeners.timing import to_be_timed, told
-from ..listeners.tracing import listener, traced_composite
+from ..interpreters.batch_loop import over_batch
+from ..interpreters.batched_tensor import levels
+from ..interpreters.offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from ..interpreters.timing import to_be_timed, told
+from ..interpreters.tracing import listener, traced_composite
 from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds
 from .pytorch_names import event_of_function, recorded_as

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, offer
-from ..listeners.autocast import casting
+from ..interpreters.autocast import casting
 from .arguments import checked
 from .declaration import OutRule, homes_of
 from .op import Op

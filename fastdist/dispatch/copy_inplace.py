@@ -22,11 +22,11 @@ from ..graph.modes import modes
 from ..graph.node import node_of
 from ..graph.recording import begin_node
 from ..graph.unresolved import Unresolved, resolved, written
-from ..listeners.batched_tensor import Batched, level_of
-from ..listeners.batching import change_batch
-from ..listeners.offering import nobody_takes
-from ..listeners.sparse_rules import is_sparse, meet_sparse
-from ..listeners.tracing import listener, traced
+from ..interpreters.batched_tensor import Batched, level_of
+from ..interpreters.batching import change_batch
+from ..interpreters.offering import nobody_takes
+from ..interpreters.sparse_rules import is_sparse, meet_sparse
+from ..interpreters.tracing import listener, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import placed, require_held
 from ..tensor.layout import Layout

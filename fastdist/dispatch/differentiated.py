@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..graph.modes import modes, tls
-from ..listeners.batched_tensor import of_all_calls
+from ..interpreters.batched_tensor import of_all_calls
 from ..tensor.tensor import Tensor
 from .tangents import levels_of
 

@@ -12,12 +12,12 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..graph.node import Node
 from ..graph.unresolved import Unresolved, resolved
-from ..listeners.autocast import cast_operands
-from ..listeners.batched_tensor import levels
-from ..listeners.batching import offer_batch
-from ..listeners.sparse_rules import meet_sparse
-from ..listeners.timing import to_be_timed, told
-from ..listeners.tracing import listener, shown_as, traced
+from ..interpreters.autocast import cast_operands
+from ..interpreters.batched_tensor import levels
+from ..interpreters.batching import offer_batch
+from ..interpreters.sparse_rules import meet_sparse
+from ..interpreters.timing import to_be_timed, told
+from ..interpreters.tracing import listener, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
 from .differentiated import has_tangents, is_recorded
 from .node_writer import RecordedOp
@@ -148,7 +148,7 @@ class GeneralPath(RecordedOp):
 def _heard(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
     """Return what who listens makes of a call of op, NOT_TAKEN where the call is to run, and its
     operands as autocast has them: in this order a batch of calls, a profile, autocast, which casts
-    the operands, and a recorder, which live in the room `listeners`.
+    the operands, and a recorder, which live in the room `interpreters`.
 
     Note    called where modes.tracers is not zero; who takes a call comes back with it, once
     """

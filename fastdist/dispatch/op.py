@@ -14,7 +14,7 @@ from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
-from ..listeners.offering import nobody_takes, offer_op
+from ..interpreters.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .argument_kinds import find_fault, require_fits
@@ -110,7 +110,7 @@ class Op:
     # What it is known as in a graph, of its Node.
     names_node = registering("tell_node")
     # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
-    # the results. See Note [Batching rules] in listeners/batching.py.
+    # the results. See Note [Batching rules] in interpreters/batching.py.
     batches = registering("batching")
 
     def event(self, operands: Any, attributes: Any) -> str:

@@ -12,8 +12,8 @@ from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.unresolved import Unresolved, written
-from ..listeners.batched_tensor import TakesNoBatch, level_of
-from ..listeners.tracing import listener, traced
+from ..interpreters.batched_tensor import TakesNoBatch, level_of
+from ..interpreters.tracing import listener, traced
 from ..system.shared_block import block_of
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast

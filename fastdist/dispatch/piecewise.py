@@ -14,7 +14,7 @@ from ..graph.fit_gradients import zeros_of
 from ..graph.modes import tls
 from ..graph.node import Node
 from ..graph.recording import begin_node
-from ..listeners.batched_tensor import Batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, of_all_calls
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, PLAIN

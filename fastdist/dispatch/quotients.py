@@ -22,7 +22,7 @@ from typing import Any
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
-from ..listeners.batched_tensor import Batched, batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, batched, of_all_calls
 from ..tensor.tensor import Tensor, layout_near, wrap
 from .op import OPS
 from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero

@@ -323,7 +323,7 @@ def write_short_path(
 
 
 def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
-    """Return the statement of a text that goes op's general path."""
+    """Return the source line that calls the general path."""
     operands = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     return f"return _general(({operands}), ({attributes}), {out})"

@@ -9,8 +9,8 @@ from ..core.errors import GraphError
 from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad
 from ..graph.unresolved import Unresolved
-from ..listeners.batched_tensor import Batched
-from ..listeners.offering import offering_to_modes
+from ..interpreters.batched_tensor import Batched
+from ..interpreters.offering import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import dressed_as_twin

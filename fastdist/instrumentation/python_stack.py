@@ -13,7 +13,7 @@ _ROOT: Final = os.path.dirname(os.path.dirname(__file__))
 _SOURCE: Final = os.path.dirname(_ROOT)
 _ROOMS: Final = (
     *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
-    *("dispatch", "engine", "graph", "listeners", "namespace", "ops", "profiler", "tensor"),
+    *("dispatch", "engine", "graph", "interpreters", "namespace", "ops", "profiler", "tensor"),
 )
 # What stands between an op and who called it; what is written for an op is in no file.
 _MACHINERY: Final = ("<fastdist ", *[os.path.join(_ROOT, room, "") for room in _ROOMS])

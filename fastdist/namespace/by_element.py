@@ -12,8 +12,8 @@ from ..core.errors import DTypeError, GraphError, ShapeError
 from ..dispatch.argument_kinds import require_kinds
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
-from ..listeners.batch_loop import loop, warn_of_loop
-from ..listeners.batched_tensor import Batched
+from ..interpreters.batch_loop import loop, warn_of_loop
+from ..interpreters.batched_tensor import Batched
 from ..ops.shape.as_strided import as_strided
 from ..tensor.constants import placed
 from ..tensor.tensor import Tensor, from_array

@@ -22,10 +22,10 @@ from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.unresolved import Unresolved, resolved
-from ..listeners.batch_loop import batch_like
-from ..listeners.batched_tensor import Batched
-from ..listeners.offering import offering_to_modes
-from ..listeners.sparse_rules import refusal
+from ..interpreters.batch_loop import batch_like
+from ..interpreters.batched_tensor import Batched
+from ..interpreters.offering import offering_to_modes
+from ..interpreters.sparse_rules import refusal
 from ..ops.create import creation
 from ..ops.index import subscript
 from ..ops.refusals import require_given

@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 from ..graph import tensor_methods  # noqa: F401
-from ..listeners import heard_methods
-from ..listeners.batch_loop import STACK
-from ..listeners.offering import offering_of_tensor
+from ..interpreters import heard_methods
+from ..interpreters.batch_loop import STACK
+from ..interpreters.offering import offering_of_tensor
 from ..ops.create import creation, ranges
 from ..ops.shape import views
 from ..ops.sparse import conversion

@@ -11,7 +11,7 @@ from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from ..dispatch.copy_inplace import copy_
-from ..listeners.sparse_rules import refusal
+from ..interpreters.sparse_rules import refusal
 from ..ops.create.creation import empty
 from ..ops.sparse import coordinates
 from ..tensor.layout import memory_order

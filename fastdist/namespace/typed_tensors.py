@@ -9,7 +9,7 @@ import numpy as np
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
-from ..listeners.sparse_rules import is_sparse
+from ..interpreters.sparse_rules import is_sparse
 from ..ops.create import creation
 from ..ops.sparse.conversion import sparse_coo_tensor
 from ..tensor.promotion import get_default_dtype

@@ -9,8 +9,8 @@ from typing import Any
 from ..core.folded_frames import folds
 from ..core.short_repr import short_text
 from ..dispatch.composite import COMPOSITES
-from ..listeners.batched_tensor import batched, value_at
-from ..listeners.batching import open_level
+from ..interpreters.batched_tensor import batched, value_at
+from ..interpreters.batching import open_level
 from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
 from ..tensor.tensor import Tensor
 

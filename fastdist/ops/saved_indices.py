@@ -11,7 +11,7 @@ from weakref import ref
 
 from ..dispatch.differentiated import is_recorded
 from ..graph.node import node_of, raise_changed
-from ..listeners.batched_tensor import Batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, of_all_calls
 from ..tensor.tensor import Tensor
 
 

@@ -4,7 +4,7 @@ A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` is a Spar
 whatever hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense
 path asks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no routes, so that
 every short way through an op misses and ends in the op's `general`. That finds the op's rule for
-sparse operands (listeners/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the
+sparse operands (interpreters/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the
 same can be added; everything else it refuses in words, too.
 
 Entries of one place mean their sum. `is_coalesced` says that there are none, and that places rise.

@@ -20,9 +20,9 @@ from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import count_open, enable_grad, tls
 from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
-from ..listeners.autocast import casting_as, casting_now
-from ..listeners.batched_tensor import Batched, batched
-from ..listeners.batching import levels_as, levels_now
+from ..interpreters.autocast import casting_as, casting_now
+from ..interpreters.batched_tensor import Batched, batched
+from ..interpreters.batching import levels_as, levels_now
 from ..random_numbers.generator import Bookmark, default_generator_of, default_generators
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap

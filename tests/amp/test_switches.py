@@ -8,7 +8,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.graph.modes import modes
-from fastdist.listeners.autocast import casts
+from fastdist.interpreters.autocast import casts
 
 X = fd.ones(2, 2)
 

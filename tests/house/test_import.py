@@ -15,7 +15,7 @@ import numpy as np
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
 _ROOMS = {
     *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels"),
-    *("instrumentation", "language", "listeners", "random_numbers", "system"),
+    *("instrumentation", "language", "interpreters", "random_numbers", "system"),
     *("namespace", "ops", "tensor"),
 }
 

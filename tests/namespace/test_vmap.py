@@ -328,7 +328,7 @@ def test_tensors_of_a_batch_show_what_they_are() -> None:
 
 def test_nothing_is_batched_after_an_error() -> None:
     from fastdist.graph.modes import modes
-    from fastdist.listeners.batched_tensor import levels
+    from fastdist.interpreters.batched_tensor import levels
 
     with pytest.raises(ZeroDivisionError):
         vmap(lambda x: 1 // 0)(X)

@@ -29,7 +29,7 @@ from tests.distributed.workers import run_group
 ROOT = os.path.join(os.path.dirname(fd.__file__), "")
 ROOMS = ("instrumentation", "profiler", "distributed/profiler")
 FILES = (
-    *("listeners/timing.py", "listeners/device_work.py"),
+    *("interpreters/timing.py", "interpreters/device_work.py"),
     *("nn/module_ranges.py", "autograd/profiler.py", "optim/step_ranges.py"),
 )
 OF_THE_PROFILER = (

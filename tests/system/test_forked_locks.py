@@ -14,7 +14,7 @@ from fastdist.core import device, generator, scalar
 from fastdist.engine import engine
 from fastdist.graph import accumulate_grad, anomaly, forward_grad, modes, recordings
 from fastdist.graph.node import Node
-from fastdist.listeners import heard_methods
+from fastdist.interpreters import heard_methods
 from fastdist.serialization.safe_globals import add_safe_globals
 from fastdist.tensor import storage
 from fastdist.tensor.layout import Layout

@@ -11,7 +11,7 @@ from ...core.errors import TransformError, WorkerLostError
 from ...graph.differentiated import is_differentiated
 from ...graph.modes import modes, tls
 from ...graph.node import Edge
-from ...listeners.tracing import note_answer
+from ...interpreters.tracing import note_answer
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
 from ..rpc.message.layout import AutogradBlock, DevicePairs

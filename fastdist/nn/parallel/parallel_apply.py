@@ -11,7 +11,7 @@ from ...core.device import Device, current_gpu, use_gpu
 from ...devices.backend import Stream, backend_of
 from ...graph.modes import inference_mode, is_grad_enabled, is_inference_mode_enabled
 from ...graph.modes import set_grad_enabled as grad_mode
-from ...listeners.autocast import casting_as, casting_now
+from ...interpreters.autocast import casting_as, casting_now
 from .comm import as_device
 from .scatter_gather import first_tensor
 

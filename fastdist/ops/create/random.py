@@ -17,10 +17,10 @@ from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
 from ...dispatch.op import OPS
 from ...dispatch.output import given_out
+from ...interpreters.batch_loop import require_randomness
+from ...interpreters.batched_tensor import levels
+from ...interpreters.sparse_rules import refusal
 from ...language.scalar import Body, parse
-from ...listeners.batch_loop import require_randomness
-from ...listeners.batched_tensor import levels
-from ...listeners.sparse_rules import refusal
 from ...random_numbers.generator import CapturedDraws, Generator, default_generator_of
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape

@@ -12,7 +12,7 @@ from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import node_named, recorded_as
-from ...listeners.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import of_all_calls
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor
 from ..create.creation import ones

@@ -15,8 +15,15 @@ import numpy as np
 from ...core.dtypes import bool_, int32, int64
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.op import OPS
-from ...listeners.batch_loop import loop, warn_of_loop
-from ...listeners.batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
+from ...interpreters.batch_loop import loop, warn_of_loop
+from ...interpreters.batched_tensor import (
+    Batched,
+    NeedsNumbers,
+    batched,
+    level_of,
+    levels,
+    value_at,
+)
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array

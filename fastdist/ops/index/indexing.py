@@ -14,9 +14,9 @@ from ...dispatch.op import OPS
 from ...dispatch.output import given_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
-from ...listeners.batch_loop import own_of_each
-from ...listeners.batched_tensor import level_of, levels, of_all_calls
-from ...listeners.batching import along_axes, one_by_one, whole
+from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batched_tensor import level_of, levels, of_all_calls
+from ...interpreters.batching import along_axes, one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.constants import held
 from ...tensor.layout import Layout, Shape

@@ -9,8 +9,8 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...listeners.batch_loop import own_of_each
-from ...listeners.batched_tensor import levels, most_of_all_calls
+from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batched_tensor import levels, most_of_all_calls
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor

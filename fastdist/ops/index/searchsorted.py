@@ -13,7 +13,13 @@ from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import level_of, levels, of_all_calls, same_in_all_calls, value_at
+from ...interpreters.batched_tensor import (
+    level_of,
+    levels,
+    of_all_calls,
+    same_in_all_calls,
+    value_at,
+)
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
 from ..create.creation import full, ones, zeros

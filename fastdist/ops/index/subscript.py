@@ -21,9 +21,9 @@ from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import levels_of, zeros_like
 from ...graph.modes import modes
 from ...graph.unresolved import Unresolved, written
-from ...listeners.batch_loop import own_of_each
-from ...listeners.batched_tensor import Batched, levels
-from ...listeners.tracing import listener, traced
+from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batched_tensor import Batched, levels
+from ...interpreters.tracing import listener, traced
 from ...tensor.axes import DimError
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import as_operand, placed

@@ -8,7 +8,7 @@ from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, LinAlgError, NoDerivativeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import levels, most_of_all_calls
+from ...interpreters.batched_tensor import levels, most_of_all_calls
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..index.indexing import is_seen_by_kernels_alone

@@ -11,9 +11,9 @@ from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
-from ...listeners.batching import aligned
-from ...listeners.sparse_rules import meet_sparse
-from ...listeners.timing import to_be_timed, told
+from ...interpreters.batching import aligned
+from ...interpreters.sparse_rules import meet_sparse
+from ...interpreters.timing import to_be_timed, told
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.dtypes import WORDS, float32, float64
 from ...core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
-from ...listeners.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import of_all_calls
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor

@@ -12,7 +12,7 @@ from ...core.short_repr import short_repr
 from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...listeners.batched_tensor import most_of_all_calls
+from ...interpreters.batched_tensor import most_of_all_calls
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor
 from ..create.ranges import eye

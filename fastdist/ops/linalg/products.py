@@ -13,7 +13,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS, PLAIN
 from ...dispatch.output import given_out
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import level_of, levels, value_at
+from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held
 from ...tensor.layout import Layout

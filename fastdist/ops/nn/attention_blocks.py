@@ -18,9 +18,9 @@ from ...core.errors import NoKernelError, ShapeError
 from ...dispatch.differentiated import has_tangents, is_recorded
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import tls
-from ...listeners.batch_loop import loop
-from ...listeners.batched_tensor import levels, value_at
-from ...listeners.batching import whole
+from ...interpreters.batch_loop import loop
+from ...interpreters.batched_tensor import levels, value_at
+from ...interpreters.batching import whole
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..create.creation import full, zeros, zeros_like

@@ -10,7 +10,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
-from ...listeners.batched_tensor import batched, levels, value_at
+from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of

@@ -16,7 +16,7 @@ from ...graph.modes import modes
 from ...graph.recording import begin_node
 from ...graph.saved_tensors import pack_saved
 from ...graph.unpacking import unpack_input, unpack_output
-from ...listeners.batched_tensor import Batched, base_of, level_of, levels, of_all_calls
+from ...interpreters.batched_tensor import Batched, base_of, level_of, levels, of_all_calls
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor, wrap
 from ..index.triangle_indices import triu_indices

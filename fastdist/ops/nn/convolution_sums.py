@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import level_of, levels
-from ...listeners.batching import in_first_axis, of_no_call, whole
+from ...interpreters.batched_tensor import level_of, levels
+from ...interpreters.batching import in_first_axis, of_no_call, whole
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 

@@ -13,7 +13,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
-from ...listeners.batched_tensor import levels, value_at
+from ...interpreters.batched_tensor import levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..refusals import require_floating_inputs

@@ -12,7 +12,7 @@ from ...core.dtypes import WORDS, int32, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import Batched, most_of_all_calls, of_all_calls
+from ...interpreters.batched_tensor import Batched, most_of_all_calls, of_all_calls
 from ...tensor.tensor import Tensor
 from ..create.creation import full, tensor, zeros
 from ..create.ranges import arange

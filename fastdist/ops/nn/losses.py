@@ -13,8 +13,8 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
-from ...listeners.batched_tensor import of_all_calls
-from ...listeners.sparse_rules import is_sparse
+from ...interpreters.batched_tensor import of_all_calls
+from ...interpreters.sparse_rules import is_sparse
 from ...tensor.tensor import Tensor
 from ..refusals import as_dtype_of, floating_only, require_floating_inputs
 from ..shape.rearranging import broadcast_tensors

@@ -12,7 +12,7 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
-from ...listeners.batched_tensor import batched, levels, value_at
+from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format

@@ -13,7 +13,7 @@ from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import node_named, recorded_as
-from ...listeners.batched_tensor import level_of
+from ...interpreters.batched_tensor import level_of
 from ...tensor.constants import not_held, require_held
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array

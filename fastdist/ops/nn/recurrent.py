@@ -17,7 +17,7 @@ from ...dispatch.differentiated import has_tangents
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import tls
-from ...listeners.batched_tensor import level_of, levels, value_at
+from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros_like
 from ..refusals import require_floating_inputs

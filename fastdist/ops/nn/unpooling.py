@@ -10,7 +10,7 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import of_all_calls
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros
 from ..index.indexing import scatter

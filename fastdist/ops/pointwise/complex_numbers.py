@@ -15,7 +15,7 @@ from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.modes import tls
 from ...graph.unresolved import Unresolved, changed_edge, unresolved
-from ...listeners.batched_tensor import Batched, batched, of_all_calls
+from ...interpreters.batched_tensor import Batched, batched, of_all_calls
 from ...tensor.tensor import Tensor
 from ...tensor.view_steps import ViewSteps
 from ..create.creation import ones_like, zeros_like

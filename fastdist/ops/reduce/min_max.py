@@ -11,7 +11,7 @@ from ...dispatch.declaration import OutRule
 from ...dispatch.op import OPS
 from ...dispatch.output import written_parts
 from ...dispatch.structured import Plan, StructuredOp, structured
-from ...listeners.batched_tensor import levels
+from ...interpreters.batched_tensor import levels
 from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor

@@ -17,8 +17,8 @@ from ...dispatch.view import replay_array
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
 from ...graph.unresolved import Unresolved
-from ...listeners.batched_tensor import Batched, NeedsNumbers, of_all_calls
-from ...listeners.batching import along_axes
+from ...interpreters.batched_tensor import Batched, NeedsNumbers, of_all_calls
+from ...interpreters.batching import along_axes
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, from_array

@@ -18,8 +18,8 @@ from ...dispatch.composite import composite
 from ...dispatch.route import Route
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import modes
-from ...listeners.batched_tensor import levels
-from ...listeners.sparse_rules import meet_sparse
+from ...interpreters.batched_tensor import levels
+from ...interpreters.sparse_rules import meet_sparse
 from ...tensor.broadcast import axes_to_sum
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, layout_of, wrap

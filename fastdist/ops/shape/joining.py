@@ -20,9 +20,9 @@ from ...graph.call_node import CallNode
 from ...graph.fit_gradients import cast_array, reduce_recorded
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node
-from ...listeners.batched_tensor import levels
-from ...listeners.batching import joined_batch
-from ...listeners.sparse_rules import RULES, is_sparse, refusal
+from ...interpreters.batched_tensor import levels
+from ...interpreters.batching import joined_batch
+from ...interpreters.sparse_rules import RULES, is_sparse, refusal
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype

@@ -13,7 +13,7 @@ from ...devices.backend import backend_of
 from ...dispatch.inplace import require_may_change
 from ...graph.modes import tls
 from ...graph.unresolved import Unresolved
-from ...listeners.sparse_rules import is_sparse, refusal
+from ...interpreters.sparse_rules import is_sparse, refusal
 from ...tensor.layout import Shape, contiguous_strides, count_elements
 from ...tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
 from ...tensor.storage import BoundedStorage

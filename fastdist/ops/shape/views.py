@@ -16,7 +16,7 @@ from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
-from ...listeners.batching import one_by_one
+from ...interpreters.batching import one_by_one
 from ...tensor.axes import normalize_axis
 from ...tensor.broadcast import sum_array_to
 from ...tensor.layout import Layout, Shape, count_elements

@@ -1,10 +1,11 @@
 """Sparse tensors: how they are made of coordinates and values, and taken apart again.
 
-The representation is told in tensor/sparse.py, what ops do with one in listeners/sparse_rules.py.
-Rules compute with the dense Tensors of coordinates and values, so they know no device, and are
-recorded by `recorded`: one Node that holds a function from the gradient of the result to those of
-the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
-tensor are sparse where they are known at its entries alone (to_dense, coalesce, sum, sparse.mm).
+The representation is told in tensor/sparse.py, what ops do with one in
+interpreters/sparse_rules.py. Rules compute with the dense Tensors of coordinates and values, so
+they know no device, and are recorded by `recorded`: one Node that holds a function from the
+gradient of the result to those of the inputs, and another one for tangents, written with Tensor
+operations. Gradients by a sparse tensor are sparse where they are known at its entries alone
+(to_dense, coalesce, sum, sparse.mm).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ...graph.call_node import CallNode
 from ...graph.modes import modes, no_grad, tls
 from ...graph.node import node_of, raise_changed, raise_released
 from ...graph.recording import begin_node
-from ...listeners.batched_tensor import level_of, levels
-from ...listeners.batching import whole
-from ...listeners.sparse_rules import is_sparse
+from ...interpreters.batched_tensor import level_of, levels
+from ...interpreters.batching import whole
+from ...interpreters.sparse_rules import is_sparse
 from ...tensor.sparse import Coo, SparseLayout, joined
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..create.creation import full, zeros

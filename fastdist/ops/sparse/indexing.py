@@ -8,7 +8,7 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
-from ...listeners.sparse_rules import is_sparse, on_sparse, refusal
+from ...interpreters.sparse_rules import is_sparse, on_sparse, refusal
 from ...tensor.promotion import result_dtype
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted

@@ -8,7 +8,7 @@ from ...core.dtypes import int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...graph.modes import no_grad
-from ...listeners.sparse_rules import is_sparse, on_sparse, refusal
+from ...interpreters.sparse_rules import is_sparse, on_sparse, refusal
 from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted

@@ -10,7 +10,7 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.op import OPS
 from ...graph.modes import no_grad, tls
-from ...listeners.sparse_rules import RULES, on_sparse, refusal
+from ...interpreters.sparse_rules import RULES, on_sparse, refusal
 from ...tensor.promotion import result_dtype
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, wrap
