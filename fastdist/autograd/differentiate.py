@@ -10,7 +10,7 @@ from ..core.torch_function import NOT_TAKEN, offer
 from ..dispatch.op import PLAIN
 from ..engine import backward as engine
 from ..graph.gradient_edge import GradientEdge, Inputs, given_inputs, tensor_at
-from ..interpreters.offering import offering_to_modes
+from ..interpreters.torch_function import offering_to_modes
 from ..ops.create.creation import zeros_like
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor

@@ -13,11 +13,11 @@ from .caller_warning import warn_caller
 # methods, operators and properties in OfferedMethods, which stands before Tensor in the order of
 # such classes alone (tensor/subclasses.py). A function is offered where it looks at what is no
 # plain Tensor anyway: an op on the general path, to which its short path sends such operands
-# (interpreters/offering.py); a composite at classes that it has not met, for those of who takes
-# calls over it never remembers (dispatch/arguments.py); and written by hand, on the longer of its
-# ways. A mode (overrides.TorchFunctionMode) is asked before arguments are, of plain Tensors too:
-# while one is open `modes.tracers` is not zero, so every call goes its longer way, and finds it
-# there.
+# (interpreters/torch_function.py); a composite at classes that it has not met, for those of who
+# takes calls over it never remembers (dispatch/arguments.py); and written by hand, on the longer of
+# its ways. A mode (overrides.TorchFunctionMode) is asked before arguments are, of plain Tensors
+# too: while one is open `modes.tracers` is not zero, so every call goes its longer way, and finds
+# it there.
 
 
 class _ThreadState(threading.local):

@@ -22,8 +22,8 @@ from ..graph.modes import modes
 from ..graph.node import Edge
 from ..interpreters.batch_loop import over_batch
 from ..interpreters.batched_tensor import levels
-from ..interpreters.offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
 from ..interpreters.timing import to_be_timed, told
+from ..interpreters.torch_function import IGNORED, LOOKING, MANY, anyone_takes, held_classes
 from ..interpreters.tracing import listener, traced_composite
 from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds

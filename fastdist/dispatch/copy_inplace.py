@@ -24,8 +24,8 @@ from ..graph.recording import begin_node
 from ..graph.unresolved import Unresolved, resolved, written
 from ..interpreters.batched_tensor import Batched, level_of
 from ..interpreters.batching import change_batch
-from ..interpreters.offering import nobody_takes
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
+from ..interpreters.torch_function import nobody_takes
 from ..interpreters.tracing import listener, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import placed, require_held

@@ -14,7 +14,7 @@ from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
-from ..interpreters.offering import nobody_takes, offer_op
+from ..interpreters.torch_function import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .argument_kinds import find_fault, require_fits

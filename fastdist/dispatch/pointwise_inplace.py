@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import DTypeError
 from ..graph.unresolved import Unresolved, written
-from ..interpreters.offering import operator_of
+from ..interpreters.torch_function import operator_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from ..tensor.writable import may_overlap, require_apart

@@ -10,7 +10,7 @@ from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad
 from ..graph.unresolved import Unresolved
 from ..interpreters.batched_tensor import Batched
-from ..interpreters.offering import offering_to_modes
+from ..interpreters.torch_function import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import dressed_as_twin

@@ -18,7 +18,7 @@ from ..dispatch.pointwise_inplace import InPlace
 from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
 from ..dispatch.view_inplace import view_inplace_of
-from ..interpreters.offering import operator_of
+from ..interpreters.torch_function import operator_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
 from .catalogue import COMPOSITES, OPS

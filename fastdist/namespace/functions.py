@@ -24,8 +24,8 @@ from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.unresolved import Unresolved, resolved
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
-from ..interpreters.offering import offering_to_modes
 from ..interpreters.sparse_rules import refusal
+from ..interpreters.torch_function import offering_to_modes
 from ..ops.create import creation
 from ..ops.index import subscript
 from ..ops.refusals import require_given

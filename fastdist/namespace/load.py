@@ -11,7 +11,7 @@ from typing import Any
 from ..graph import tensor_methods  # noqa: F401
 from ..interpreters import heard_methods
 from ..interpreters.batch_loop import STACK
-from ..interpreters.offering import offering_of_tensor
+from ..interpreters.torch_function import offering_of_tensor
 from ..ops.create import creation, ranges
 from ..ops.shape import views
 from ..ops.sparse import conversion

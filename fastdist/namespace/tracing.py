@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES
-from ..interpreters.offering import offering
+from ..interpreters.torch_function import offering
 from ..interpreters.tracing import Call, Recorder, Value, recording, tensors_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..interpreters.offering import offering, offering_of_tensor
+from ..interpreters.torch_function import offering, offering_of_tensor
 from ..tensor.tensor import Tensor
 
 

@@ -20,8 +20,8 @@ from ...devices.cpu import copy_of
 from ...devices.gpus import device_count
 from ...dispatch.arguments import checked
 from ...dispatch.output import given_out, with_out_parameter
-from ...interpreters.offering import offering_to_modes
 from ...interpreters.sparse_rules import refusal
+from ...interpreters.torch_function import offering_to_modes
 from ...language.scalar import Body, parse
 from ...tensor.constants import fits, held
 from ...tensor.dlpack import from_dlpack
