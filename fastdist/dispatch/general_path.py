@@ -41,7 +41,7 @@ class GeneralPath(RecordedOp):
         if out is not None:
             attributes = self.as_out_asks(out, operands, attributes)
         if modes.tracers:
-            found, operands = _heard(self, operands, attributes, out)
+            found, operands = _offered(self, operands, attributes, out)
             if found is not NOT_TAKEN:
                 return found
         elif not attributes and out is None and Unresolved in map(type, operands):
@@ -145,7 +145,7 @@ class GeneralPath(RecordedOp):
         raise NotImplementedError(self.name)
 
 
-def _heard(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
+def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
     """Return what who listens makes of a call of op, NOT_TAKEN where the call is to run, and its
     operands as autocast has them: in this order a batch of calls, a profile, autocast, which casts
     the operands, and a recorder, which live in the room `interpreters`.

@@ -10,6 +10,6 @@ An argument or a mode whose `__torch_function__` wants the call is asked first
 Then come a batch of calls (`batching.py`: `vmap`, on tensors as `batched_tensor.py` has them, and
 one after the other, as `batch_loop.py` makes those that no rule knows), a profile (`timing.py`,
 with the work of devices, `device_work.py`, and the operations, `flops.py`), autocast
-(`autocast.py`) and a recorder (`tracing.py`). `heard_methods.py` lets a profile and a recorder hear
-of methods that no op is.
+(`autocast.py`) and a recorder (`tracing.py`). `observed_methods.py` lets a profile and a recorder
+hear of methods that no op is.
 """

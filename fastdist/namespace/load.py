@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..graph import tensor_methods  # noqa: F401
-from ..interpreters import heard_methods
+from ..interpreters import observed_methods
 from ..interpreters.batch_loop import STACK
 from ..interpreters.torch_function import offering_of_tensor
 from ..ops.create import creation, ranges
@@ -82,7 +82,7 @@ def tell_where_found(names: dict[str, Any], module: str) -> None:
 
 attach_all()
 attach_methods()
-heard_methods.install()
+observed_methods.install()
 STACK.append(COMPOSITES["stack"].call)
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()

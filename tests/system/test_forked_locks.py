@@ -14,7 +14,7 @@ from fastdist.core import device, generator, scalar
 from fastdist.engine import engine
 from fastdist.graph import accumulate_grad, anomaly, forward_grad, modes, recordings
 from fastdist.graph.node import Node
-from fastdist.interpreters import heard_methods
+from fastdist.interpreters import observed_methods
 from fastdist.serialization.safe_globals import add_safe_globals
 from fastdist.tensor import storage
 from fastdist.tensor.layout import Layout
@@ -27,7 +27,7 @@ def hold():
     with (
         generator._defaults_lock, generator.Generator._stream_lock, scalar.Node._interned_lock,
         scalar.Body._interned_lock, device._chosen_lock, engine._engine_lock, anomaly._switch_lock,
-        forward_grad._levels_lock, recordings._lock, heard_methods._listening_lock,
+        forward_grad._levels_lock, recordings._lock, observed_methods._listening_lock,
         sys.modules[add_safe_globals.__module__]._added_lock, Node._first_hook_lock,
         modes._modes_lock, storage._storages_lock, accumulate_grad._leaves_lock,
         Layout._interned_lock,

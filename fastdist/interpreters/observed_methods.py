@@ -48,20 +48,20 @@ def install() -> None:
     names = {*_EVENTS, *_READING}
     owners = {name: next(one for one in Tensor.__mro__ if name in vars(one)) for name in names}
     plain = {name: vars(owner)[name] for name, owner in owners.items()}
-    heard = {name: _heard(name, method) for name, method in plain.items()}
+    observed = {name: _observed(name, method) for name, method in plain.items()}
 
     def switch(is_on: bool) -> None:
         global _listening
         with _listening_lock:
             _listening += 1 if is_on else -1
-            for name, method in (heard if _listening else plain).items():
+            for name, method in (observed if _listening else plain).items():
                 setattr(owners[name], name, method)
 
     time_ranges.watch("on", switch)
     tracing.watchers.append(switch)
 
 
-def _heard(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _observed(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     event, reads = _EVENTS.get(name), name in _READING
 
     @wraps(plain)
