@@ -22,7 +22,7 @@ from ..graph.modes import modes
 from ..graph.node import Edge
 from ..interpreters.batch_loop import over_batch
 from ..interpreters.batched_tensor import levels
-from ..interpreters.timing import to_be_timed, told
+from ..interpreters.timing import run_timed, should_time
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, anyone_takes, held_classes
 from ..interpreters.tracing import listener, traced_composite
 from ..tensor.tensor import Tensor
@@ -109,8 +109,8 @@ def _while_traced(
     """Return what those who follow calls made of one, or NOT_TAKEN, and the arguments that they
     leave.
     """
-    if event is not None and to_be_timed(call):
-        return told(event, call, args, kwargs, entering=call), args, kwargs
+    if event is not None and should_time(call):
+        return run_timed(event, call, args, kwargs, entering=call), args, kwargs
     if mode_is_open():
         found = offer(getattr(call, "offered_as", call), args, kwargs)
         if found is not NOT_TAKEN:

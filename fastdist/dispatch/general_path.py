@@ -16,7 +16,7 @@ from ..interpreters.autocast import cast_operands
 from ..interpreters.batched_tensor import levels
 from ..interpreters.batching import offer_batch
 from ..interpreters.sparse_rules import meet_sparse
-from ..interpreters.timing import to_be_timed, told
+from ..interpreters.timing import run_timed, should_time
 from ..interpreters.tracing import listener, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
 from .differentiated import has_tangents, is_recorded
@@ -156,9 +156,9 @@ def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> t
         batch = offer_batch(op, operands, attributes, out)
         if batch is not NOT_TAKEN:
             return batch, operands
-    if to_be_timed(op):
+    if should_time(op):
         event, given = op.event(operands, attributes), (operands, attributes, out)
-        return told(event, op.general, given, op=op, entering=op), operands
+        return run_timed(event, op.general, given, op=op, entering=op), operands
     operands = cast_operands(op.name, operands)
     recorder = listener()
     if recorder is None or (op.kind == "structured" and not are_keys(attributes)):

@@ -16,7 +16,7 @@ from ..instrumentation.time_ranges import time_ranges
 from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor
 from . import tracing
-from .timing import told
+from .timing import run_timed
 
 # Method -> PyTorch's name for its event in a profile.
 _EVENTS: Final = {
@@ -67,7 +67,7 @@ def _observed(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def method(*args: Any, **kwargs: Any) -> Any:
         if event is not None and time_ranges.on:
-            found = told(f"aten::{event}", plain, args, kwargs)
+            found = run_timed(f"aten::{event}", plain, args, kwargs)
         else:
             found = plain(*args, **kwargs)
         if reads and not is_ours(sys._getframe(1)):

@@ -36,9 +36,9 @@ class _Within(threading.local):
 _within: Final = _Within()
 
 
-def to_be_timed(op: Any) -> bool:
-    """Return whether the call of op that begins here is to go through `told`: not if it comes from
-    there.
+def should_time(op: Any) -> bool:
+    """Return whether the call of op that begins here is to go through `run_timed`: not if it comes
+    from there.
 
     Note    called where modes.tracers is not zero
     """
@@ -50,7 +50,7 @@ def to_be_timed(op: Any) -> bool:
     return True
 
 
-def told(
+def run_timed(
     event: str,
     call: Callable[..., Any],
     args: tuple[Any, ...],
@@ -60,7 +60,7 @@ def told(
     entering: Any = None,
 ) -> Any:
     """Return call(*args, **kwargs), and hand in under the name of an event how long it took, and
-    what else is wanted. `entering` asks to_be_timed first, and is then a part of this.
+    what else is wanted. `entering` asks should_time first, and is then a part of this.
 
     Note    where it is the general path of an op, whose operands are the first of args, the Node,
             the operations and the device's work are its; a function that is made of ops leaves

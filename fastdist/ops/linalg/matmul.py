@@ -13,7 +13,7 @@ from ...dispatch.view import view as view_op
 from ...graph.modes import modes
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
-from ...interpreters.timing import to_be_timed, told
+from ...interpreters.timing import run_timed, should_time
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
@@ -44,12 +44,12 @@ class MatmulOp(StructuredOp):
         if input._layout.shape and other._layout.shape:
             row, column = len(input._layout.shape) == 1, len(other._layout.shape) == 1
             if row or column:
-                if modes.tracers and to_be_timed(_of_vectors):
+                if modes.tracers and should_time(_of_vectors):
                     event = (
                         "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
                     )
                     given = (operands, attributes, out)
-                    return told(event, self.general, given, entering=_of_vectors)
+                    return run_timed(event, self.general, given, entering=_of_vectors)
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other
