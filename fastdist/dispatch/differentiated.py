@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..graph.modes import modes, tls
-from ..interpreters.batched_tensor import of_all_calls
+from ..interpreters.batched_tensor import unbatched
 from ..tensor.tensor import Tensor
 from .tangents import levels_of
 
@@ -21,14 +21,14 @@ from .tangents import levels_of
 def is_recorded(operands: Iterable[Any]) -> bool:
     """Return whether what is computed of operands goes into the graph."""
     return tls.grad and any(
-        of_all_calls(o).edge is not None for o in operands if isinstance(o, Tensor)
+        unbatched(o).edge is not None for o in operands if isinstance(o, Tensor)
     )
 
 
 def has_tangents(operands: Iterable[Any]) -> bool:
     """Return whether what is computed of operands carries tangents."""
     return modes.special > 0 and bool(
-        levels_of([of_all_calls(o) for o in operands if isinstance(o, Tensor)])
+        levels_of([unbatched(o) for o in operands if isinstance(o, Tensor)])
     )
 
 

@@ -14,7 +14,7 @@ from ..graph.fit_gradients import zeros_of
 from ..graph.modes import tls
 from ..graph.node import Node
 from ..graph.recording import begin_node
-from ..interpreters.batched_tensor import Batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, PLAIN
@@ -27,11 +27,11 @@ def beside_inputs(
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
     # A batch has no edge: what it holds has.
-    base = of_all_calls(gradient)
+    base = unbatched(gradient)
     found: Tensor = gradient
-    if base is of_all_calls(g):
+    if base is unbatched(g):
         found = OPS["clone"].public(gradient)
-        base = of_all_calls(found)
+        base = unbatched(found)
     base.edge = BesideInputs(base, edges, layouts)
     return found
 

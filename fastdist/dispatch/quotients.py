@@ -22,7 +22,7 @@ from typing import Any
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
-from ..interpreters.batched_tensor import Batched, batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, batched, unbatched
 from ..tensor.tensor import Tensor, layout_near, wrap
 from .op import OPS
 from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
@@ -44,7 +44,7 @@ def quotient_at_zero(g: Any, norm: Tensor) -> Any:
     noted = noted_quotient(g, norm)
     if noted is not None:
         return OPS["where"].public(is_zero, noted, 0.0)
-    base: Any = of_all_calls(g)
+    base: Any = unbatched(g)
     value: Any = wrap(base.array, base._layout)
     found: Any = value.new_full((), math.nan)
     slope = slope_at_zero(base, norm, is_zero) if tls.grad and base.edge is not None else None
@@ -85,7 +85,7 @@ class Pruning(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same, as a Tensor."""
-        return (None if not tls.grad and _is_nothing(of_all_calls(g)) else g,)
+        return (None if not tls.grad and _is_nothing(unbatched(g)) else g,)
 
 
 def _is_nothing(g: Any) -> bool:

@@ -128,7 +128,7 @@ def level_of(values: Iterable[Any]) -> int:
     return max([one.level for one in values if one.__class__ is Batched], default=0)
 
 
-def of_all_calls(tensor: Tensor) -> Tensor:
+def unbatched(tensor: Tensor) -> Tensor:
     """Return the plain tensor of all calls, of what may be a batch: for a check that raises if it
     fails in one of them.
     """
@@ -144,20 +144,20 @@ def each_call(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     return function(tensor)
 
 
-def most_of_all_calls(counts: Tensor) -> int:
+def max_over_batch(counts: Tensor) -> int:
     """Return the greatest number of all calls; 0 for no call."""
-    every: Any = of_all_calls(counts)
+    every: Any = unbatched(counts)
     return int(every.max()) if every._layout.numel else 0
 
 
-def same_in_all_calls(name: str, lengths: Tensor) -> int:
+def same_over_batch(name: str, lengths: Tensor) -> int:
     """Return how long the result of each call is; 0 for no call.
 
     Raises  RuntimeError where they differ
     """
     if lengths.__class__ is not Batched:
         return int(lengths)
-    most, every = most_of_all_calls(lengths), of_all_calls(lengths)
+    most, every = max_over_batch(lengths), unbatched(lengths)
     if every._layout.numel and bool((every != most).any()):
         raise RuntimeError(
             f"vmap: what {name} gives in each call is of another length, from {int(every.min())} "

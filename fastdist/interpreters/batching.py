@@ -168,7 +168,7 @@ def in_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int)
     if level_of(others) == level:
         return one_by_one(op, operands, attributes, level)
     if not levels.sizes[level - 1]:
-        return of_no_call(op, operands, attributes, level)
+        return for_empty_batch(op, operands, attributes, level)
     size, n, *rest = input.value._layout.shape
     found = op.general((input.value.reshape(size * n, *rest), *others), attributes)
     return found.reshape(size, n, *found._layout.shape[1:])
@@ -218,7 +218,9 @@ def _of_scalars(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], l
     return found.reshape(-1)
 
 
-def of_no_call(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+def for_empty_batch(
+    op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
+) -> Any:
     """Return none of what op gives for zeros: of an op for which an axis without elements is a
     mistake.
     """

@@ -11,7 +11,7 @@ from weakref import ref
 
 from ..dispatch.differentiated import is_recorded
 from ..graph.node import node_of, raise_changed
-from ..interpreters.batched_tensor import Batched, of_all_calls
+from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.tensor import Tensor
 
 
@@ -22,7 +22,7 @@ def keep_version(result: Any, index: Any) -> Any:
     """
     if not isinstance(index, Tensor) or not is_recorded((result,)):
         return result
-    found, own = result, of_all_calls(index)
+    found, own = result, unbatched(index)
     while isinstance(found, Batched):  # the graph belongs to the tensor that it holds
         found = found.value
     # Weak: the hook belongs to the Node.

@@ -12,7 +12,7 @@ from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import node_named, recorded_as
-from ...interpreters.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import unbatched
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
@@ -232,7 +232,7 @@ def _require_covered(told: str, weights: Tensor) -> None:
 
     Note    waits for the device
     """
-    if bool((of_all_calls(weights).detach().abs() < 1e-11).any()):
+    if bool((unbatched(weights).detach().abs() < 1e-11).any()):
         raise RuntimeError(
             f"{told}window overlap add min: 1: over some samples no window lies that is not 0; "
             "let stretches overlap more, or cut the signal by center=True and length="

@@ -15,7 +15,7 @@ from ...dispatch.output import given_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
 from ...interpreters.batch_loop import own_of_each
-from ...interpreters.batched_tensor import level_of, levels, of_all_calls
+from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.constants import held
@@ -475,7 +475,7 @@ def is_seen_by_kernels_alone(values: Tensor) -> bool:
 
 
 def _range_of(index: Any) -> tuple[int, int]:
-    every: Any = of_all_calls(index)
+    every: Any = unbatched(index)
     return (int(every.min()), int(every.max())) if every._layout.numel else (0, -1)
 
 

@@ -13,7 +13,7 @@ from ...core.overflow_checks import repeat_each, require_countable
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import node_named, recorded_as
-from ...listeners.batched_tensor import Batched, most_of_all_calls, same_in_all_calls
+from ...listeners.batched_tensor import Batched, max_over_batch, same_over_batch
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
@@ -89,10 +89,10 @@ def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
     if layout.dtype not in (int32, int64) and layout.numel:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {layout.dtype.name}")
     _require_repeats(layout.shape, length)
-    if layout.device is CPU and (least := -most_of_all_calls(-repeats)) < 0:
+    if layout.device is CPU and (least := -max_over_batch(-repeats)) < 0:
         raise ShapeError(f"Repeats must be non-negative, got {least}")
     ends = repeats.reshape(-1).expand(length).cumsum(0)
     if output_size is None:
-        output_size = same_in_all_calls("repeat_interleave", ends[-1]) if length else 0
+        output_size = same_over_batch("repeat_interleave", ends[-1]) if length else 0
     numbers = arange(output_size, device=layout.device)
     return searchsorted(ends, numbers, right=True).clamp(max=max(length - 1, 0))

@@ -10,7 +10,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batch_loop import own_of_each
-from ...interpreters.batched_tensor import levels, most_of_all_calls
+from ...interpreters.batched_tensor import levels, max_over_batch
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
@@ -47,7 +47,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     chosen: Any = mask.expand(shape)
     places = chosen.reshape(-1).cumsum(0) - 1
     looks = not is_seen_by_kernels_alone(chosen)
-    if looks and (most := most_of_all_calls(chosen.sum())) > source._layout.numel:
+    if looks and (most := max_over_batch(chosen.sum())) > source._layout.numel:
         raise ShapeError(
             "Number of elements of source < number of ones in mask: source has "
             f"{source._layout.numel}, mask has {most}"

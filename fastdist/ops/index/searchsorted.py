@@ -16,8 +16,8 @@ from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import (
     level_of,
     levels,
-    of_all_calls,
-    same_in_all_calls,
+    same_over_batch,
+    unbatched,
     value_at,
 )
 from ...tensor.layout import Shape
@@ -88,7 +88,7 @@ def find_outside(values: Any, least: int, most: int) -> int | None:
     """Return a number of values that is below least or above most, None if there is none; in a
     batch, of all calls. Devices other than the CPU are not waited for: None there.
     """
-    every = of_all_calls(values)
+    every = unbatched(values)
     if every._layout.device is not CPU or not every._layout.numel:
         return None
     low, high = ends_of(every)
@@ -218,7 +218,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if by_numpy and layout.numel:
         values = input.to_numpy()
         low, high = values.item(values.argmin()), values.item(values.argmax())
-    elif (every := of_all_calls(input))._layout.numel:
+    elif (every := unbatched(input))._layout.numel:
         low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
@@ -239,7 +239,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if by_numpy:
         return _counted_on_cpu(input.to_numpy(), weights, minlength, high)
     if is_batch and layout.numel:
-        high = same_in_all_calls("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
+        high = same_over_batch("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
     how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
     given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)
     places: Any = input.to(int64)

@@ -8,7 +8,7 @@ from ...core.caller_warning import warn_caller
 from ...core.dtypes import bool_, promote
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import most_of_all_calls
+from ...listeners.batched_tensor import max_over_batch
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import complex_of, conjugate, imaginary_part, real_part
@@ -46,7 +46,7 @@ def cov(
             given = given.to(promote(given.dtype, weights.dtype))
         weights = weights.to(given.dtype)
         total = weights.sum()
-        if most_of_all_calls((total.detach() == 0).long()):
+        if max_over_batch((total.detach() == 0).long()):
             raise ShapeError("cov(): weights sum to zero, can't be normalized")
         left = given - (given * weights).sum(1, True) / total
         right = left * weights
@@ -57,7 +57,7 @@ def cov(
         norm = real_part(norm).clamp(min=0)
     if isinstance(norm, int):
         norm = max(norm, 0)
-    if norm == 0 if isinstance(norm, int) else most_of_all_calls((norm.detach() == 0).long()):
+    if norm == 0 if isinstance(norm, int) else max_over_batch((norm.detach() == 0).long()):
         warn_caller(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations."

@@ -8,7 +8,7 @@ from ...core.dtypes import int32, int64
 from ...core.errors import DTypeError, LinAlgError, NoDerivativeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
-from ...interpreters.batched_tensor import levels, most_of_all_calls
+from ...interpreters.batched_tensor import levels, max_over_batch
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..index.indexing import is_seen_by_kernels_alone
@@ -171,7 +171,7 @@ def _require_pivots(name: str, LD: Tensor, pivots: Any) -> None:
         return
     sizes, n = pivots.abs(), pivots._layout.shape[-1]
     for wrong, words in ((sizes < 1, ">= 1"), (sizes > n, "<= LD.size(-2)")):
-        if most_of_all_calls(wrong.sum()):
+        if max_over_batch(wrong.sum()):
             raise ShapeError(
                 f"Pivots given to ldl_solve must all satisfy |pivot| {words}. Did you properly "
                 "pass the result of ldl_factor?"

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.dtypes import WORDS, float32, float64
 from ...core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
-from ...interpreters.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import unbatched
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
@@ -98,7 +98,7 @@ def require_computed(name: str, info: Tensor, words: str) -> None:
 
     Note    waits for the device
     """
-    info = of_all_calls(info)
+    info = unbatched(info)
     told = info.array
     if not isinstance(told, np.ndarray):
         told = info.cpu().array

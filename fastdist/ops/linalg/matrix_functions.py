@@ -12,7 +12,7 @@ from ...core.short_repr import short_repr
 from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...interpreters.batched_tensor import most_of_all_calls
+from ...interpreters.batched_tensor import max_over_batch
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor
 from ..create.ranges import eye
@@ -90,7 +90,7 @@ def _exponential(A: Any) -> Any:
         for k in range(1, 4):
             part = part + powers[k] * factors[first + k]
         found = part + fourth @ found
-    for k in range(most_of_all_calls(halvings)):
+    for k in range(max_over_batch(halvings)):
         found = OPS["where"].public(halvings > k, found @ found, found)
     return found
 

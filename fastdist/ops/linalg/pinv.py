@@ -24,7 +24,7 @@ from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import of_all_calls
+from ...listeners.batched_tensor import unbatched
 from ...listeners.batching import whole
 from ...tensor.tensor import Tensor
 from ..create.creation import full
@@ -82,7 +82,7 @@ def _(input: Any, input_t: Any, out: Any) -> Any:
 
 
 def is_full_rank(rank: Tensor, n: int) -> bool:
-    return bool((of_all_calls(rank) == n).all())
+    return bool((unbatched(rank) == n).all())
 
 
 def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:

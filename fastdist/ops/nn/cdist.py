@@ -16,7 +16,7 @@ from ...graph.modes import modes
 from ...graph.recording import begin_node
 from ...graph.saved_tensors import pack_saved
 from ...graph.unpacking import unpack_input, unpack_output
-from ...interpreters.batched_tensor import Batched, base_of, level_of, levels, of_all_calls
+from ...interpreters.batched_tensor import Batched, base_of, level_of, levels, unbatched
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor, wrap
 from ..index.triangle_indices import triu_indices
@@ -78,7 +78,7 @@ def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
         distances.edge = RowDistances(distances, x1, x2)
         return distances  # type: ignore[no-any-return]
     depth = level_of((distances,))
-    base = of_all_calls(distances)
+    base = unbatched(distances)
     if base.edge is None or base._layout.shape[:depth] != levels.sizes[:depth]:
         return distances  # type: ignore[no-any-return]
     layout, rows = base._layout, []

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import level_of, levels
-from ...interpreters.batching import in_first_axis, of_no_call, whole
+from ...interpreters.batching import for_empty_batch, in_first_axis, whole
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 
@@ -228,7 +228,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if level_of(operands[1:]) < level:
         return in_first_axis(op, operands, attributes, level)
     if not levels.sizes[level - 1]:
-        return of_no_call(op, operands, attributes, level)
+        return for_empty_batch(op, operands, attributes, level)
     (input, weight, bias), (*how, groups) = whole(operands, level), attributes
     size, n = input._layout.shape[:2]
     _, out, *kernel = weight._layout.shape
@@ -242,7 +242,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 @correlate.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if not levels.sizes[level - 1]:
-        return of_no_call(op, operands, attributes, level)
+        return for_empty_batch(op, operands, attributes, level)
     (grid, image), (*how, groups) = whole(operands, level), attributes
     size = grid._layout.shape[0]
     given = (_with_channels(grid), _with_channels(image))

@@ -12,7 +12,7 @@ from ...core.dtypes import WORDS, int32, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...interpreters.batched_tensor import Batched, most_of_all_calls, of_all_calls
+from ...interpreters.batched_tensor import Batched, max_over_batch, unbatched
 from ...tensor.tensor import Tensor
 from ..create.creation import full, tensor, zeros
 from ..create.ranges import arange
@@ -105,7 +105,7 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
     n, count = input._layout.shape[0], offsets._layout.shape[0]
     # A private copy: what was checked is what is used.
-    starts = of_all_calls(offsets).to_numpy().astype(np.int64)
+    starts = unbatched(offsets).to_numpy().astype(np.int64)
     _require_rising(starts, n, include_last)
     if offsets.__class__ is Batched and count:
         return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
@@ -123,7 +123,7 @@ def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
     of_entry: Any = searchsorted(starts, entries, right=True) - 1
     ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
     place = entries - select_slices.public(starts, of_entry, 0)
-    return _Bags(number, most_of_all_calls((ends - starts).max()), of_entry, place)
+    return _Bags(number, max_over_batch((ends - starts).max()), of_entry, place)
 
 
 def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) -> None:

@@ -13,7 +13,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
-from ...interpreters.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import unbatched
 from ...interpreters.sparse_rules import is_sparse
 from ...tensor.tensor import Tensor
 from ..refusals import as_dtype_of, floating_only, require_floating_inputs
@@ -320,7 +320,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
         ("target", target, "it holds probabilities"),
     ):
-        given = of_all_calls(given)
+        given = unbatched(given)
         if given._layout.numel == 0:
             continue
         if given._layout.device is CPU and not given._layout.is_sparse:

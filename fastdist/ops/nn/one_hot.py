@@ -8,7 +8,7 @@ from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import of_all_calls
+from ...listeners.batched_tensor import unbatched
 from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import ends_of
@@ -23,7 +23,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if tensor._layout.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    every = of_all_calls(tensor)
+    every = unbatched(tensor)
     if every._layout.numel and (tensor._layout.device is CPU or num_classes == -1):
         low, high = ends_of(every)
         if low < 0:

@@ -10,7 +10,7 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
-from ...interpreters.batched_tensor import of_all_calls
+from ...interpreters.batched_tensor import unbatched
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros
 from ..index.indexing import scatter
@@ -80,9 +80,9 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
 
 def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
     layout = indices._layout
-    if layout.device.type != "cpu" or not of_all_calls(indices)._layout.numel:
+    if layout.device.type != "cpu" or not unbatched(indices)._layout.numel:
         return  # a device is not waited for: its kernels look themselves
-    values = backend_of("cpu").to_numpy(of_all_calls(indices).array)
+    values = backend_of("cpu").to_numpy(unbatched(indices).array)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= math.prod(lengths):
         wrong = values[(values < 0) | (values >= math.prod(lengths))][-1]

@@ -15,7 +15,7 @@ from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.modes import tls
 from ...graph.unresolved import Unresolved, changed_edge, unresolved
-from ...interpreters.batched_tensor import Batched, batched, of_all_calls
+from ...interpreters.batched_tensor import Batched, batched, unbatched
 from ...tensor.tensor import Tensor
 from ...tensor.view_steps import ViewSteps
 from ..create.creation import ones_like, zeros_like
@@ -126,7 +126,7 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 
 def is_seen_as(input: Tensor, change: str) -> bool:
     """Return whether a tensor is a view whose numbers an op of this name makes when it is read."""
-    one = of_all_calls(input)
+    one = unbatched(input)
     return isinstance(one, Unresolved) and one.change.name == change
 
 
@@ -206,7 +206,7 @@ def complex_size(input: Any) -> Any:
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
     size = real.where(~nothing, ones_like(real)).hypot(imag).masked_fill(nothing, 0.0)
-    if not is_differentiated(input) or not bool(of_all_calls(nothing).any()):
+    if not is_differentiated(input) or not bool(unbatched(nothing).any()):
         return size
     # As a norm, whose second derivatives at 0 are known.
     norm = OPS["vector_norm"].public(stack((real, imag), -1), 2.0, -1)

@@ -17,7 +17,7 @@ from ...dispatch.view import replay_array
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
 from ...graph.unresolved import Unresolved
-from ...interpreters.batched_tensor import Batched, NeedsNumbers, of_all_calls
+from ...interpreters.batched_tensor import Batched, NeedsNumbers, unbatched
 from ...interpreters.batching import along_axes
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout, Shape
@@ -123,7 +123,7 @@ def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
     """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
     tensor.
     """
-    layout = of_all_calls(input)._layout
+    layout = unbatched(input)._layout
     return layout.shape, layout.strides
 
 
@@ -158,7 +158,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         pairs = zip(shape, steps, strict=True)
         steps = tuple([min(step, _FAR) if n < 2 or 0 in shape else step for n, step in pairs])
     if isinstance(input, Batched):
-        own = of_all_calls(input).storage_offset()
+        own = unbatched(input).storage_offset()
         offset = own if storage_offset is None else storage_offset
         _require_own_room(input, shape, steps, offset)
     else:
@@ -196,7 +196,7 @@ def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> No
     """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
     memory: that of other calls.
     """
-    base, ndim = of_all_calls(input), len(input._layout.shape)
+    base, ndim = unbatched(input), len(input._layout.shape)
     lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))
     first = base.storage_offset()
     last = _end(lengths, strides, first) - 1
