@@ -33,7 +33,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_near, wrap
 from .op import Op
-from .piecewise import beside_inputs
+from .piecewise import with_zero_second_order
 from .pytorch_names import node_named
 from .route import Route
 
@@ -205,7 +205,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_unpack_spare": unpack_spare,
     "_unpack_output": unpack_output,
     "_reduced": reduce_recorded,
-    "_beside_inputs": beside_inputs,
+    "_with_zero_second_order": with_zero_second_order,
 }
 
 
@@ -362,7 +362,7 @@ class NodeWriter:
             if recorded:
                 found = f"_reduced({found}, {tensors[i]}_layout, (_route.op, {i}))"
                 if self.of.piecewise:
-                    found = f"_beside_inputs({found}, g, self.edges, _route.layouts)"
+                    found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
             # That of a single input is asked for, or there would be no Node.

@@ -20,7 +20,7 @@ from ..tensor.tensor import Tensor, from_array
 from .op import OPS, PLAIN
 
 
-def beside_inputs(
+def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
     """Return a gradient that was made of g, with edges to what it depends on in steps."""
@@ -32,11 +32,11 @@ def beside_inputs(
     if base is unbatched(g):
         found = OPS["clone"].public(gradient)
         base = unbatched(found)
-    base.edge = BesideInputs(base, edges, layouts)
+    base.edge = ZeroSecondOrder(base, edges, layouts)
     return found
 
 
-class BesideInputs(Node):
+class ZeroSecondOrder(Node):
     """A gradient and what it depends on in steps: all for the one, zeros for the others."""
 
     __slots__ = ("layouts",)

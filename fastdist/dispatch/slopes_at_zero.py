@@ -24,7 +24,7 @@ from ..graph.node import node_of
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array, layout_near, wrap
 from .op import OPS
-from .piecewise import BesideInputs
+from .piecewise import ZeroSecondOrder
 
 # The ops whose results are norms, by name.
 NORMS = frozenset({"deviation", "vector_norm"})
@@ -196,7 +196,7 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
     if name == "abs":
         is_at_kink = node.input is None or has_zeros(node.input.array, node.input._layout)
         return is_at_kink and _leads_straight(node, norm)
-    return isinstance(node, BesideInputs) and any(
+    return isinstance(node, ZeroSecondOrder) and any(
         _leads_straight(node_of(edge), norm) for edge in node.edges[1:]
     )
 
