@@ -20,7 +20,7 @@ from ..core.short_repr import short_repr
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
-from ..graph.unresolved import Unresolved, unresolved
+from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..interpreters.batched_tensor import base_of, level_of, levels, rebatched
 from ..ops.shape.views import view
 from ..tensor.tensor import OWN_TANGENT, Tensor
@@ -110,9 +110,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
                 f"Expected {name} to be floating point or complex, but got: {given._layout.dtype}"
             )
     _require_fit(tensor, tangent, at)
-    if isinstance(tensor, Unresolved):
+    if isinstance(tensor, LazyConjNeg):
         seen = make_dual(tensor.value, tensor.change.public(tangent), level=at)
-        return unresolved(seen, tensor.change)
+        return lazy_view(seen, tensor.change)
     # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
     # views].
     dual: Tensor = view.general((tensor,), (tensor._layout.shape,))
@@ -135,8 +135,8 @@ def unpack_dual(tensor: Tensor, *, level: Level | None = None) -> UnpackedDualTe
     if at is None:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor, at)
-    if isinstance(tensor, Unresolved):
-        primal = unresolved(unpack_dual(tensor.value, level=at).primal, tensor.change)
+    if isinstance(tensor, LazyConjNeg):
+        primal = lazy_view(unpack_dual(tensor.value, level=at).primal, tensor.change)
         return UnpackedDualTensor(primal, tangent)
     return UnpackedDualTensor(tensor if tangent is None else below(tensor, at), tangent)
 

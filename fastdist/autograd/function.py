@@ -12,9 +12,9 @@ from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import device_of, note_stream
+from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
-from ..graph.unresolved import Unresolved
 from ..interpreters.batched_tensor import level_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
@@ -124,9 +124,10 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     if records:
         for tensor in node.dirty:
-            if isinstance(tensor, Unresolved):
+            if isinstance(tensor, LazyConjNeg):
                 raise GraphError(
-                    f"{node.name()} changes a {tensor.told} view in place, which no Function may "
+                    f"{node.name()} changes a {tensor.adjective} view in place, which no Function "
+                    "may "
                     f"that is differentiated: give it resolve_{tensor.change.name}() of that"
                 )
             require_may_change(tensor)
@@ -158,7 +159,7 @@ def _own(output: Any, is_input: bool) -> Any:
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
-    if isinstance(output, Unresolved):
+    if isinstance(output, LazyConjNeg):
         return output.detach()
     alias = wrap(output.array, output._layout)
     alias._storage = storage_of(output)

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.dtypes import float64
 from ..core.short_repr import short_repr
+from ..graph.lazy_conj_neg import resolved
 from ..graph.modes import no_grad
-from ..graph.unresolved import resolved
 from ..ops.pointwise.complex_numbers import view_as_complex, view_as_real
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor, from_array

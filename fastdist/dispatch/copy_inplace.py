@@ -18,10 +18,10 @@ from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.call_node import CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded, zeros_of
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
 from ..graph.modes import modes
 from ..graph.node import node_of
 from ..graph.recording import begin_node
-from ..graph.unresolved import Unresolved, resolved, written
 from ..interpreters.batched_tensor import Batched, level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
@@ -114,13 +114,13 @@ def _taken_over(
         found = offer(method, operands, more or {})
         if found is not NOT_TAKEN:
             return found
-    if operands[0].__class__ is Unresolved:
+    if operands[0].__class__ is LazyConjNeg:
         recorder = listener() if modes.tracers else None
         if recorder is not None:
             return traced(recorder, method.__name__, method, operands)
         target, *others = operands
         require_apart(target.value, others)
-        return written(target, lambda numbers: method(numbers, *others, **(more or {})))
+        return write_through(target, lambda numbers: method(numbers, *others, **(more or {})))
     return NOT_TAKEN
 
 
@@ -132,8 +132,8 @@ def _overwrite(
     """
     recorder = listener() if modes.tracers else None
     if recorder is not None:
-        written = copy_ if isinstance(src, Tensor) else fill_
-        return traced(recorder, written.__name__, written, (self, src))  # type: ignore[no-any-return]
+        write = copy_ if isinstance(src, Tensor) else fill_
+        return traced(recorder, write.__name__, write, (self, src))  # type: ignore[no-any-return]
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     src = resolved(src)
@@ -273,7 +273,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         if not isinstance(self, Tensor):
             fault = f"must be Tensor, not {type(self).__name__}"
             raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
-        if isinstance(self, Batched | Unresolved):
+        if isinstance(self, Batched | LazyConjNeg):
             before = OPS["clone"].public(self)  # copy_ asks whether it may be changed
         else:
             require_may_change(self)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.torch_function import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..graph.modes import modes
 from ..graph.node import Node
-from ..graph.unresolved import Unresolved, resolved
 from ..interpreters.autocast import cast_operands
 from ..interpreters.batched_tensor import levels
 from ..interpreters.batching import offer_batch
@@ -44,7 +44,7 @@ class GeneralPath(RecordedOp):
             found, operands = _offered(self, operands, attributes, out)
             if found is not NOT_TAKEN:
                 return found
-        elif not attributes and out is None and Unresolved in map(type, operands):
+        elif not attributes and out is None and LazyConjNeg in map(type, operands):
             found = self._of_resolved(operands)
             if found is not NOT_TAKEN:
                 return found
@@ -84,7 +84,7 @@ class GeneralPath(RecordedOp):
         """Return operands as the op takes them, NotImplemented in the place of what it does not: an
         op that is of more than numbers takes a first that is not resolved as it is.
         """
-        if self.resolves or operands[0].__class__ is not Unresolved:
+        if self.resolves or operands[0].__class__ is not LazyConjNeg:
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
@@ -178,7 +178,7 @@ def _run(route: Route, values: Given) -> tuple[Tensor, ...]:
 def as_operand_of(value: Any) -> Any:
     """Return a tensor or a number that stands for value; NotImplemented where no op takes it."""
     if isinstance(value, Tensor):
-        if value.__class__ is Unresolved:
+        if value.__class__ is LazyConjNeg:
             return value.resolved()
         # What is sparse no kernel takes: see sparse_rules.py.
         return NotImplemented if value._layout.is_sparse else value

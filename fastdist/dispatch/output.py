@@ -10,8 +10,8 @@ from typing import Any
 from ..core.dtypes import WORDS, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..devices.backend import backend_of
+from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes, tls
-from ..graph.unresolved import Unresolved, written
 from ..interpreters.batched_tensor import TakesNoBatch, level_of
 from ..interpreters.tracing import listener, traced
 from ..system.shared_block import block_of
@@ -36,8 +36,8 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
         given = (rule, out, result, operands)
         return traced(recorder, "copy_", write_out, given)  # type: ignore[no-any-return]
     _require_takes(rule, out, result, operands)
-    if out.__class__ is Unresolved:
-        return written(out, lambda numbers: write_out(rule, numbers, result, operands))
+    if out.__class__ is LazyConjNeg:
+        return write_through(out, lambda numbers: write_out(rule, numbers, result, operands))
     if out._layout.shape != result._layout.shape:
         _resize(out, result._layout.shape)
     backend_of(out._layout.device.type).copy_into(out.array, result.array)
@@ -51,7 +51,7 @@ def written_at_once(rule: OutRule, route: Route, out: Any, values: Sequence[Any]
     """
     if route.write is None or modes.special or not isinstance(out, Tensor):
         return False
-    if out._layout.is_sparse or out.__class__ is Unresolved:
+    if out._layout.is_sparse or out.__class__ is LazyConjNeg:
         return False
     layout, wanted = out._layout, route.layout
     if (layout.dtype, layout.device, layout.shape) != (wanted.dtype, wanted.device, wanted.shape):
@@ -74,7 +74,7 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
     name = rule.name
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
-    if isinstance(out, Unresolved):
+    if isinstance(out, LazyConjNeg):
         out = out.value
     _require_apart(rule, out, operands)
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):

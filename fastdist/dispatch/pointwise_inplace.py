@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError
-from ..graph.unresolved import Unresolved, written
+from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..interpreters.torch_function import operator_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
@@ -72,8 +72,8 @@ class InPlace(GeneralPath):
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what writes over the first operand what other ops make, or None."""
         target: Tensor = operands[0]
-        if isinstance(target, Unresolved):
-            return lambda target, *others: written(
+        if isinstance(target, LazyConjNeg):
+            return lambda target, *others: write_through(
                 target, lambda numbers: self.general((numbers, *others), attributes)
             )
         require_may_change(target)

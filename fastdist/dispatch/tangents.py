@@ -9,7 +9,7 @@ from typing import Any
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
-from ..graph.unresolved import Unresolved, resolved
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..tensor.layout import Layout
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
@@ -125,7 +125,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
     """Give tensor a tangent at level, in the place of the one that it may have."""
     if tangent is None:
         return
-    if tensor.__class__ is Unresolved:
+    if tensor.__class__ is LazyConjNeg:
         set_tangent(tensor.value, tensor.change.public(tangent), level)
         return
     # Resolved: as another dtype its bytes are seen, too, where those of the tensor are.

@@ -8,8 +8,8 @@ from typing import Any
 from ..core.device import CPU
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
+from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..graph.modes import modes, tls
-from ..graph.unresolved import Unresolved, unresolved
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
@@ -67,8 +67,8 @@ class ViewOp(StructuredOp):
     def made(self, route: Route, values: Given) -> Any:
         """Return the view, recorded and with tangents."""
         (input,) = values
-        if input.__class__ is Unresolved:
-            return self._made_unresolved(route, input)
+        if input.__class__ is LazyConjNeg:
+            return self._lazy_result(route, input)
         assert route.run is not None and route.steps is not None
         result = see(route.run(input.array), route.layout, route.steps, input)
         self.record((result,), values, route)
@@ -76,7 +76,7 @@ class ViewOp(StructuredOp):
             carry_view(result, input)
         return result
 
-    def _made_unresolved(self, route: Route, input: Unresolved) -> Tensor:
+    def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:
         """Return the view of numbers that are changed when they are read.
 
         Raises  RuntimeError for one as another dtype, whose numbers would be changed in no way
@@ -84,7 +84,7 @@ class ViewOp(StructuredOp):
         assert route.layout is not None
         if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
-        seen = unresolved(self.made(route, (input.value,)), input.change)
+        seen = lazy_view(self.made(route, (input.value,)), input.change)
         # Over the Node of input, not that of its value: gradients of input are asked for, too.
         self.record((seen,), (input,), route)
         return seen

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.accumulate_grad import freeze
+from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import enable_grad
-from ..graph.unresolved import Unresolved
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.torch_function import offering_to_modes
 from ..tensor.storage import storage_of
@@ -27,7 +27,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
     @offering_to_modes
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if isinstance(self, Batched | Unresolved):
+        if isinstance(self, Batched | LazyConjNeg):
             other: Any = function(self, *args, **kwargs)
             self.value, self._layout, self.extra = other.value, other._layout, other.extra
             if self._storage is not None:

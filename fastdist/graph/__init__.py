@@ -5,5 +5,5 @@ dispatch. What recording means to a Tensor (`requires_grad`, `grad`, `grad_fn`, 
 to it here; what Nodes saved is unpacked (`unpacking.py`), and the gradients that they make are
 brought to what their inputs are (`fit_gradients.py`). Whatever made them, users see Nodes of one
 name as of one class (`call_node.py`). What conj() returns is here, too: a
-view that computes when it is read, and stands in the graph for that (`unresolved.py`).
+view that computes when it is read, and stands in the graph for that (`lazy_conj_neg.py`).
 """

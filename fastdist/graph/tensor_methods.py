@@ -10,8 +10,8 @@ from ..core.short_repr import short_repr
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 from .accumulate_grad import AccumulateGrad, accumulator_of, extra_of, freeze
+from .lazy_conj_neg import resolved
 from .node import Node, RemovableHandle, node_of, output_number, shown_node_of
-from .unresolved import resolved
 
 
 def _requires_grad(self: Tensor) -> bool:

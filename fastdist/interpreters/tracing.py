@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import is_ours
+from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import count_special, count_tracers
-from ..graph.unresolved import Unresolved
 from ..tensor.constants import number_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
@@ -135,7 +135,7 @@ class Recorder:
 
 def _seen_as(tensor: Tensor) -> tuple[Any, Any]:
     """Return by what a tensor is known to share an array, and the array."""
-    if isinstance(tensor, Unresolved):
+    if isinstance(tensor, LazyConjNeg):
         return (id(tensor.value.array), tensor.change.name), tensor.value.array
     return id(tensor.array), tensor.array
 

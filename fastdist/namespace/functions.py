@@ -21,7 +21,7 @@ from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
-from ..graph.unresolved import Unresolved, resolved
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.sparse_rules import refusal
@@ -348,14 +348,15 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {short_repr(cls)}")
     with DisableTorchFunctionSubclass():
         seen = self.view(self._layout.shape)
-    if isinstance(seen, Unresolved) and cls in (Tensor, Unresolved):
+    if isinstance(seen, LazyConjNeg) and cls in (Tensor, LazyConjNeg):
         return seen
-    if isinstance(seen, Unresolved):
+    if isinstance(seen, LazyConjNeg):
         raise RuntimeError(
-            f"as_subclass(): a {seen.told} view cannot be a {cls.__name__} that shares its memory; "
+            f"as_subclass(): a {seen.adjective} view cannot be a {cls.__name__} that shares its "
+            "memory; "
             f"call resolve_{seen.change.name}() first, which copies"
         )
-    out: Any = object.__new__(Tensor if cls is Unresolved else cls)
+    out: Any = object.__new__(Tensor if cls is LazyConjNeg else cls)
     out.array, out._layout, out.edge = seen.array, seen._layout, seen.edge
     out.extra, out._storage = seen.extra, seen._storage
     storage_of(self).add_view(out)

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..core.short_repr import short_repr
+from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import enable_grad, no_grad, set_grad_enabled
-from ..graph.unresolved import Unresolved
 from ..tensor.tensor import Tensor
 from .hooks import (
     HasHooks,
@@ -128,9 +128,9 @@ class Optimizer(HasHooks):
             raise ValueError(
                 "can't optimize a non-leaf Tensor; give the leaves that it was made of"
             )
-        if isinstance(parameter, Unresolved):
+        if isinstance(parameter, LazyConjNeg):
             raise ValueError(
-                f"can't optimize a {parameter.told} view; give the Tensor that it is a view of"
+                f"can't optimize a {parameter.adjective} view; give the Tensor that it is a view of"
             )
         if parameter.is_complex() and not self.steps_complex:
             raise RuntimeError(

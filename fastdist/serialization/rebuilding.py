@@ -21,7 +21,7 @@ from ..core.device import CPU
 from ..core.dtypes import DType, bool_
 from ..core.memory_format import MemoryLayout, sparse_coo, strided
 from ..dispatch.op import OPS
-from ..graph.unresolved import Unresolved, resolved, unresolved
+from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view, resolved
 from ..ops.shape.set_memory import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
@@ -97,7 +97,7 @@ def _with_bits(tensor: Tensor, metadata: Any) -> Tensor:
         or not (dtype.is_complex or bits[0] == "neg")
     ):
         raise UnpicklingError(f"a tensor of {dtype} cannot be a view with {' and '.join(bits)}")
-    return unresolved(tensor, OPS[bits[0]])
+    return lazy_view(tensor, OPS[bits[0]])
 
 
 _BITS: Final = ("conj", "neg")
@@ -107,7 +107,7 @@ def bytes_of_copy(value: Any) -> int:
     """Return how many bytes a Parameter, or another kind, of value copies: of views of conjugates
     or negatives all, of other tensors none.
     """
-    return value.nbytes if type(value) is Unresolved else 0
+    return value.nbytes if type(value) is LazyConjNeg else 0
 
 
 def get_layout(name: Any) -> MemoryLayout:
@@ -195,7 +195,7 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
     """Return what func makes of args as a new_type, a subclass of Tensor, with its attributes."""
     made = func(*args)
     _require_tensor(made)
-    if type(made) is not new_type and not (new_type is Tensor and type(made) is Unresolved):
+    if type(made) is not new_type and not (new_type is Tensor and type(made) is LazyConjNeg):
         made = resolved(made)
         if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
             raise TypeError(

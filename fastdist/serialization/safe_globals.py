@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..core.device import Device
 from ..core.moved_modules import current_name
-from ..graph.unresolved import Unresolved
+from ..graph.lazy_conj_neg import LazyConjNeg
 from ..system.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Size, Tensor
@@ -144,7 +144,7 @@ def _of_us(function: Callable[..., Any]) -> Call:
         if args and function is rebuild_parameter:
             budget.take_data(bytes_of_copy(args[0]))
         made = function(*args)
-        if type(made) is Unresolved:
+        if type(made) is LazyConjNeg:
             budget.take(8)
         return made
 

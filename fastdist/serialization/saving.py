@@ -19,7 +19,7 @@ from ..core.folded_frames import folds
 from ..core.memory_format import MemoryLayout, sparse_coo
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
-from ..graph.unresolved import resolved
+from ..graph.lazy_conj_neg import resolved
 from ..system.atomic_file import atomic_file, full_disk_named
 from ..tensor.layout import contiguous_strides
 from ..tensor.memory import memory_and_offset

@@ -7,7 +7,7 @@ from fastdist.system.foreign_text import printable
 from ...concurrency.future import Future
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...graph.forward_grad import end_callbacks
-from ...graph.unresolved import Unresolved, resolved
+from ...graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import install
 from ..rpc.message.body import let_sparse_travel, register_reducer
@@ -73,7 +73,7 @@ def handle_clean_up(request: Message) -> Reply | None:
 def install_all() -> None:
     """Put distributed autograd into rpc's path."""
     let_sparse_travel(reduce_sparse, rebuild_recorded)
-    register_reducer(Unresolved, lambda view: (resolved, (view.resolved(),)), resolved)
+    register_reducer(LazyConjNeg, lambda view: (resolved, (view.resolved(),)), resolved)
     install("tangents", TangentInterceptor())
     install("autograd", AutogradInterceptor())
     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)

@@ -19,8 +19,8 @@ from ...dispatch.op import OPS, PLAIN
 from ...dispatch.pytorch_names import node_named
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import levels_of, zeros_like
+from ...graph.lazy_conj_neg import LazyConjNeg, write_through
 from ...graph.modes import modes
-from ...graph.unresolved import Unresolved, written
 from ...interpreters.batch_loop import own_of_each
 from ...interpreters.batched_tensor import Batched, levels
 from ...interpreters.tracing import listener, traced
@@ -329,8 +329,8 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     """Write value at places of target, or add it there."""
     from ..create.creation import number_beside
 
-    if isinstance(target, Unresolved):
-        return written(
+    if isinstance(target, LazyConjNeg):
+        return write_through(
             target, lambda numbers: put_inplace(numbers, places, value, accumulate=accumulate)
         )
     require_may_change(target)

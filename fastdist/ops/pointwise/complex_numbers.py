@@ -13,8 +13,8 @@ from ...dispatch.output import given_out
 from ...dispatch.pointwise import pointwise
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
+from ...graph.lazy_conj_neg import LazyConjNeg, changed_edge, lazy_view
 from ...graph.modes import tls
-from ...graph.unresolved import Unresolved, changed_edge, unresolved
 from ...interpreters.batched_tensor import Batched, batched, unbatched
 from ...tensor.tensor import Tensor
 from ...tensor.view_steps import ViewSteps
@@ -110,15 +110,15 @@ def conjugate_view(input: Tensor) -> Tensor:
         return batched(conjugate_view(input.value), input.level)
     if layout.is_sparse:
         return conjugate(input)
-    of = input.value if isinstance(input, Unresolved) else input
+    of = input.value if isinstance(input, LazyConjNeg) else input
     seen = see(of.array, layout, _WHOLE, of)
-    if isinstance(input, Unresolved):
+    if isinstance(input, LazyConjNeg):
         if tls.grad and input.requires_grad:
             seen.edge = changed_edge(conj, of, input.edge)
         return seen
     # No step in the graph: the view's own Node is that of conj.
     seen.edge = input.edge if tls.grad else None
-    return unresolved(seen, conj)
+    return lazy_view(seen, conj)
 
 
 _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
@@ -127,14 +127,14 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 def is_seen_as(input: Tensor, change: str) -> bool:
     """Return whether a tensor is a view whose numbers an op of this name makes when it is read."""
     one = unbatched(input)
-    return isinstance(one, Unresolved) and one.change.name == change
+    return isinstance(one, LazyConjNeg) and one.change.name == change
 
 
 def real_part(input: Tensor) -> Tensor:
     """Return the view of the real parts of complex numbers; real numbers themselves."""
     if isinstance(input, Batched):
         return batched(real_part(input.value), input.level)
-    if isinstance(input, Unresolved) and input._layout.dtype.is_complex:
+    if isinstance(input, LazyConjNeg) and input._layout.dtype.is_complex:
         input = conjugate_view(input)
     parts: Any = view_as_real.public(input) if input._layout.dtype.is_complex else None
     return input if parts is None else parts.select(-1, 0)
@@ -152,8 +152,8 @@ def imaginary_part(input: Tensor) -> Tensor:
         )
     if isinstance(input, Batched):
         return batched(imaginary_part(input.value), input.level)
-    if isinstance(input, Unresolved):
-        return unresolved(imaginary_part(conjugate_view(input)), OPS["neg"])
+    if isinstance(input, LazyConjNeg):
+        return lazy_view(imaginary_part(conjugate_view(input)), OPS["neg"])
     parts: Any = view_as_real.public(input)
     return parts.select(-1, 1)  # type: ignore[no-any-return]
 

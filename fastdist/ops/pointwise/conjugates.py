@@ -1,8 +1,8 @@
 """What is asked of real and of complex numbers alike: their conjugates and parts.
 
 A real number is its own conjugate and its own real part: of these the tensor itself is returned. A
-conjugate of complex numbers is a view, which computes when it is read: see Note [Unresolved views]
-in graph/unresolved.py.
+conjugate of complex numbers is a view, which computes when it is read: see Note [Lazily conjugated
+views] in graph/lazy_conj_neg.py.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from ...dispatch.op import OPS
 from ...dispatch.tangents import levels_of, tangent_of
 from ...dispatch.view import replay_array
 from ...dispatch.view import view as view_op
+from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import modes
-from ...graph.unresolved import Unresolved
 from ...interpreters.batched_tensor import Batched, NeedsNumbers, unbatched
 from ...interpreters.batching import along_axes
 from ...tensor.axes import normalize_axis
@@ -176,7 +176,7 @@ def _see_base_itself(seen: Tensor) -> None:
     """Let a view by strides be made out of its base in one step: what it was taken of may not see
     all the places that it sees.
     """
-    of: Any = seen.value if isinstance(seen, Unresolved) else seen
+    of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
     extra = of.extra
     if extra is None or extra.base is None or extra.tangent_root is not None:
         return

@@ -11,8 +11,8 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.inplace import require_may_change
+from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import tls
-from ...graph.unresolved import Unresolved
 from ...interpreters.sparse_rules import is_sparse, refusal
 from ...tensor.layout import Shape, contiguous_strides, count_elements
 from ...tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
@@ -45,7 +45,7 @@ def set_(
         if is_sparse(one):
             raise refusal("set_", one)
     dtype, device = self._layout.dtype, self._layout.device
-    if isinstance(source, Unresolved):
+    if isinstance(source, LazyConjNeg):
         source = source.value  # the memory itself, as it is in PyTorch, too
     if isinstance(source, Tensor) and size is None:
         _require_kind(source._layout.dtype, dtype, source._layout.device, device)

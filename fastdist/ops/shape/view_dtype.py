@@ -8,7 +8,7 @@ from ...core.dtypes import WORDS, DType
 from ...core.errors import ShapeError
 from ...dispatch.op import declaring
 from ...dispatch.view import ViewOp
-from ...graph.unresolved import Unresolved
+from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.layout import Layout
 from ...tensor.memory import flat_of, seen_at, storage_offset
 from ...tensor.storage import storage_of
@@ -47,7 +47,7 @@ def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
 
     Raises  RuntimeError where elements of that dtype do not lie so
     """
-    if isinstance(input, Unresolved):
+    if isinstance(input, LazyConjNeg):
         raise input.no_other_dtype("view(dtype)")
     layout = input._layout
     shape, strides, offset = _cut(layout, dtype, storage_offset(input))

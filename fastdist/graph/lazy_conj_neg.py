@@ -1,16 +1,17 @@
 """Views whose numbers are conjugated, or change their sign, when they are read."""
 
-# Note [Unresolved views] x.conj() shares x's memory, and no array shows conjugates of it. So such a
-# view is a Tensor of a class of its own around `value`, a plain view of that memory. Its `array` is
-# made when it is asked for: whatever reads, and knows nothing of all this, is right. Ops are given
-# a resolved tensor in its place (general_path.py); views of it are taken of value (view.py); what
-# writes into it writes into a resolved tensor, and that back into value (`written`). Short paths
-# take only what is plain, so nothing else pays. No such view is of a user's subclass of Tensor, not
-# even over the memory of one, nor is made one: that would be a copy, and lose what is written.
+# Note [Lazily conjugated views]
+# x.conj() shares x's memory, and no array can show the conjugates of what it holds. So such a view
+# is a Tensor of a class of its own around `value`, a plain view of that memory. Its `array` is
+# computed when it is read, so code that knows nothing of this reads the right numbers. Ops get a
+# resolved tensor instead (general_path.py); views of it are views of value (view.py); a write goes
+# to a resolved tensor, and from there into value (`write_through`). Short paths take plain tensors
+# only, so other calls pay nothing. Such a view is never of a user's subclass of Tensor, nor becomes
+# one: that would be a copy, and writes would be lost.
 #
-# In the graph it is one Node over value's edge, which its resolved tensors share, and views of it
-# stand over that: hooks and gradients of the view are asked for, too. A change in place gives value
-# another edge, as all views of a base, and the Node is made anew.
+# In the graph it is one Node over value's edge. Its resolved tensors share that Node, and views of
+# it are recorded on top of it, so that their hooks run. A change in place gives value another edge,
+# as for all views of a base, and the Node is made anew.
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from ..tensor.view_steps import ViewSteps
 from .modes import enable_grad
 
 
-class Unresolved(Tensor):
+class LazyConjNeg(Tensor):
     """The numbers of `value`, a plain Tensor over the same memory, as `change` makes them: the op
     conj or neg, each of which undoes itself.
     """
@@ -62,7 +63,8 @@ class Unresolved(Tensor):
     def set_(self, *given: Any, **more: Any) -> Any:
         """Raise: it sees the memory of another tensor."""
         raise RuntimeError(
-            f"a {self.told} view cannot be given other memory, or another length: it sees that of "
+            f"a {self.adjective} view cannot be given other memory, or another length: it sees "
+            "that of "
             f"another tensor; call resolve_{self.change.name}() first"
         )
 
@@ -70,7 +72,7 @@ class Unresolved(Tensor):
 
     @property
     def edge(self) -> Any:
-        """Where it stands in the graph: see Note [Unresolved views]."""
+        """Where it stands in the graph: see Note [Lazily conjugated views]."""
         of = self.value.edge
         if of is None:
             return None
@@ -121,7 +123,7 @@ class Unresolved(Tensor):
         if not self.is_leaf:
             return super().grad
         grad = self.value.grad
-        return None if grad is None else unresolved(grad, self.change)
+        return None if grad is None else lazy_view(grad, self.change)
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
@@ -142,15 +144,17 @@ class Unresolved(Tensor):
         self._extra = extra
 
     @property
-    def told(self) -> str:
+    def adjective(self) -> str:
         """What it is, for an error."""
         return "conjugated" if self.change.name == "conj" else "negated"
 
     def no_other_dtype(self, called: str) -> DTypeError:
         """Return the error of who would see its memory as numbers that are not changed."""
         return DTypeError(
-            f"{called} is not supported for a {self.told} view: numbers of another dtype would "
-            f"not be {self.told}. To resolve it, use resolve_{self.change.name}(), which copies"
+            f"{called} is not supported for a {self.adjective} view: numbers of another dtype "
+            "would "
+            f"not be {self.adjective}. To resolve it, use resolve_{self.change.name}(), which "
+            "copies"
         )
 
     def resolved(self) -> Tensor:
@@ -167,14 +171,14 @@ class Unresolved(Tensor):
         extra = self.value.extra
         return self.value if extra is None or extra.base is None else extra.base
 
-    def detach(self) -> Unresolved:
+    def detach(self) -> LazyConjNeg:
         """Return the same memory, seen so, outside of any graph."""
-        return unresolved(self.value.detach(), self.change)
+        return lazy_view(self.value.detach(), self.change)
 
     @property
     def data(self) -> Tensor:
         """The same memory, seen so, outside of any graph; assigning gives value other memory."""
-        return unresolved(self.value.data, self.change)
+        return lazy_view(self.value.data, self.change)
 
     @data.setter
     def data(self, data: Tensor) -> None:
@@ -232,7 +236,7 @@ class Unresolved(Tensor):
     def __dlpack__(self, **more: Any) -> Any:
         """Raise: other libraries have no such view."""
         raise BufferError(
-            f"Can't export a {self.told} view: call resolve_{self.change.name}(), which copies"
+            f"Can't export a {self.adjective} view: call resolve_{self.change.name}(), which copies"
         )
 
     def __copy__(self) -> Tensor:
@@ -254,15 +258,15 @@ class Unresolved(Tensor):
 
 
 # Users know of no such class.
-Unresolved.__name__ = Unresolved.__qualname__ = "Tensor"
-Unresolved.__module__ = Tensor.__module__
-NEVER_ASKED.add(Unresolved)
-STAY_AS_THEY_ARE.add(Unresolved)
+LazyConjNeg.__name__ = LazyConjNeg.__qualname__ = "Tensor"
+LazyConjNeg.__module__ = Tensor.__module__
+NEVER_ASKED.add(LazyConjNeg)
+STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
-def unresolved(value: Tensor, change: Any) -> Unresolved:
+def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
     """Return the view that shows what change makes of the numbers of value, a view of its own."""
-    out: Any = object.__new__(Unresolved)
+    out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._extra = (None, None), Extra()
     out._extra.base, out._extra.replay = value, ViewSteps(None, (change, ()))
@@ -282,13 +286,13 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
 
 def resolved(value: Any) -> Any:
     """Return an argument; of a view that is not resolved the numbers."""
-    return value.resolved() if value.__class__ is Unresolved else value
+    return value.resolved() if value.__class__ is LazyConjNeg else value
 
 
-def written(target: Unresolved, write: Callable[[Tensor], Any]) -> Tensor:
+def write_through(target: LazyConjNeg, write: Callable[[Tensor], Any]) -> Tensor:
     """Let write change a resolved tensor, and what that is then target's memory; return target.
 
-    See Note [Unresolved views].
+    See Note [Lazily conjugated views].
     """
     numbers = target.resolved()
     write(numbers)
