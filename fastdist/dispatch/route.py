@@ -20,7 +20,7 @@ from ..devices.backend import Result, backend_of
 from ..graph.fit_gradients import as_array
 from ..kernels.cpu.halves import made_in_float32
 from ..kernels.cpu.silence import silent
-from ..kernels.cpu.small.call_facts import Facts
+from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
@@ -226,7 +226,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
     from ..kernels.cpu.small.kernels import small_gradients, small_kernel
 
     layouts = route.layouts
-    facts = Facts(
+    facts = CallFacts(
         shapes=tuple([None if one is None else one.shape for one in layouts]),
         dtypes=tuple([None if one is None else one.dtype.numpy for one in layouts]),
         contiguous=tuple([one is not None and one.contiguous for one in layouts]),

@@ -17,7 +17,7 @@ from fastdist.language.scalar import Body, Call, Name
 
 from .pointwise.pointwise import HALF_LIMIT, kernel_for
 from .silence import silent
-from .small.call_facts import Facts
+from .small.call_facts import CallFacts
 
 Array = Any
 
@@ -55,7 +55,10 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
 
 def made_in_float32(
-    name: str, find: Callable[[Facts], Callable[..., Any] | None], facts: Facts, results: Any
+    name: str,
+    find: Callable[[CallFacts], Callable[..., Any] | None],
+    facts: CallFacts,
+    results: Any,
 ) -> Callable[..., Any] | None:
     """Return what find makes of facts in which float32 stands for half types, given float32 copies;
     what it makes is rounded to the dtypes of results. None for a kernel that moves elements.

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..small.call_facts import Facts, Run, small
+from ..small.call_facts import CallFacts, Run, small
 
 Array = np.ndarray[Any, Any]
 # From so many numbers on a second thread is worth being called.
@@ -207,13 +207,13 @@ def _inner(axis: int, n: int) -> Any:
 
 
 @small("fft.transforms.transform")
-def _make_transform(facts: Facts) -> Run:
+def _make_transform(facts: CallFacts) -> Run:
     axes, norm, forward = facts.numbers
     return _transform(axes, norm, forward, facts.shape)
 
 
 @small("fft.transforms.transform_real")
-def _make_transform_real(facts: Facts) -> Run:
+def _make_transform_real(facts: CallFacts) -> Run:
     axes, norm, onesided, doubled = facts.numbers
     shape = facts.shapes[0]
     assert shape is not None
@@ -221,7 +221,7 @@ def _make_transform_real(facts: Facts) -> Run:
 
 
 @small("fft.transforms.to_real")
-def _make_to_real(facts: Facts) -> Run:
+def _make_to_real(facts: CallFacts) -> Run:
     axes, norm, n, halved = facts.numbers
     shape = facts.shapes[0]
     assert shape is not None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..silence import silent
-from ..small.call_facts import LIMIT, Array, Facts, Run, adder_along, number
+from ..small.call_facts import LIMIT, Array, CallFacts, Run, adder_along, number
 from .long_rows import result_by
 
 # Of fewer columns a strip would be mostly empty.
@@ -23,7 +23,7 @@ _MOST, _SOME = 1 << 14, 12
 _NEAR_BYTES: Final = 3 << 18
 
 
-def sum(facts: Facts, *, is_mean: bool = False) -> Run | None:
+def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
     """Return the sum, or the mean, over axes that lie side by side before the last one."""
     shape, axes = facts.shapes[0], facts.numbers[0]
     if not shape or not axes or not facts.contiguous[0] or not facts.one_dtype:

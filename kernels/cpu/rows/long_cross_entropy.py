@@ -10,13 +10,13 @@ import numpy as np
 from ..index.indices import ALL_INSIDE, INSIDE, refuse_class
 from ..jit.array_objects import ARRAY, gapless, require_arrays
 from ..memory import maker_of
-from ..small.call_facts import Facts, Run
+from ..small.call_facts import CallFacts, Run
 from .long_rows import DTYPES, bound, loop_of, result_by
 
 Array = np.ndarray[Any, Any]
 
 
-def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
+def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
     """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
     loss alone.
     """
@@ -48,7 +48,7 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
     return many_rows
 
 
-def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradient of cross entropy by its input."""
     if not _is_cross_entropy(facts):
         return None
@@ -68,6 +68,6 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return by_input, None
 
 
-def _is_cross_entropy(facts: Facts) -> bool:
+def _is_cross_entropy(facts: CallFacts) -> bool:
     shape, dtype = facts.shapes[0], facts.dtypes[0]
     return shape is not None and dtype.name in DTYPES and math.prod(shape) > 0

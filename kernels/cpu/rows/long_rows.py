@@ -4,8 +4,8 @@ NumPy passes over memory once for each step of a kernel; a loop of row_steps rea
 and finds it in cache thereafter. What is not in C order, not float32 or float64, or reduced along
 other axes than the last ones is left to the ordinary kernels.
 
-As with the kernels for small arrays Facts alone decide what runs. Numba is loaded when a loop is
-first run.
+As with the kernels for small arrays CallFacts alone decide what runs. Numba is loaded when a loop
+is first run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastdist.system.blas import read_cpu
 from ..jit.array_objects import ARRAY, gapless, in_c_order, plain, require_arrays
 from ..memory import maker_of
 from ..silence import silent
-from ..small.call_facts import LIMIT, TERMS, Facts, Run, ones
+from ..small.call_facts import LIMIT, TERMS, CallFacts, Run, ones
 from . import numpy_rows
 from .row_steps import PAIRED
 
@@ -138,7 +138,7 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
     return make
 
 
-def _reduced(facts: Facts) -> tuple[int, int] | None:
+def _reduced(facts: CallFacts) -> tuple[int, int] | None:
     """Return number and length of the rows if the axes are the last ones, and there is much."""
     shape, axes = facts.shapes[0], facts.numbers[0]
     if shape is None or not facts.contiguous[0] or not facts.one_dtype:
@@ -151,7 +151,7 @@ def _reduced(facts: Facts) -> tuple[int, int] | None:
     return math.prod(shape[:first]), math.prod(shape[first:])
 
 
-def _rows(facts: Facts) -> tuple[int, int] | None:
+def _rows(facts: CallFacts) -> tuple[int, int] | None:
     """Return number and length of the rows if the axis is the last one, and of some numbers."""
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not shape or axis != len(shape) - 1 or not facts.one_dtype or not math.prod(shape):
@@ -159,7 +159,7 @@ def _rows(facts: Facts) -> tuple[int, int] | None:
     return math.prod(shape[:-1]), shape[-1]
 
 
-def _is_layer_norm(facts: Facts) -> bool:
+def _is_layer_norm(facts: CallFacts) -> bool:
     return facts.one_dtype and math.prod(facts.shape) > 0
 
 
@@ -174,7 +174,7 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
     return outs
 
 
-def _apart(facts: Facts, name: str) -> str:
+def _apart(facts: CallFacts, name: str) -> str:
     """Return the name of the loop that reads what much there is in streams, by that of its own."""
     size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
@@ -190,7 +190,9 @@ def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> s
     return f"{name}_paired" if fits and rows >= _SOME_ROWS and row_bytes > _SHORT_BYTES else name
 
 
-def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = None) -> Run | None:
+def _one_number_a_row(
+    facts: CallFacts, name: str, a: float, whole: Run | None = None
+) -> Run | None:
     """Return the reduction by the loop `name` of rows; of one long row `whole` makes a number."""
     found = _reduced(facts)
     if found is None:
@@ -211,7 +213,7 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
 
 
 @silent
-def sum(facts: Facts, scale: float = 1.0) -> Run | None:
+def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
     """Return the sum over the last axes, or over all, times scale."""
     found = _reduced(facts)
     if found is None or found[0] > 1 or found[1] <= 8 * _PART:
@@ -243,14 +245,14 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     return add_up
 
 
-def mean(facts: Facts) -> Run | None:
+def mean(facts: CallFacts) -> Run | None:
     """Return the mean over the last axes, or over all."""
     found = _reduced(facts)
     return None if found is None else sum(facts, 1.0 / found[1])
 
 
 @silent
-def extreme(facts: Facts, name: str) -> Run | None:
+def extreme(facts: CallFacts, name: str) -> Run | None:
     """Return the greatest ("top") or the least ("bottom") over the last axes; NaN if there is."""
     run, dtype = loop_of(_apart(facts, name), facts.dtype), facts.dtype
     reduce = np.maximum.reduce if name == "top" else np.minimum.reduce
@@ -260,7 +262,7 @@ def extreme(facts: Facts, name: str) -> Run | None:
 
 
 @silent
-def var(facts: Facts, name: str = "var_of_rows") -> Run | None:
+def var(facts: CallFacts, name: str = "var_of_rows") -> Run | None:
     """Return the variance over the last axes, or over all."""
     found = _reduced(facts)
     if found is None:
@@ -281,7 +283,7 @@ def var(facts: Facts, name: str = "var_of_rows") -> Run | None:
 
 
 @silent
-def std(facts: Facts) -> Run | None:
+def std(facts: CallFacts) -> Run | None:
     """Return the square root of the variance."""
     square = var(facts, "std_of_rows")
     found = _reduced(facts)
@@ -297,7 +299,7 @@ def std(facts: Facts) -> Run | None:
 
 
 @silent
-def norm(facts: Facts) -> Run | None:
+def norm(facts: CallFacts) -> Run | None:
     """Return the Euclidean norm over the last axes, or over all."""
     if facts.numbers[1] != 2.0:
         return None
@@ -309,12 +311,14 @@ def norm(facts: Facts) -> Run | None:
     return _one_number_a_row(facts, "norm_of_rows", 0.0, whole)
 
 
-def logsumexp(facts: Facts) -> Run | None:
+def logsumexp(facts: CallFacts) -> Run | None:
     """Return log(sum(exp(x))) over the last axes."""
     return _one_number_a_row(facts, "logsumexp", 0.0)
 
 
-def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | None, ...] | None:
+def reduction_gradient(
+    facts: CallFacts, name: str, a: float = 0.0
+) -> tuple[Run | None, ...] | None:
     """Return the gradient of a reduction by the loop `name`, of g, x and then the result, if the
     loop asks for it.
     """
@@ -333,7 +337,7 @@ def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | N
     return (by_input,)
 
 
-def var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradient of the variance, from g and x."""
     found = _reduced(facts)
     left = 0.0 if found is None else found[1] - facts.numbers[1]
@@ -341,7 +345,7 @@ def var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return reduction_gradient(facts, "var_gradient", 2.0 / left) if left > 0 else None
 
 
-def mapped(facts: Facts, name: str) -> Run | None:
+def mapped(facts: CallFacts, name: str) -> Run | None:
     """Return what the loop `name` makes of rows along the last axis, of the same shape."""
     rows = _rows(facts)
     if rows is not None and facts.contiguous[0]:
@@ -349,13 +353,13 @@ def mapped(facts: Facts, name: str) -> Run | None:
     return _mapped_of_several(facts, name)
 
 
-def mapped_gradient(facts: Facts, name: str) -> tuple[Run | None, ...] | None:
+def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | None:
     """Return the gradient by the loop `name`, of g and the result."""
     found = _mapped_of_several(facts, name)
     return None if found is None else (found,)
 
 
-def _mapped_of_several(facts: Facts, name: str) -> Run | None:
+def _mapped_of_several(facts: CallFacts, name: str) -> Run | None:
     rows = _rows(facts)
     if rows is None:
         return None
@@ -370,7 +374,7 @@ def _mapped_of_several(facts: Facts, name: str) -> Run | None:
     return many_rows
 
 
-def layer_norm(facts: Facts) -> Run | None:
+def layer_norm(facts: CallFacts) -> Run | None:
     """Return layer norm of a matrix: the result, the rows' means and their deviations."""
     if not _is_layer_norm(facts):
         return None
@@ -396,7 +400,7 @@ def layer_norm(facts: Facts) -> Run | None:
     return many_rows
 
 
-def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradients of layer norm by its input, weight and bias, made together."""
     if not _is_layer_norm(facts):
         return None
@@ -462,7 +466,7 @@ def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
     return make
 
 
-def rms_norm(facts: Facts) -> Run | None:
+def rms_norm(facts: CallFacts) -> Run | None:
     """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
     if not _is_layer_norm(facts):
         return None
@@ -478,7 +482,7 @@ def rms_norm(facts: Facts) -> Run | None:
     return many_rows
 
 
-def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradients of RMS norm by its input and weight."""
     if not _is_layer_norm(facts):
         return None

@@ -1,9 +1,10 @@
 """Kernels written out for small arrays: what is known beforehand is looked at once, not per call.
 
 On 64 numbers a kernel's time is that of NumPy's calls, 0.2 to 1.5 us each, and of asking what is
-given. So each function here takes the Facts of a call (shapes, dtype, numbers) and returns a
+given. So each function here takes the CallFacts of a call (shapes, dtype, numbers) and returns a
 function of raw arrays that makes the result with the fewest and cheapest calls, or None where the
-ordinary kernel shall do. Facts alone decide, so that a result does not depend on what ran before.
+ordinary kernel shall do. CallFacts alone decide, so that a result does not depend on what ran
+before.
 
 Costs on 8x8 float32, one core of an AMD EPYC (Zen 4), NumPy 2.4, in ns: add 490 (with a row to
 broadcast 880), exp 290, np.add.reduce along an axis 1520 (with `out` 890), the same by a product
@@ -36,7 +37,7 @@ _COLUMN: Final = 64
 _FLOATING: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class Facts(NamedTuple):
+class CallFacts(NamedTuple):
     """What is known of a call: of each input (None where it is not given), of the results, and the
     numbers that the kernel takes. `seen_as` is the shape under which the results are seen.
     """
@@ -69,9 +70,9 @@ class Facts(NamedTuple):
         return given == {self.dtype} and self.dtype in _FLOATING
 
 
-Maker = Callable[[Facts], Run | None]
+Maker = Callable[[CallFacts], Run | None]
 KERNELS: dict[str, Maker] = {}
-GRADIENTS: dict[str, Callable[[Facts], tuple[Run | None, ...] | None]] = {}
+GRADIENTS: dict[str, Callable[[CallFacts], tuple[Run | None, ...] | None]] = {}
 
 
 def small(*names: str) -> Callable[[Maker], Maker]:
@@ -100,7 +101,7 @@ def gradients(*names: str) -> Callable[[Any], Any]:
 
 
 @silent
-def in_float64(name: str, facts: Facts) -> Run | None:
+def in_float64(name: str, facts: CallFacts) -> Run | None:
     """Return the function that makes what the kernel of a name does by its float64 form, for
     float32 whose squares float32 has not: they end at 1e19. None of float64, which has no such.
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .call_facts import LIMIT, Facts, Run, row_starts, small
+from .call_facts import LIMIT, CallFacts, Run, row_starts, small
 
 
 @small("shape.copying.cast")
-def _cast(facts: Facts) -> Run | None:
+def _cast(facts: CallFacts) -> Run | None:
     shape = facts.shapes[0]
     if not shape or math.prod(shape) > LIMIT:
         return None
@@ -30,7 +30,7 @@ def _require_inside(index: Any, length: int, axis: int) -> None:
 
 
 @small("index.indexing.select")
-def _select(facts: Facts) -> Run | None:
+def _select(facts: CallFacts) -> Run | None:
     shape, (axis,) = facts.shapes[0], facts.numbers
     if not shape or not shape[axis] or 0 in facts.shape or math.prod(facts.shape) > LIMIT:
         return None
@@ -44,7 +44,7 @@ def _select(facts: Facts) -> Run | None:
 
 
 @small("index.indexing.gather")
-def _gather(facts: Facts) -> Run | None:
+def _gather(facts: CallFacts) -> Run | None:
     shape, wanted, (axis,) = facts.shapes[0], facts.shape, facts.numbers
     if not facts.small or shape is None or len(shape) != 2 or axis != 1 or 0 in wanted:
         return None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ..fft import transforms
 from . import indexing, reductions, rows
-from .call_facts import GRADIENTS, KERNELS, Facts, Run
+from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = ["indexing", "reductions", "rows", "small_gradients", "small_kernel", "transforms"]
 
 
-def small_kernel(name: str, facts: Facts) -> Run | None:
+def small_kernel(name: str, facts: CallFacts) -> Run | None:
     """Return the function that makes a fresh result (or a tuple of results) of raw arrays."""
     maker = KERNELS.get(name)
     return None if maker is None else maker(facts)
 
 
-def small_gradients(name: str, facts: Facts) -> tuple[Run | None, ...] | None:
+def small_gradients(name: str, facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the functions that make the gradients; None where the op's own vjps shall."""
     maker = GRADIENTS.get(name)
     return None if maker is None else maker(facts)

@@ -11,7 +11,7 @@ from ..rows import long_columns, long_rows
 from ..silence import silent
 from .call_facts import (
     TERMS,
-    Facts,
+    CallFacts,
     Run,
     adder_along,
     adder_of_columns,
@@ -30,14 +30,14 @@ from .center_rows import centred, squares_of
 _FAR = 4000.0
 
 
-def _axes(facts: Facts) -> tuple[Any, Any, tuple[int, ...]]:
+def _axes(facts: CallFacts) -> tuple[Any, Any, tuple[int, ...]]:
     """Return the first input's shape, how many elements go into one result, and the axes."""
     shape, axes = facts.shapes[0] or (), facts.numbers[0]
     axes = tuple(range(len(shape))) if axes is None else axes
     return shape, math.prod([shape[axis] for axis in axes]), axes
 
 
-def _final(facts: Facts) -> tuple[int, ...]:
+def _final(facts: CallFacts) -> tuple[int, ...]:
     return facts.shape if facts.seen_as is None else facts.seen_as
 
 
@@ -48,7 +48,7 @@ def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
 
 
 @silent
-def _summed(facts: Facts) -> Run | None:
+def _summed(facts: CallFacts) -> Run | None:
     shape, n, axes = _axes(facts)
     if not facts.small or facts.dtype != facts.dtypes[0]:
         return None
@@ -90,12 +90,12 @@ def _summed(facts: Facts) -> Run | None:
 
 
 @small("reduce.reductions.sum")
-def _sum(facts: Facts) -> Run | None:
+def _sum(facts: CallFacts) -> Run | None:
     return _summed(facts) or long_columns.sum(facts) or long_rows.sum(facts)
 
 
 @small("reduce.reductions.mean")
-def _mean(facts: Facts) -> Run | None:
+def _mean(facts: CallFacts) -> Run | None:
     total = _summed(facts)
     if total is None:
         return long_columns.sum(facts, is_mean=True) or long_rows.mean(facts)
@@ -108,7 +108,7 @@ def _mean(facts: Facts) -> Run | None:
     return mean
 
 
-def _repeated(facts: Facts) -> Run | None:
+def _repeated(facts: CallFacts) -> Run | None:
     """Return the function that sees a gradient once for each number that went into a result."""
     shape, _, axes = _axes(facts)
     if math.prod(shape) == 0 or facts.dtype != facts.dtypes[0]:
@@ -133,13 +133,13 @@ def _repeated(facts: Facts) -> Run | None:
 
 
 @gradients("reduce.reductions.sum")
-def _sum_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _sum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     repeat = _repeated(facts)
     return None if repeat is None else (repeat,)
 
 
 @gradients("reduce.reductions.mean")
-def _mean_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _mean_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     repeat = _repeated(facts)
     if repeat is None:
         return None
@@ -147,7 +147,7 @@ def _mean_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return (lambda g: repeat(array(divide(g, n))),)
 
 
-def _extreme(facts: Facts, best: Any) -> Run | None:
+def _extreme(facts: CallFacts, best: Any) -> Run | None:
     """Return amax or amin by where the extreme stands: NaN counts as both, and is found first."""
     shape, n, axes = _axes(facts)
     if not facts.small:
@@ -167,23 +167,23 @@ def _extreme(facts: Facts, best: Any) -> Run | None:
 
 
 @small("reduce.reductions.amax")
-def _amax(facts: Facts) -> Run | None:
+def _amax(facts: CallFacts) -> Run | None:
     return _extreme(facts, np.ndarray.argmax) or long_rows.extreme(facts, "top")
 
 
 @small("reduce.reductions.amin")
-def _amin(facts: Facts) -> Run | None:
+def _amin(facts: CallFacts) -> Run | None:
     return _extreme(facts, np.ndarray.argmin) or long_rows.extreme(facts, "bottom")
 
 
 @gradients("reduce.reductions.amax", "reduce.reductions.amin")
-def _extreme_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _extreme_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     # max and min of all elements, which name no axes, take NaN for an extreme like any other.
     of_all = facts.numbers[0] is None
     return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
 
 
-def _with_places(facts: Facts, best: Any) -> Run | None:
+def _with_places(facts: CallFacts, best: Any) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not facts.small or shape is None or len(shape) != 2 or axis != 1:
         return None
@@ -197,16 +197,16 @@ def _with_places(facts: Facts, best: Any) -> Run | None:
 
 
 @small("reduce.reductions.max_along")
-def _max_along(facts: Facts) -> Run | None:
+def _max_along(facts: CallFacts) -> Run | None:
     return _with_places(facts, np.ndarray.argmax)
 
 
 @small("reduce.reductions.min_along")
-def _min_along(facts: Facts) -> Run | None:
+def _min_along(facts: CallFacts) -> Run | None:
     return _with_places(facts, np.ndarray.argmin)
 
 
-def _place(facts: Facts, best: Any) -> Run | None:
+def _place(facts: CallFacts, best: Any) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not shape or not facts.small:
         return None
@@ -217,16 +217,16 @@ def _place(facts: Facts, best: Any) -> Run | None:
 
 
 @small("reduce.reductions.argmax")
-def _argmax(facts: Facts) -> Run | None:
+def _argmax(facts: CallFacts) -> Run | None:
     return _place(facts, np.ndarray.argmax)
 
 
 @small("reduce.reductions.argmin")
-def _argmin(facts: Facts) -> Run | None:
+def _argmin(facts: CallFacts) -> Run | None:
     return _place(facts, np.ndarray.argmin)
 
 
-def _of_bools(facts: Facts, best: Any) -> Run | None:
+def _of_bools(facts: CallFacts, best: Any) -> Run | None:
     shape, axes = facts.shapes[0], facts.numbers[0]
     if facts.dtypes[0].kind != "b" or not shape or 0 in shape or len(axes) != len(shape):
         return None
@@ -235,17 +235,17 @@ def _of_bools(facts: Facts, best: Any) -> Run | None:
 
 
 @small("reduce.reductions.any")
-def _any(facts: Facts) -> Run | None:
+def _any(facts: CallFacts) -> Run | None:
     return _of_bools(facts, np.ndarray.argmax)
 
 
 @small("reduce.reductions.all")
-def _all(facts: Facts) -> Run | None:
+def _all(facts: CallFacts) -> Run | None:
     return _of_bools(facts, np.ndarray.argmin)
 
 
 @small("reduce.reductions.var")
-def _var(facts: Facts) -> Run | None:
+def _var(facts: CallFacts) -> Run | None:
     shape, n, axes = _axes(facts)
     correction = facts.numbers[1]
     if not facts.small or n > TERMS or n - correction <= 0 or (len(shape), axes) != (2, (1,)):
@@ -272,17 +272,17 @@ def _var(facts: Facts) -> Run | None:
 
 
 @gradients("reduce.reductions.var")
-def _var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return long_rows.var_gradient(facts)
 
 
 @small("reduce.reductions.std")
-def _std(facts: Facts) -> Run | None:
+def _std(facts: CallFacts) -> Run | None:
     return long_rows.std(facts)
 
 
 @silent
-def _norm_across(facts: Facts) -> Run | None:
+def _norm_across(facts: CallFacts) -> Run | None:
     """Return the norm of order 1 or 2 over axes before the last one, of sizes or squares that are
     made first.
     """
@@ -304,7 +304,7 @@ def _norm_across(facts: Facts) -> Run | None:
 
 
 @small("reduce.reductions.norm")
-def _norm(facts: Facts) -> Run | None:
+def _norm(facts: CallFacts) -> Run | None:
     shape, n, axes = _axes(facts)
     dtype, empty, sqrt = facts.dtype, np.empty, np.sqrt
     if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
@@ -319,24 +319,24 @@ def _norm(facts: Facts) -> Run | None:
 
 
 @gradients("reduce.reductions.norm")
-def _norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if facts.numbers[1] != 2.0:
         return None
     return long_rows.reduction_gradient(facts, "norm_gradient")
 
 
 @small("reduce.reductions.logsumexp")
-def _logsumexp(facts: Facts) -> Run | None:
+def _logsumexp(facts: CallFacts) -> Run | None:
     return long_rows.logsumexp(facts)
 
 
 @gradients("reduce.reductions.logsumexp")
-def _logsumexp_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _logsumexp_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return long_rows.reduction_gradient(facts, "logsumexp_gradient")
 
 
 @small("reduce.scan.cumsum")
-def _cumsum(facts: Facts) -> Run | None:
+def _cumsum(facts: CallFacts) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not facts.small or not shape or facts.dtype != facts.dtypes[0]:
         return None

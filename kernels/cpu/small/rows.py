@@ -21,7 +21,7 @@ from ..rows import long_cross_entropy, long_rows
 from ..silence import silent
 from .call_facts import (
     TERMS,
-    Facts,
+    CallFacts,
     Run,
     adder_of_columns,
     adder_of_rows,
@@ -97,7 +97,7 @@ def _without_top(rows: int, length: int) -> Callable[[Any, Any], Any]:
     return without_top
 
 
-def _rows(facts: Facts) -> tuple[int, int] | None:
+def _rows(facts: CallFacts) -> tuple[int, int] | None:
     """Return number and length of the rows if the axis is the last one of a small input."""
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not shape or axis != len(shape) - 1 or not facts.small or shape[-1] > TERMS:
@@ -113,7 +113,7 @@ def _as_rows(run: Run, shape: Any, rows: tuple[int, int]) -> Run:
 
 
 @small("nn.softmax.softmax")
-def _softmax(facts: Facts) -> Run | None:
+def _softmax(facts: CallFacts) -> Run | None:
     found = _rows(facts)
     if found is None:
         return long_rows.mapped(facts, "softmax")
@@ -132,7 +132,7 @@ def _softmax(facts: Facts) -> Run | None:
 
 
 @gradients("nn.softmax.softmax")
-def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _softmax_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
     is_wide = facts.dtype.itemsize == 8
     if found is None:
@@ -154,7 +154,7 @@ def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
 
 @small("nn.softmax.log_softmax")
-def _log_softmax(facts: Facts) -> Run | None:
+def _log_softmax(facts: CallFacts) -> Run | None:
     found = _rows(facts)
     if found is None:
         return long_rows.mapped(facts, "log_softmax")
@@ -178,7 +178,7 @@ def _log_softmax(facts: Facts) -> Run | None:
 
 
 @gradients("nn.softmax.log_softmax")
-def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _log_softmax_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
     is_wide = facts.dtype.itemsize == 8
     if found is None:
@@ -200,7 +200,7 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
 
 @silent
-def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int, of_huge: Run | None) -> Run:
+def _layer_norm_of_short_rows(facts: CallFacts, rows: int, length: int, of_huge: Run | None) -> Run:
     """Return layer norm by sums that are in each place; they may be rounded otherwise in each."""
     n, eps = number(length, facts.dtype), number(facts.numbers[0], facts.dtype)
     total = _spread_sums(rows, length, facts.dtype)
@@ -234,7 +234,7 @@ def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int, of_huge: Run
 
 
 @small("nn.normalization.layer_norm")
-def _layer_norm(facts: Facts) -> Run | None:
+def _layer_norm(facts: CallFacts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
         return long_rows.layer_norm(facts)
@@ -273,22 +273,22 @@ def _layer_norm(facts: Facts) -> Run | None:
 
 
 @gradients("nn.normalization.layer_norm")
-def _layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return None if facts.small else long_rows.layer_norm_gradient(facts)
 
 
 @small("nn.normalization.rms_norm")
-def _rms_norm(facts: Facts) -> Run | None:
+def _rms_norm(facts: CallFacts) -> Run | None:
     return None if facts.small else long_rows.rms_norm(facts)
 
 
 @gradients("nn.normalization.rms_norm")
-def _rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return None if facts.small else long_rows.rms_norm_gradient(facts)
 
 
 @small("nn.cross_entropy.rows")
-def _cross_entropy(facts: Facts) -> Run | None:
+def _cross_entropy(facts: CallFacts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or shape[0] > TERMS:
         return long_cross_entropy.cross_entropy(facts)
@@ -322,7 +322,7 @@ def _cross_entropy(facts: Facts) -> Run | None:
 
 
 @small("nn.cross_entropy.losses")
-def _cross_entropy_losses(facts: Facts) -> Run | None:
+def _cross_entropy_losses(facts: CallFacts) -> Run | None:
     if not facts.small:
         return long_cross_entropy.cross_entropy(facts, is_alone=True)
     run = _cross_entropy(facts)
@@ -330,7 +330,7 @@ def _cross_entropy_losses(facts: Facts) -> Run | None:
 
 
 @gradients("nn.cross_entropy.rows")
-def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None:
         return long_cross_entropy.cross_entropy_gradient(facts)
@@ -366,7 +366,7 @@ def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
 
 @gradients("linalg.product.linear")
-def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+def _linear_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if not facts.one_dtype or facts.dtype.itemsize < 4:
         return None
     rows, inputs = facts.shapes[0]  # type: ignore[misc]
@@ -383,7 +383,7 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return lambda g, weight: g.dot(weight), lambda g, input: g.T.dot(input), by_bias
 
 
-def _is_matrix_product(facts: Facts) -> bool:
+def _is_matrix_product(facts: CallFacts) -> bool:
     """Return whether NumPy's BLAS makes the result of matrices as they are."""
     a, b = facts.shapes
     assert a is not None and b is not None
@@ -396,13 +396,13 @@ def _is_matrix_product(facts: Facts) -> bool:
 
 
 @small("linalg.product.matmul")
-def _matmul(facts: Facts) -> Run | None:
+def _matmul(facts: CallFacts) -> Run | None:
     # 325 ns as a method, 500 as np.dot, 910 as np.matmul.
     return np.ndarray.dot if _is_matrix_product(facts) else None
 
 
 @gradients("linalg.product.matmul")
-def _matmul_gradients(facts: Facts) -> tuple[Run | None, ...] | None:
+def _matmul_gradients(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if not _is_matrix_product(facts):
         return None
     return lambda g, other: g.dot(other.T), lambda g, input: input.T.dot(g)

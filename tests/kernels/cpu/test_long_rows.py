@@ -14,7 +14,7 @@ import fastdist as fd
 from fastdist.kernels.cpu.reduce.repeat import repeat
 from fastdist.kernels.cpu.rows import long_rows, row_steps
 from fastdist.kernels.cpu.rows.row_steps import Columns, If, Let, Map, Pick, Reduce, Short, row
-from fastdist.kernels.cpu.small.call_facts import LIMIT, Facts
+from fastdist.kernels.cpu.small.call_facts import LIMIT, CallFacts
 from fastdist.nn import functional as F
 from tests.properties import in_one_test
 
@@ -34,11 +34,11 @@ def rows_of(length: int) -> tuple[int, int]:
     return LIMIT // length + 2, length
 
 
-def facts_of(numbers: Any, *arrays: Any) -> Facts:
+def facts_of(numbers: Any, *arrays: Any) -> CallFacts:
     shapes = tuple(None if a is None else a.shape for a in arrays)
     dtypes = tuple(None if a is None else a.dtype for a in arrays)
     gapless = tuple(a is not None and a.flags.c_contiguous for a in arrays)
-    return Facts(shapes, dtypes, gapless, arrays[0].shape, arrays[0].dtype, numbers, None)
+    return CallFacts(shapes, dtypes, gapless, arrays[0].shape, arrays[0].dtype, numbers, None)
 
 
 def close(found: Array, expected: Array, dtype: Any, times: float = 1) -> None:

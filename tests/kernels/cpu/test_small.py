@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.devices.backend import backend_of
-from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, Facts
+from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, CallFacts
 from fastdist.kernels.cpu.small.kernels import small_gradients, small_kernel
 from tests.properties import in_one_test
 
@@ -32,8 +32,8 @@ AXES = [((5, 4), (1,)), ((5, 4), (0,)), ((5, 4), (0, 1)), ((2, 3, 4), (2,)), ((2
 AXES += [((2, 3, 4), (1,)), ((2, 3, 4), (1, 2)), ((7,), (0,)), ((), ()), ((3, 20), (1,))]
 
 
-def facts_of(arrays: Any, shape: Any, dtype: Any, numbers: Any, seen_as: Any = None) -> Facts:
-    return Facts(
+def facts_of(arrays: Any, shape: Any, dtype: Any, numbers: Any, seen_as: Any = None) -> CallFacts:
+    return CallFacts(
         tuple(None if a is None else a.shape for a in arrays),
         tuple(None if a is None else a.dtype for a in arrays),
         tuple(a is not None and a.flags.c_contiguous for a in arrays),
