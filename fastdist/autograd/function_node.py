@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 from ..core.errors import GraphError, ShapeError
-from ..graph.fit_gradients import reduce_recorded
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.saved_tensors import has_hooks, pack_one
+from ..graph.unbroadcast import reduce_recorded
 from ..graph.unpacking import unpack_input
 from ..ops.create.creation import zeros
 from ..tensor.layout import Layout

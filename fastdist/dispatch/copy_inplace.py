@@ -17,11 +17,11 @@ from ..core.errors import ShapeError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.call_node import CallNode
-from ..graph.fit_gradients import cast_array, reduce_recorded, zeros_of
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved, write_through
 from ..graph.modes import modes
 from ..graph.node import node_of
 from ..graph.recording import begin_node
+from ..graph.unbroadcast import cast_array, reduce_recorded, zeros_of
 from ..interpreters.batched_tensor import Batched, level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse

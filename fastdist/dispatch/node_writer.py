@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from ..core.generated_code import compile_text
 from ..graph.call_node import PLACES, CallNode
-from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
+from ..graph.unbroadcast import cast_array, reduce_recorded
 from ..graph.unpacking import (
     as_fresh,
     require_fresh,

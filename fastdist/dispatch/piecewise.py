@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph.fit_gradients import zeros_of
 from ..graph.modes import tls
 from ..graph.node import Node
 from ..graph.recording import begin_node
+from ..graph.unbroadcast import zeros_of
 from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array

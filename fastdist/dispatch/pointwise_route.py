@@ -11,7 +11,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_
 from ..devices.backend import Result, backend_of
-from ..graph.fit_gradients import as_array, cast_array, gathered
+from ..graph.unbroadcast import as_array, cast_array, sum_to_layout
 from ..kernels.cpu.memory import maker_of
 from ..kernels.cpu.pointwise.numpy_pointwise import gives, writes_anywhere
 from ..kernels.cpu.pointwise.pointwise import is_half, kernel_for
@@ -303,13 +303,15 @@ def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
 def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
     """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
     if body.text == "g":
-        return lambda g: gathered(g, target)
+        return lambda g: sum_to_layout(g, target)
     kernel = kernel_for(body.in_used_order())
     make: Callable[..., Any] = (
         kernel.small if out_layout.tiny else _large(kernel.compute, out_layout)
     )
     # The gradient of an operand that was broadcast must be summed.
-    return make if target is out_layout else lambda *operands: gathered(make(*operands), target)
+    return (
+        make if target is out_layout else lambda *operands: sum_to_layout(make(*operands), target)
+    )
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.device import CPU, Device
 from ..core.dtypes import BorrowedDType, DType
 from ..devices.backend import Result, backend_of
-from ..graph.fit_gradients import as_array
+from ..graph.unbroadcast import as_array
 from ..kernels.cpu.halves import made_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts

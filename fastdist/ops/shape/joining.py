@@ -17,9 +17,9 @@ from ...dispatch.op import PLAIN, common_device
 from ...dispatch.output import given_out
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.call_node import CallNode
-from ...graph.fit_gradients import cast_array, reduce_recorded
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node
+from ...graph.unbroadcast import cast_array, reduce_recorded
 from ...interpreters.batched_tensor import levels
 from ...interpreters.batching import joined_batch
 from ...interpreters.sparse_rules import RULES, is_sparse, refusal

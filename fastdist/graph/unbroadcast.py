@@ -14,7 +14,7 @@ from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
 
-def gathered(array: Any, target: Layout) -> Any:
+def sum_to_layout(array: Any, target: Layout) -> Any:
     """Return a CPU gradient summed over the axes along which an operand of layout target was
     repeated.
     """
