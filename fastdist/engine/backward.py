@@ -13,7 +13,7 @@ from ..graph.modes import InlinePass, modes, set_grad_mode, tls
 from ..graph.node import Node, node_of, output_number
 from ..tensor.tensor import Tensor, wrap
 from . import inline
-from .inline_chosen import ChosenPass
+from .inline_grad import GradPass
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def _captured(
     if not (modes.special or modes_engine.always) and all(
         inline.is_cpu(node) for node, _ in inputs
     ):
-        chosen = ChosenPass([edge for edge, _ in roots], inputs)
+        chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:
             around: InlinePass = (roots, [], chosen.users)
             return _run_inline(around, create_graph, chosen.run, roots, keep, create_graph)

@@ -10,7 +10,7 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
-from fastdist.engine import inline, inline_chosen, input_buffer
+from fastdist.engine import inline, inline_grad, input_buffer
 from fastdist.engine.backward import grad as engine_grad
 from fastdist.engine.backward import modes_engine
 from fastdist.engine.engine import engine
@@ -114,7 +114,7 @@ def test_a_third_gradient_is_added_into_the_sum_of_two(monkeypatch: pytest.Monke
         sums.append(a + b)
         return sums[-1]
 
-    for module in (inline, inline_chosen):
+    for module in (inline, inline_grad):
         monkeypatch.setattr(module, "sum_of", sum_of)
     x = ones()
     views = [x.view(2) for _ in range(3)]

@@ -20,7 +20,7 @@ from .wanted import of_wanted
 _age = attrgetter("seq")
 
 
-class ChosenPass:
+class GradPass:
     """What lies between the roots of a pass and its inputs, and the pass itself.
 
     `users` has each Node on the way, with how many gradients it will get; those that only stand at
