@@ -22,9 +22,9 @@ from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
 from .core.sequences import all_of
 from .core.short_repr import short_repr
-from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
+from .graph.transform_inputs import differentiating
 from .interpreters.batch_loop import loop, warn_of_loop
 from .interpreters.batched_tensor import (
     base_of,

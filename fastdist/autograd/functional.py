@@ -12,8 +12,8 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..core.short_repr import short_repr
-from ..graph.differentiated import differentiating
 from ..graph.modes import enable_grad
+from ..graph.transform_inputs import differentiating
 from ..ops.create.creation import zeros, zeros_like
 from ..ops.create.ranges import eye
 from ..ops.shape.basic_index import basic_index

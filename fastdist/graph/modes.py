@@ -47,8 +47,8 @@ class _ThreadModes(threading.local):
     is_counted = False
     # None outside of an inline pass.
     inline_pass: InlinePass | None = None
-    # Nodes, of what a function is differentiated by (differentiated.py).
-    differentiated: tuple[Any, ...] = ()
+    # Nodes, of what a function is differentiated by (transform_inputs.py).
+    transform_inputs: tuple[Any, ...] = ()
 
 
 # Note [Ctrl-C and grad mode]

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...core.device import Device
 from ...core.errors import TransformError, WorkerLostError
-from ...graph.differentiated import is_differentiated
 from ...graph.modes import modes, tls
 from ...graph.node import Edge
+from ...graph.transform_inputs import follows_from_inputs
 from ...interpreters.tracing import note_answer
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
@@ -77,7 +77,7 @@ class AutogradInterceptor:
 
         Raises  TransformError where a function of functions would find no gradient
         """
-        if tls.differentiated and tls.grad and is_differentiated(request.tensors):
+        if tls.transform_inputs and tls.grad and follows_from_inputs(request.tensors):
             raise TransformError(
                 "it would be given a tensor by which func.grad, func.vjp, func.jacrev or a "
                 "function of autograd.functional differentiates backwards, and their passes do not "

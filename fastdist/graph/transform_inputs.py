@@ -15,21 +15,21 @@ def differentiating(xs: Iterable[Any]) -> Iterator[None]:
     """Let this thread know, in the block, by which tensors the function that it runs is
     differentiated backwards.
     """
-    before = tls.differentiated
+    before = tls.transform_inputs
     nodes = [node_of(x.edge) for x in xs if getattr(x, "edge", None) is not None]
-    tls.differentiated = (*before, *nodes)
+    tls.transform_inputs = (*before, *nodes)
     try:
         yield
     finally:
-        tls.differentiated = before
+        tls.transform_inputs = before
 
 
-def is_differentiated(tensors: Iterable[Any]) -> bool:
+def follows_from_inputs(tensors: Iterable[Any]) -> bool:
     """Return whether a tensor follows from what this thread differentiates by.
 
-    Note    walks the graph: ask where tls.differentiated is not empty
+    Note    walks the graph: ask where tls.transform_inputs is not empty
     """
-    wanted = set(tls.differentiated)
+    wanted = set(tls.transform_inputs)
     stack: list[Node] = [node_of(one.edge) for one in tensors if one.edge is not None]
     seen = set(stack)
     while stack:
