@@ -14,7 +14,7 @@ them, for what is written into their first operand and for `out=` (`output.py`).
 `Route` (`route.py`, `pointwise_route.py`): the general one finds or makes it, the short one finds
 it by its operands' layouts, and goes over to the general path for all else. What a Node saves, and
 how a gradient passes it, `node_writer.py` writes, of one result or of several, as an op's
-`gradients` say it to both paths. Whether there is anything to record, `differentiated.py` tells.
+`gradients` say it to both paths. Whether there is anything to record, `needs_derivative.py` tells.
 What PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
 
 Second derivatives through norms that are 0 come from `quotients.py` and `slopes_at_zero.py`.

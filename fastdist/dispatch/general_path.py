@@ -19,7 +19,7 @@ from ..interpreters.sparse_rules import meet_sparse
 from ..interpreters.timing import run_timed, should_time
 from ..interpreters.tracing import listener, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
-from .differentiated import has_tangents, is_recorded
+from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
 from .op import OPS, Given, Op
 from .output import write_out, written_at_once

@@ -20,7 +20,7 @@ from ..tensor.memory import room_as
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import Tensor, layout_of, wrap
 from ..tensor.writable import each_place_once, may_write, require_writable
-from .differentiated import is_differentiated, is_recorded
+from .needs_derivative import is_differentiated, is_recorded
 from .op import OPS, PLAIN
 from .tangents import value_before, view_of
 from .view import replay, replay_array

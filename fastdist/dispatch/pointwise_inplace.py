@@ -18,9 +18,9 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from ..tensor.writable import may_overlap, require_apart
 from .copy_inplace import TWIN_TOLD, overwrite
-from .differentiated import has_tangents
 from .general_path import GeneralPath
 from .inplace import require_may_change, require_room, set_history, value_of, will_record
+from .needs_derivative import has_tangents
 from .op import Given, Op, public_function, refuse_devices
 from .pointwise import PointwiseOp
 from .route import Route, arrays_of, run_silently

@@ -14,8 +14,8 @@ from ..interpreters.torch_function import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import dressed_as_twin
-from .differentiated import has_tangents
 from .inplace import require_may_change, set_edge
+from .needs_derivative import has_tangents
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.dtypes import complex_of, int32
 from ...dispatch.composite import composite
-from ...dispatch.differentiated import is_differentiated
+from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor
 from .. import return_types

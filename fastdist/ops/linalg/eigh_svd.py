@@ -12,7 +12,7 @@ from typing import Any
 from ...core.dtypes import int32, real_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.differentiated import is_differentiated
+from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor
 from .. import return_types

@@ -15,7 +15,7 @@ from typing import Any
 from ...core.device import CPU
 from ...core.dtypes import WORDS, DType, bool_
 from ...core.errors import NoKernelError, ShapeError
-from ...dispatch.differentiated import has_tangents, is_recorded
+from ...dispatch.needs_derivative import has_tangents, is_recorded
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import tls
 from ...interpreters.batch_loop import loop

@@ -11,7 +11,7 @@ from ...core.dtypes import float64
 from ...core.errors import ShapeError
 from ...devices.backend import backend_of
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.differentiated import is_differentiated
+from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor, from_array

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.differentiated import is_recorded
+from ...dispatch.needs_derivative import is_recorded
 from ...dispatch.op import OPS
 from ...graph.modes import no_grad
 from ...interpreters.batched_tensor import Batched, batched, unbatched, value_at

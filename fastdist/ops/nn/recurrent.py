@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ...core.errors import ShapeError
 from ...core.running_op import PARTS
-from ...dispatch.differentiated import has_tangents
+from ...dispatch.needs_derivative import has_tangents
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import tls

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.differentiated import is_differentiated
+from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
 from ...dispatch.output import given_out
 from ...dispatch.pointwise import pointwise

@@ -10,7 +10,7 @@ from ...core.errors import GraphError, ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.differentiated import has_tangents
+from ...dispatch.needs_derivative import has_tangents
 from ...dispatch.op import OPS
 from ...dispatch.tangents import levels_of, tangent_of
 from ...dispatch.view import replay_array
