@@ -39,16 +39,16 @@ class GeneralPath(RecordedOp):
     def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
         """Check, offer to who listens, run, record a Node, carry tangents."""
         if out is not None:
-            attributes = self.as_out_asks(out, operands, attributes)
+            attributes = self.attributes_for_out(out, operands, attributes)
         if modes.tracers:
             found, operands = _offered(self, operands, attributes, out)
             if found is not NOT_TAKEN:
                 return found
         elif not attributes and out is None and LazyConjNeg in map(type, operands):
-            found = self._of_resolved(operands)
+            found = self._call_resolved(operands)
             if found is not NOT_TAKEN:
                 return found
-        given, operands = operands, self.accepted(operands)
+        given, operands = operands, self.accept_operands(operands)
         # By identity: `in` would compare, and comparing Tensors is an op.
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
@@ -58,14 +58,14 @@ class GeneralPath(RecordedOp):
         if decomposition is not None:
             found = decomposition(*operands)
             return found if out is None else write_out(self.out, out, found, operands)
-        route, values = self.prepared(operands, attributes, self)
+        route, values = self.route_call(operands, attributes, self)
         if out is None:
-            return self.made(route, values)
+            return self.run_recorded(route, values)
         if written_at_once(self.out, route, out, values):
             return out
         return write_out(self.out, out, _run(route, values)[0], operands)
 
-    def _of_resolved(self, operands: Given) -> Any:
+    def _call_resolved(self, operands: Given) -> Any:
         """Return what the public function gives of the numbers of views that are not resolved: its
         short path may take these. NOT_TAKEN where more is to be asked.
         """
@@ -76,11 +76,11 @@ class GeneralPath(RecordedOp):
             return op.public(*map(resolved, operands))
         return NOT_TAKEN
 
-    def as_out_asks(self, out: Any, operands: Given, attributes: Given) -> Given:
+    def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
         """Return the attributes of a call that writes into out."""
         return attributes
 
-    def accepted(self, operands: Given) -> Given:
+    def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them, NotImplemented in the place of what it does not: an
         op that is of more than numbers takes a first that is not resolved as it is.
         """
@@ -103,11 +103,11 @@ class GeneralPath(RecordedOp):
             self.node_name, complex_decomposition(*given, *attributes), given
         )
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""
         raise NotImplementedError(self.name)
 
-    def made(self, route: Route, values: Given) -> Any:
+    def run_recorded(self, route: Route, values: Given) -> Any:
         """Return the result, or a tuple of them, recorded and with tangents."""
         results = _run(route, values)
         special = has_tangents(values)

@@ -135,7 +135,7 @@ class Op:
         """The function that users call; made at its first use, for many ops are given another."""
         return public_function(self)
 
-    def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return attributes, tensors that stand for numbers as numbers.
 
         Raises  TypeError for one of the wrong kind
@@ -169,7 +169,7 @@ class Op:
                     found = offer_op(self, operands, attributes, out)
                     if found is not NOT_TAKEN:
                         return found
-                attributes = self.fitting(attributes)
+                attributes = self.fit_attributes(attributes)
                 try:
                     return finish(self, self.general(operands, attributes, out), operands)
                 except UNCLEAR as error:

@@ -140,9 +140,9 @@ class PointwiseOp(PointwiseForm, GeneralPath):
                 )
         return broadcast_shapes(name, [o._layout.shape for o in operands if isinstance(o, Tensor)])
 
-    def accepted(self, operands: Given) -> Given:
+    def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them; of Python's numbers alone tensors."""
-        found = super().accepted(operands)
+        found = super().accept_operands(operands)
         if self.may_have_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
@@ -168,15 +168,15 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         found = cast(self.general(tuple(wide), ()), half)
         return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors; the public function of
         `called` has its short path from now on.
         """
         if attributes:
-            attributes = self.fitting(attributes)
+            attributes = self.fit_attributes(attributes)
             if self.is_usual(attributes):
                 assert isinstance(self.usual, PointwiseOp)
-                return self.usual.prepared(operands, (), called)
+                return self.usual.route_call(operands, (), called)
         values = (*operands, *attributes)
         given = (*with_numbers(operands), *attributes)
         if self.looks_at_operands:

@@ -93,25 +93,25 @@ class InPlace(GeneralPath):
 
         return change
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors.
 
         Raises  RuntimeError for a result for which there is no room in the first
         """
-        route, values = self.of.prepared(operands, attributes, called)
+        route, values = self.of.route_call(operands, attributes, called)
         require_room(self.name, operands[0], route.layout.shape, route.layout.dtype)
         if route.layout.device is not operands[0]._layout.device:
             refuse_devices(self, operands)
         return route, values
 
-    def made(self, route: Route, values: Given) -> Any:
+    def run_recorded(self, route: Route, values: Given) -> Any:
         """Return the first operand, written over, recorded and with tangents."""
         target: Tensor = values[0]
         recording = will_record(values, target._layout)
         special = has_tangents(values)
         if (recording or special) and route.layout.dtype is not target._layout.dtype:
             # Its gradients are those of the result as it was before it was cast.
-            made = self.of.made(route, _with(values, value_before(target)))
+            made = self.of.run_recorded(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
         if (recording or special) and self.of.derivatives_need_first(route):

@@ -22,7 +22,7 @@ from .tangents import carry
 class StructuredOp(StructuredForm, GeneralPath):
     """A structured op as it runs."""
 
-    def as_out_asks(self, out: Any, operands: Given, attributes: Given) -> Given:
+    def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
         """Return attributes with out's dtype where the op computes in that, none is given, and it
         is not what follows.
         """
@@ -39,13 +39,13 @@ class StructuredOp(StructuredForm, GeneralPath):
         if self._plan is not None:
             self._plan(*operands, *attributes)
 
-    def accepted(self, operands: Given) -> Given:
+    def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them, None for what is not given."""
         if not self.resolves:
-            return super().accepted(operands)
+            return super().accept_operands(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
-    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, found before for these layouts and attributes if there is a Route, and
         the operands.
         """

@@ -64,7 +64,7 @@ class ViewOp(StructuredOp):
         """Return the view of a raw array."""
         return self._array(backend_of(device.type), array, *attributes)
 
-    def made(self, route: Route, values: Given) -> Any:
+    def run_recorded(self, route: Route, values: Given) -> Any:
         """Return the view, recorded and with tangents."""
         (input,) = values
         if input.__class__ is LazyConjNeg:
@@ -84,7 +84,7 @@ class ViewOp(StructuredOp):
         assert route.layout is not None
         if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
-        seen = lazy_view(self.made(route, (input.value,)), input.change)
+        seen = lazy_view(self.run_recorded(route, (input.value,)), input.change)
         # Over the Node of input, not that of its value: gradients of input are asked for, too.
         self.record((seen,), (input,), route)
         return seen

@@ -49,7 +49,7 @@ class LazyConjNeg(Tensor):
         """The numbers, in memory of their own that lies as `_layout` says and is not written."""
         # No call of an op: nobody who listens is to hear of it.
         layout, numbers = self._layout, wrap(self.value.array, self._layout)
-        found = self.change.prepared((numbers,), (), self.change)[0].run(numbers.array)
+        found = self.change.route_call((numbers,), (), self.change)[0].run(numbers.array)
         made = room_as(layout)
         backend_of(layout.device.type).copy_into(made, found)
         if isinstance(made, np.ndarray):
@@ -278,7 +278,7 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
     """Return the edge of what the op change makes of a tensor like another, at an edge."""
     numbers, made = wrap(like.array, like._layout), wrap(None, like._layout)
     numbers.edge = edge
-    route, values = change.prepared((numbers,), (), change)
+    route, values = change.route_call((numbers,), (), change)
     with enable_grad():
         change.record((made,), values, route)
     return made.edge

@@ -18,12 +18,12 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 class ShapeOrDType(ViewOp):
     """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
 
-    def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return attributes, tensors that stand for sizes as numbers; a dtype fits alone."""
         (given,) = attributes
         if len(given) == 1 and isinstance(given[0], DType):
             return attributes
-        return super().fitting(attributes)
+        return super().fit_attributes(attributes)
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
