@@ -97,7 +97,7 @@ class GeneralPath(RecordedOp):
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
         ):
             return None
-        if self.tell_node is not None:
+        if self.node_namer is not None:
             return lambda *given: complex_decomposition(*given, *attributes)
         return lambda *given: recorded_as(
             self.node_name, complex_decomposition(*given, *attributes), given

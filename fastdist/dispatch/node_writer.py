@@ -104,11 +104,11 @@ class OpNode(CallNode):
     __slots__ = ()
     of: RecordedOp
     route: Route | None  # None once released
-    told_by: Route  # the same for ever, of an op whose Nodes are named by what they hold
+    naming_route: Route  # the same for ever, of an op whose Nodes are named by what they hold
 
     def name_of_call(self) -> str:
         """Return what it is called when it is shown."""
-        tell = None if hasattr(self, "_called") else self.of.tell_node
+        tell = None if hasattr(self, "_called") else self.of.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
@@ -121,7 +121,7 @@ class OpNode(CallNode):
         if saved is not None:
             return number_of(saved) is not None
         i = self.of.tensors.index(name)
-        layout = self.told_by.layouts[i]
+        layout = self.naming_route.layouts[i]
         return self.edges[i] is None and (layout is None or not layout.shape)
 
     def record(
@@ -225,7 +225,7 @@ class NodeWriter:
         self.held = [*self.saved, *self.results]
         kept = [*self.saved, *[f"{one}_version" for one in self.saved], *self.numbers]
         kept += self.results + ["num_outputs"] * of.several
-        kept += ["told_by"] * (of.tell_node is not None)
+        kept += ["naming_route"] * (of.node_namer is not None)
         # Where a Node keeps what: see Note [One Node class for a name].
         self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
@@ -258,8 +258,8 @@ class NodeWriter:
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         lines = [
-            f"{node}.route = {at['told_by']} = _route"
-            if self.of.tell_node
+            f"{node}.route = {at['naming_route']} = _route"
+            if self.of.node_namer
             else f"{node}.route = _route"
         ]
         for name in self.saved:

@@ -68,8 +68,8 @@ class Op:
         self.known_as = known_as or self.name
         self.node = node or self.known_as
         # What say it of a call's event and of a Node where it differs from call to call.
-        self.tell_event: Callable[[Any, Any], str] | None = None
-        self.tell_node: Callable[[Any], str] | None = None
+        self.event_namer: Callable[[Any, Any], str] | None = None
+        self.node_namer: Callable[[Any], str] | None = None
         self.declared = function
         annotations, names = function.__annotations__, parameter_names(function)
         self.tensors = tuple([name for name in names if is_tensor(self.name, name, function)])
@@ -106,18 +106,18 @@ class Op:
         return node_named(self.node)
 
     # What the op is known as in a profile, of operands and attributes.
-    names_event = registering("tell_event")
+    names_event = registering("event_namer")
     # What it is known as in a graph, of its Node.
-    names_node = registering("tell_node")
+    names_node = registering("node_namer")
     # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
     # the results. See Note [Batching rules] in interpreters/batching.py.
     batches = registering("batching")
 
     def event(self, operands: Any, attributes: Any) -> str:
         """Return the name of the event of a call."""
-        if self.tell_event is None:
+        if self.event_namer is None:
             return event_named(self.known_as)
-        return event_named(self.tell_event(operands, attributes))
+        return event_named(self.event_namer(operands, attributes))
 
     @functools.cached_property
     def doc(self) -> str:

@@ -143,7 +143,7 @@ def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
 
 @scatter_src.names_node
 def _(node: Any) -> str:
-    return "scatter" if node.told_by.layouts[2].shape else "scatter.1"
+    return "scatter" if node.naming_route.layouts[2].shape else "scatter.1"
 
 
 @scatter_src.plan

@@ -240,7 +240,7 @@ def _(operands: Any, attributes: Any) -> str:
 
 @linear_kernel.names_node
 def _(node: Any) -> str:
-    has_none = node.edges[2] is None and node.told_by.layouts[2] is None
+    has_none = node.edges[2] is None and node.naming_route.layouts[2] is None
     return "mm" if has_none else "addmm"
 
 

@@ -60,7 +60,7 @@ def nll_kernel(
 
 @nll_kernel.names_node
 def _(node: Any) -> str:
-    is_of_images = len(node.told_by.layouts[0].shape) > 2
+    is_of_images = len(node.naming_route.layouts[0].shape) > 2
     return "nll_loss2d_forward" if is_of_images else "nll_loss_forward"
 
 

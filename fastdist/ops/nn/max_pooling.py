@@ -38,7 +38,7 @@ def _(operands: Any, attributes: Any) -> str:
 
 @largest.names_node
 def _(node: Any) -> str:
-    windows = node.told_by.attributes[0]
+    windows = node.naming_route.attributes[0]
     if windows[0] == _ADAPTIVE:
         return f"adaptive_max_pool{max(len(windows), 2)}d"
     return f"max_pool{max(len(windows), 2)}d_with_indices"

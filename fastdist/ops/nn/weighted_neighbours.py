@@ -118,7 +118,7 @@ def _upsampled(recipe: Any, axes: int) -> str:
 
 @weigh.names_node
 def _(node: Any) -> str:
-    return _known_as((), node.told_by.attributes)
+    return _known_as((), node.naming_route.attributes)
 
 
 @weigh.plan

@@ -70,7 +70,7 @@ def _names_by_axes(op: StructuredOp) -> None:
 
     @op.names_node
     def _(node: Any) -> str:
-        if node.told_by.attributes[0] is not None:
+        if node.naming_route.attributes[0] is not None:
             return f"{op.name}.1"
         of = getattr(node.edges[0], "of", None)
         return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name

@@ -31,7 +31,7 @@ def _(operands: Any, attributes: Any) -> str:
 @basic_index.names_node
 def _(node: Any) -> str:
     """Return the last of the steps that PyTorch makes of an index."""
-    for one in reversed(node.told_by.attributes[0]):
+    for one in reversed(node.naming_route.attributes[0]):
         if isinstance(one, int):
             return "select"
         if one is None:

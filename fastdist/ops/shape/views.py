@@ -351,7 +351,7 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 @squeeze.names_node
 def _(node: Any) -> str:
-    axes = node.told_by.attributes[0]
+    axes = node.naming_route.attributes[0]
     is_all = isinstance(axes, frozenset)
     return "squeeze" if is_all else "squeeze.1" if isinstance(axes, range) else "squeeze.2"
 
