@@ -155,7 +155,7 @@ ROWS = {
     "F5": "Leaving a level out of order, or leaving none, is an error.",
     "F6": "A level that is gone cannot be used, and one may ask without an error.",
     "F7": "When a level ends all its tangents go.",
-    "F8": "A level lives until the last tensor that is just registering lets go.",
+    "F8": "A level lives until the last tensor that is just registrar lets go.",
     "F9": "A tangent is let go outside the locks.",
     "F10": "A tensor has at most one tangent in a level.",
     "F11": "Taking away a tangent that is not there is our own mistake.",

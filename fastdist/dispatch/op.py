@@ -28,7 +28,7 @@ Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
-def registering(attribute: str) -> Callable[[Any, Rule], Rule]:
+def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
     """Return the method of ops that keeps the function that it decorates, as this attribute."""
 
     def register(op: Any, function: Rule) -> Rule:
@@ -106,12 +106,12 @@ class Op:
         return node_named(self.node)
 
     # What the op is known as in a profile, of operands and attributes.
-    names_event = registering("event_namer")
+    names_event = registrar("event_namer")
     # What it is known as in a graph, of its Node.
-    names_node = registering("node_namer")
+    names_node = registrar("node_namer")
     # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
     # the results. See Note [Batching rules] in interpreters/batching.py.
-    batches = registering("batching")
+    batches = registrar("batching")
 
     def event(self, operands: Any, attributes: Any) -> str:
         """Return the name of the event of a call."""
@@ -191,20 +191,22 @@ class Op:
 
 
 AnyOp = TypeVar("AnyOp", bound=Op)
-Words = ParamSpec("Words")
+Options = ParamSpec("Options")
 OPS: dict[str, Op] = {}
 
 
-def declaring(
-    kind: Callable[Concatenate[Callable[..., Any], Words], AnyOp],
-) -> Callable[Words, Callable[[Callable[..., Any]], AnyOp]]:
+def declarator(
+    kind: Callable[Concatenate[Callable[..., Any], Options], AnyOp],
+) -> Callable[Options, Callable[[Callable[..., Any]], AnyOp]]:
     """Return the decorator that declares ops of a kind, in the words that its class takes: the
     decorated function gives name, signature and docstring. Two ops of one name are our mistake.
     """
 
-    def say(*words: Words.args, **named: Words.kwargs) -> Callable[[Callable[..., Any]], AnyOp]:
+    def with_options(
+        *options: Options.args, **named: Options.kwargs
+    ) -> Callable[[Callable[..., Any]], AnyOp]:
         def declare(function: Callable[..., Any]) -> AnyOp:
-            op = kind(function, *words, **named)
+            op = kind(function, *options, **named)
             if op.name in OPS:
                 raise DeclarationError(f"{op.name} is declared twice")
             OPS[op.name] = op
@@ -212,7 +214,7 @@ def declaring(
 
         return declare
 
-    return say
+    return with_options
 
 
 def public_function(op: Op) -> Callable[..., Any]:

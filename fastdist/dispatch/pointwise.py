@@ -28,7 +28,7 @@ from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
-from .op import OPS, Given, Op, common_device, declaring
+from .op import OPS, Given, Op, common_device, declarator
 from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .pytorch_names import recorded_as
@@ -264,6 +264,6 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
 
 
-pointwise = declaring(PointwiseOp)
+pointwise = declarator(PointwiseOp)
 
 __all__ = ["REFUSED", "ZERO", "PointwiseOp", "pointwise"]

@@ -11,7 +11,7 @@ from ..core.errors import DeclarationError, NoKernelError
 from ..tensor.tensor import Tensor
 from .argument_kinds import require_tensors
 from .general_path import GeneralPath, as_operand_of
-from .op import Given, Op, common_device, declaring
+from .op import Given, Op, common_device, declarator
 from .outline import outlines
 from .route import Plan, Route, find_functions, layouts_of, may_be_kept
 from .short_path import write_short_path
@@ -134,6 +134,6 @@ def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
         raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')
 
 
-structured = declaring(StructuredOp)
+structured = declarator(StructuredOp)
 
 __all__ = ["Plan", "StructuredOp", "structured"]

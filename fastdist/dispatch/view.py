@@ -14,7 +14,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .op import PLAIN, Given, declaring, registering
+from .op import PLAIN, Given, declarator, registrar
 from .outline import outlines
 from .route import Route, noting_stream
 from .short_path import write_short_path
@@ -50,15 +50,15 @@ class ViewOp(StructuredOp):
         )
 
     # How a raw array is viewed.
-    array = registering("_array")
+    array = registrar("_array")
     # A function of (layout, *attributes) that returns how a raw CPU array is viewed, with all that
     # is known beforehand worked out; or None.
-    looking = registering("_looking")
+    looking = registrar("_looking")
     # The check that turns the user's arguments (input, *attributes) into canonical attributes.
-    prepare = registering("_prepare")
+    prepare = registrar("_prepare")
     # How the raw gradient of a CPU array's view becomes the array's: a function of
     # (g, input_layout, *attributes).
-    raw_gradient = registering("_raw_gradient")
+    raw_gradient = registrar("_raw_gradient")
 
     def view_array(self, array: Any, device: Any, attributes: Sequence[Any]) -> Any:
         """Return the view of a raw array."""
@@ -225,4 +225,4 @@ def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
     return array
 
 
-view = declaring(ViewOp)
+view = declarator(ViewOp)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
-from ...dispatch.op import declaring
+from ...dispatch.op import declarator
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
@@ -69,7 +69,9 @@ class MatmulOp(StructuredOp):
         return super().general(operands, attributes, out)
 
 
-@declaring(MatmulOp)("linalg.product.matmul", kernel_gradients=True, fresh=True, takes_complex=True)
+@declarator(MatmulOp)(
+    "linalg.product.matmul", kernel_gradients=True, fresh=True, takes_complex=True
+)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product.
 

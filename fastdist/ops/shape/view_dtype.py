@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.dtypes import WORDS, DType
 from ...core.errors import ShapeError
-from ...dispatch.op import declaring
+from ...dispatch.op import declarator
 from ...dispatch.view import ViewOp
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.layout import Layout
@@ -39,7 +39,7 @@ class ShapeOrDType(ViewOp):
         return super().general(operands, (given,), out)
 
 
-view_or_dtype = declaring(ShapeOrDType)
+view_or_dtype = declarator(ShapeOrDType)
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
