@@ -47,9 +47,9 @@ class Gradient(NamedTuple):
     that is g itself.
     """
 
-    takes: tuple[str, ...]
-    needs: tuple[str, ...]
-    asks: frozenset[str]
+    raw_args: tuple[str, ...]
+    tensor_args: tuple[str, ...]
+    saved_args: frozenset[str]
     together: tuple[str, ...] = ()
     may_be_g: bool = False
 
@@ -216,7 +216,7 @@ class NodeWriter:
 
     def __init__(self, of: RecordedOp) -> None:
         self.of = of
-        self.needed = [frozenset[str]() if one is None else one.asks for one in of.gradients]
+        self.needed = [frozenset[str]() if one is None else one.saved_args for one in of.gradients]
         asked = set().union(*self.needed)
         self.saved = [name for name in of.tensors if name in asked]
         self.numbers = [name for name in of.number_names if name in asked]
@@ -344,7 +344,10 @@ class NodeWriter:
         """
         tensors, gradients = self.of.tensors, self.of.gradients
         by = "_by" if recorded else "_gradients"
-        given = [None if one is None else one.needs if recorded else one.takes for one in gradients]
+        given = [
+            None if one is None else one.tensor_args if recorded else one.raw_args
+            for one in gradients
+        ]
         lines, results = [], ""
         if any(names is not None and "wanted" in names for names in given):
             lines.append(f"wanted = ({''.join(f'_e{i} is not None, ' for i in range(len(given)))})")
