@@ -185,7 +185,7 @@ class CopyBackwards(CallNode):
     """A tensor that was written over: nothing for its old value, all for the source."""
 
     __slots__ = ()
-    kept = ("source",)
+    saved_names = ("source",)
     source: Layout
 
     def __init__(self, target: Tensor, src: Tensor) -> None:

@@ -132,12 +132,12 @@ class GeneralPath(RecordedOp):
         if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
         count = len(self.tensors)
-        pairs = zip(values[:count], self.node_class.of.gradients, strict=True)
+        pairs = zip(values[:count], self.node_class.op.gradients, strict=True)
         edges = tuple([v.edge if one and isinstance(v, Tensor) else None for v, one in pairs])
         if attach is None and all(edge is None for edge in edges):
             return
         numbers: list[Any] = [number.array for number in values[count:]]
-        numbers += [None] * (len(self.node_class.of.number_names) - len(numbers))
+        numbers += [None] * (len(self.node_class.op.number_names) - len(numbers))
         self.node_class().record(route, edges, values[:count], numbers, results, attach)
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:

@@ -185,7 +185,7 @@ class CopySlices(CallNode):
     """
 
     __slots__ = ()
-    kept = ("function", "steps")
+    saved_names = ("function", "steps")
     function: Node
     steps: Any
 

@@ -41,10 +41,10 @@ from .route import Route
 class Gradient(NamedTuple):
     """How the gradient by one input is made.
 
-    `takes` names what the Route's function on raw arrays is given, `needs` what the derivative is,
-    and `asks` what of that a call must save; `together` are the inputs whose gradients the
-    derivative returns as a tuple, in this order. Where `may_be_g`, a Route says None for a gradient
-    that is g itself.
+    `raw_args` names the arguments of the Route's function on raw arrays, `tensor_args` those of the
+    derivative on Tensors, `saved_args` the ones of these that a call must save. `together` are the
+    inputs whose gradients the derivative returns as a tuple, in this order. Where `may_be_g`, a
+    Route has None for a gradient that is g itself.
     """
 
     raw_args: tuple[str, ...]
@@ -84,10 +84,10 @@ class RecordedOp(Op):
     @cached_property
     def node_class(self) -> type[OpNode]:
         """The Node class that records this op, made at its first recorded call."""
-        writer, names = NodeWriter(self), {**_NAMES, "_of": self}
+        writer, names = NodeWriter(self), {**_NAMES, "_op": self}
         source = (
             f"class {self.node_name}(OpNode):\n"
-            f"    __slots__, kept, of = (), {(*writer.place,)!r}, _of\n"
+            f"    __slots__, saved_names, op = (), {(*writer.place,)!r}, _op\n"
             f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
         )
         exec(compile_text(f"Node of {self.name}", source), names)
@@ -102,13 +102,13 @@ class OpNode(CallNode):
     """Base of the generated Nodes."""
 
     __slots__ = ()
-    of: RecordedOp
+    op: RecordedOp
     route: Route | None  # None once released
     naming_route: Route  # the same for ever, of an op whose Nodes are named by what they hold
 
     def name_of_call(self) -> str:
         """Return what it is called when it is shown."""
-        tell = None if hasattr(self, "_called") else self.of.node_namer
+        tell = None if hasattr(self, "_called") else self.op.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class OpNode(CallNode):
         saved = getattr(self, name, None)
         if saved is not None:
             return number_of(saved) is not None
-        i = self.of.tensors.index(name)
+        i = self.op.tensors.index(name)
         layout = self.naming_route.layouts[i]
         return self.edges[i] is None and (layout is None or not layout.shape)
 
@@ -136,7 +136,7 @@ class OpNode(CallNode):
         """Stand for a call of the general path; attach gives its result the edge, if it is not the
         Node alone.
         """
-        several = self.of.several
+        several = self.op.several
         begin_node(
             self, edges, tuple([r._layout for r in results]) if several else results[0]._layout
         )
@@ -149,7 +149,7 @@ class OpNode(CallNode):
         else:
             results[0].edge = self
         if modes.tracers:
-            pack_saved(self, self.of.tensors, operands)
+            pack_saved(self, self.op.tensors, operands)
 
     def edge_of(self, i: int) -> Edge | None:
         """Return the edge of one of several results."""
@@ -179,7 +179,7 @@ class OpNode(CallNode):
 
     def apply_by_tensors(self, g: Any, route: Route, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
-        if self.of.several:
+        if self.op.several:
             given: Any = tuple(map(_wrapped, g, self.output_layout))
         else:
             given = _wrapped(g, self.output_layout)
@@ -214,24 +214,24 @@ class NodeWriter:
     `out`, `others` (the results after it) and `outs` (all) one does, `numbers` those of the op's.
     """
 
-    def __init__(self, of: RecordedOp) -> None:
-        self.of = of
-        self.needed = [frozenset[str]() if one is None else one.saved_args for one in of.gradients]
+    def __init__(self, op: RecordedOp) -> None:
+        self.op = op
+        self.needed = [frozenset[str]() if one is None else one.saved_args for one in op.gradients]
         asked = set().union(*self.needed)
-        self.saved = [name for name in of.tensors if name in asked]
-        self.numbers = [name for name in of.number_names if name in asked]
+        self.saved = [name for name in op.tensors if name in asked]
+        self.numbers = [name for name in op.number_names if name in asked]
         self.results = [name for name in ("out", "others", "outs") if name in asked]
-        self.edges = f"{''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges"
+        self.edges = f"{''.join(f'_e{i}, ' for i in range(len(op.tensors)))}= self.edges"
         self.held = [*self.saved, *self.results]
         kept = [*self.saved, *[f"{one}_version" for one in self.saved], *self.numbers]
-        kept += self.results + ["num_outputs"] * of.several
-        kept += ["naming_route"] * (of.node_namer is not None)
+        kept += self.results + ["num_outputs"] * op.several
+        kept += ["naming_route"] * (op.node_namer is not None)
         # Where a Node keeps what: see Note [One Node class for a name].
         self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
         """Return the condition that the gradient by one of these inputs is asked for."""
-        return " or ".join(f"_e{self.of.tensors.index(name)} is not None" for name in names)
+        return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
 
     def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
         """Return lines under the condition that some edge's gradient asks for name, and for who is
@@ -239,12 +239,12 @@ class NodeWriter:
         """
         conditions = []
         if len(self.needed) > 1:  # or there would be no Node
-            pairs = zip(self.of.tensors, self.needed, strict=True)
+            pairs = zip(self.op.tensors, self.needed, strict=True)
             wanting = self._wanting_any([one for one, names in pairs if name in names])
             conditions.append(f"({wanting})")
-        if name in self.of.optional:
+        if name in self.op.optional:
             conditions.append(f"{name} is not None")
-        if name in self.of.spare_names:
+        if name in self.op.spare_names:
             # An op in place has written its result over it.
             conditions.append(f"_route.keeps_spare and {name} is not out")
         if not conditions:
@@ -259,7 +259,7 @@ class NodeWriter:
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         lines = [
             f"{node}.route = {at['naming_route']} = _route"
-            if self.of.node_namer
+            if self.op.node_namer
             else f"{node}.route = _route"
         ]
         for name in self.saved:
@@ -290,9 +290,9 @@ class NodeWriter:
         """Return the method that keeps what is needed of a call."""
         parts = {"out": "out = outs[0]", "others": "others = _as_fresh(outs[1:])"}
         lines = [parts[name] for name in self.results if name in parts]
-        lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.of.several else []
+        lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.op.several else []
         lines += self.save_lines("self", "{}")
-        given = ", ".join([*self.of.tensors, *self.of.number_names])
+        given = ", ".join([*self.op.tensors, *self.op.number_names])
         return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
@@ -305,13 +305,13 @@ class NodeWriter:
     def apply(self) -> str:
         """Return the method on raw arrays. No Route makes raw gradients of several results."""
         lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
-        if self.of.several:
+        if self.op.several:
             return _method("apply(self, g, keep)", [*lines, by_tensors])
         lines += ["_gradients = _route.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
             raising = f"_changed(self, {name}, {name}._layout, {version}, _s.version)"
-            is_spare = name in self.of.spare_names
+            is_spare = name in self.op.spare_names
             lines += [
                 f"if {name} is not None:",
                 f"    _s = {name}._storage",
@@ -342,7 +342,7 @@ class NodeWriter:
         """Return the lines that make the gradients that are asked for, as Tensors if recorded; one
         call of the first input's function makes those that are made together.
         """
-        tensors, gradients = self.of.tensors, self.of.gradients
+        tensors, gradients = self.op.tensors, self.op.gradients
         by = "_by" if recorded else "_gradients"
         given = [
             None if one is None else one.tensor_args if recorded else one.raw_args
@@ -364,7 +364,7 @@ class NodeWriter:
                 found = f"_all{first}[{one.together.index(tensors[i])}]"
             if recorded:
                 found = f"_reduced({found}, {tensors[i]}_layout, (_route.op, {i}))"
-                if self.of.piecewise:
+                if self.op.piecewise:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
@@ -376,19 +376,19 @@ class NodeWriter:
 
     def apply_recorded(self) -> str:
         """Return the method on Tensors."""
-        of, asked = self.of, set().union(*self.needed)
-        layouts = "".join(f"{name}_layout, " for name in of.tensors)
+        op, asked = self.op, set().union(*self.needed)
+        layouts = "".join(f"{name}_layout, " for name in op.tensors)
         lines = [
             *self._begin(),
             f"{layouts}= _route.layouts",
             "_by = _route.op.gradient_makers(_route)",
         ]
-        if not of.number_names and asked.intersection(of.attributes):
-            lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _route.attributes")
+        if not op.number_names and asked.intersection(op.attributes):
+            lines.append(f"{''.join(f'{name}, ' for name in op.attributes)}= _route.attributes")
         for name in self.saved:
             version = self.place[f"{name}_version"]
-            given = f"self, {name}, self.{version}, _e{of.tensors.index(name)}"
-            unpack = "_unpack_spare" if name in of.spare_names else "_unpack_input"
+            given = f"self, {name}, self.{version}, _e{op.tensors.index(name)}"
+            unpack = "_unpack_spare" if name in op.spare_names else "_unpack_input"
             lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
             lines.append(
@@ -412,10 +412,10 @@ class NodeWriter:
         """Return the condition that a Node holds anything, which may stand in local names; empty
         where each does.
         """
-        sure = {*self.held} - self.of.optional
+        sure = {*self.held} - self.op.optional
         if "others" in sure or all(
             names & sure
-            for one, names in zip(self.of.gradients, self.needed, strict=True)
+            for one, names in zip(self.op.gradients, self.needed, strict=True)
             if one is not None
         ):
             return ""

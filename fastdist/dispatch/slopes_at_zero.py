@@ -38,7 +38,7 @@ class NormNode(CallNode):
     """Base of Nodes of norms that no op makes; `out` is the saved result."""
 
     __slots__ = ()
-    kept: ClassVar[tuple[str, ...]] = ("out",)
+    saved_names: ClassVar[tuple[str, ...]] = ("out",)
     out: Any
 
 
@@ -222,4 +222,4 @@ def _is_same(node: Any, norm: Any) -> bool:
 
 def _name_of(node: Any) -> str:
     """Return the name of the op of a Node; nothing for a Node that no op made."""
-    return getattr(getattr(kind_of(node), "of", None), "name", "")
+    return getattr(getattr(kind_of(node), "op", None), "name", "")

@@ -10,9 +10,9 @@
 # nothing.
 #
 # Python lets an object change its class where both lay it out alike, so Nodes of calls save into
-# places that are the same for all. A kind says in `kept` what it calls them, and sets them under
-# these names before anybody can see the Node. It may be shown while it runs, so all that kinds know
-# can be read of a shown Node as well.
+# places that are the same for all. A kind says in `saved_names` what it calls them, and sets them
+# under these names before anybody can see the Node. It may be shown while it runs, so all that
+# kinds know can be read of a shown Node as well.
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CallNode(Node):
     """
 
     __slots__ = ("in_place", "kind", "route", *PLACES)
-    kept: ClassVar[tuple[str, ...]] = ()
+    saved_names: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
     in_place: bool  # only set, and True, of what was computed and written in place
     kind: type[CallNode]  # only set once users have seen it
@@ -54,7 +54,7 @@ class CallNode(Node):
     def __init_subclass__(cls) -> None:
         if cls.is_shown:
             return
-        for name, place in zip(cls.kept, PLACES[: len(cls.kept)], strict=True):
+        for name, place in zip(cls.saved_names, PLACES[: len(cls.saved_names)], strict=True):
             setattr(cls, name, getattr(CallNode, place))
         for name in vars(cls):
             if not hasattr(ShownNode, name):

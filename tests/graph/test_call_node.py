@@ -18,7 +18,7 @@ class Doubled(CallNode):
     """A Node that says of itself what few do."""
 
     __slots__ = ()
-    kept = ("factors",)
+    saved_names = ("factors",)
     accepts_undefined = fresh = takes_sparse = waits = True
     factors: list[int]
 
@@ -97,7 +97,7 @@ def test_two_threads_that_first_need_a_class_are_given_one(monkeypatch: pytest.M
 def test_a_shown_node_has_what_its_kind_has_and_not_what_others_have() -> None:
     x = fd.ones(2, requires_grad=True)
     seen: Any = (x * x).grad_fn
-    assert seen.of.name == "mul" and seen.input is x
+    assert seen.op.name == "mul" and seen.input is x
     with pytest.raises(AttributeError, match="factors"):
         _ = seen.factors
 
@@ -111,7 +111,7 @@ def test_a_copy_is_called_after_what_was_computed_though_that_was_seen_first() -
 
 def test_who_would_keep_more_than_there_are_places_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        type("Wide", (CallNode,), {"__slots__": (), "kept": (*PLACES, "one_more")})
+        type("Wide", (CallNode,), {"__slots__": (), "saved_names": (*PLACES, "one_more")})
 
 
 def test_a_sparse_node_that_was_seen_forgets_and_says_so_by_its_name() -> None:

@@ -99,7 +99,7 @@ def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
     """Return what a Node gives to other workers and what it gives here, to run in this order, or
     None unless it has both, and one heavy result. See Note [Gradients that others wait for].
     """
-    if node.of.several or node.output_layout.numel <= LIGHT:
+    if node.op.several or node.output_layout.numel <= LIGHT:
         return None
     leaves = [node_of(edge).__class__ is RecvRpcBackward for edge in node.edges]
     if True not in leaves or node.route is None or node.route.gradients is None:

@@ -102,7 +102,7 @@ class RowDistances(NormNode):
 
     __slots__ = ()
     fresh = True
-    kept: ClassVar[tuple[str, ...]] = ("out", "x1", "x2", "versions", "root")
+    saved_names: ClassVar[tuple[str, ...]] = ("out", "x1", "x2", "versions", "root")
     x1: Any
     x2: Any
     versions: tuple[int, int]

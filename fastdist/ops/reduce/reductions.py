@@ -72,8 +72,8 @@ def _names_by_axes(op: StructuredOp) -> None:
     def _(node: Any) -> str:
         if node.naming_route.attributes[0] is not None:
             return f"{op.name}.1"
-        of = getattr(node.edges[0], "of", None)
-        return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name
+        below = getattr(node.edges[0], "op", None)
+        return OPS[below.name].node if below is not None and below.name in _LOSSES else op.name
 
 
 @structured(

@@ -35,7 +35,7 @@ class CatBackward0(CallNode):
     """Tensors laid side by side: each gets its part of the gradient."""
 
     __slots__ = ()
-    kept = ("axis", "layouts")
+    saved_names = ("axis", "layouts")
     axis: int
     layouts: tuple[Layout, ...]
 

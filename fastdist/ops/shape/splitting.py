@@ -143,7 +143,7 @@ class SplitBackward0(CallNode):
     """
 
     __slots__ = ()
-    kept = ("input_layout", "num_outputs", "places")
+    saved_names = ("input_layout", "num_outputs", "places")
     fresh = True
     input_layout: Layout
     places: Sequence[Any]

@@ -39,7 +39,7 @@ class SparseNode(CallNode):
     """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
 
     __slots__ = ()
-    kept = ("_held",)
+    saved_names = ("_held",)
     takes_sparse = True
     _held: list[Any]  # how gradients are made, and of what; nothing once released
 
