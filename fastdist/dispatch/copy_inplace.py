@@ -32,12 +32,12 @@ from ..tensor.constants import placed, require_held
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array, from_users_array
-from ..tensor.writable import each_place_once, may_overlap, require_apart, shares_memory
+from ..tensor.writable import distinct_elements, may_overlap, require_apart, shares_memory
 from .argument_kinds import ArgumentError
 from .inplace import (
     may_write_at_once,
     require_may_change,
-    require_room,
+    require_result_fits,
     set_history,
     value_of,
     will_record,
@@ -47,7 +47,7 @@ from .pytorch_names import node_named
 from .tangents import carry, fitted, zeros_like
 
 # What help() says of an in-place twin.
-TWIN_TOLD: Final = "In-place version of {}: writes the result into this tensor and returns it."
+TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -71,7 +71,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         storage_of(self).bump()
         return self
     more = {"non_blocking": True} if non_blocking else {}
-    found = _taken_over(copy_, (self, src), more)
+    found = _offer_inplace(copy_, (self, src), more)
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     return _overwrite(self, src, self.array, non_blocking=non_blocking)
@@ -100,7 +100,7 @@ def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
     return node if node is not before and node.__class__ is CopyBackwards else None
 
 
-def _taken_over(
+def _offer_inplace(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
     """Return what a batch, who takes calls over, or a view that is not resolved, makes of an
@@ -143,7 +143,7 @@ def _overwrite(
     if not isinstance(src, Tensor):
         src = _number(src, layout)
     met = broadcast_shapes("copy_", [src._layout.shape, layout.shape])
-    require_room("copy_", self, met, layout.dtype)
+    require_result_fits("copy_", self, met, layout.dtype)
     recording = will_record((self, src), layout)
     _write(self, src, room, non_blocking=non_blocking)
     storage_of(self).bump()
@@ -226,7 +226,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
     """
-    found = _taken_over(fill_, (self, value))
+    found = _offer_inplace(fill_, (self, value))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     if not isinstance(self, Tensor):
@@ -242,7 +242,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         require_held(value, self._layout.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
     if isinstance(value, Tensor):
         return _overwrite(self, value, self.array, called="FillBackward3")
-    room = each_place_once(self.array, self._layout)
+    room = distinct_elements(self.array, self._layout)
     return _overwrite(self, value, room, called="FillBackward2")
 
 
@@ -252,12 +252,12 @@ def zero_(self: Tensor) -> Tensor:
         self.array.fill(0)
         storage_of(self).bump()
         return self
-    found = _taken_over(zero_, (self,))
+    found = _offer_inplace(zero_, (self,))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     if self._layout.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    room = each_place_once(self.array, self._layout)
+    room = distinct_elements(self.array, self._layout)
     return _overwrite(self, 0, room, called="ZeroBackward0")
 
 
@@ -284,23 +284,23 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
             raise TypeError(f"{name}_(): unsupported arguments")
         return overwrite(f"{name}_", self, result)
 
-    return dressed_as_twin(inplace, name, function, TWIN_TOLD)
+    return dressed_as_twin(inplace, name, function, TWIN_DOC)
 
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write what an op made of target over it, and return it; name is that of the in-place op."""
-    require_room(name, target, result._layout.shape, result._layout.dtype)
+    require_result_fits(name, target, result._layout.shape, result._layout.dtype)
     return copy_computed(target, result)
 
 
 def dressed_as_twin(
-    inplace: Any, name: str, function: Callable[..., Any], told: str
+    inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
     """Return an in-place twin with the name and signature of function, which is op's or a
-    composite's, but for an `out=`; told is its docstring, `{}` the name.
+    composite's, but for an `out=`; doc is its docstring, `{}` the name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
-    inplace.__doc__ = told.format(name)
+    inplace.__doc__ = doc.format(name)
     op = OPS.get(name)
     if op is not None and op.__dict__.get("public") is function:
         declared = op.declared

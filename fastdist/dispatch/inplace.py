@@ -16,10 +16,10 @@ from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
 from ..graph.unpacking import SavedView
 from ..tensor.layout import Layout, Shape
-from ..tensor.memory import room_as
+from ..tensor.memory import empty_in_layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import Tensor, layout_of, wrap
-from ..tensor.writable import each_place_once, may_write, require_writable
+from ..tensor.writable import distinct_elements, may_write, require_writable
 from .needs_derivative import is_differentiated, is_recorded
 from .op import OPS, PLAIN
 from .tangents import value_before, view_of
@@ -82,7 +82,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
     return array.__class__ is np.ndarray and array.flags.writeable
 
 
-def require_room(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
+def require_result_fits(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
     """Raise RuntimeError for a result that target cannot hold; name is that of the in-place op."""
     layout = target._layout
     if shape != layout.shape:
@@ -200,8 +200,8 @@ class CopySlices(CallNode):
         """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
-        if self._lies_its_own_way():
-            result = room_as(layout)
+        if self._is_dense_in_other_order():
+            result = empty_in_layout(layout)
         else:
             result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
         backend.copy_into(result, g)
@@ -209,7 +209,7 @@ class CopySlices(CallNode):
         inner = backend.empty(tuple(part.shape), part.dtype, layout.device.index)
         backend.copy_into(inner, part)
         first, *others = self.function.apply(inner, keep)
-        room = each_place_once(part, layout_of(part, layout.device))
+        room = distinct_elements(part, layout_of(part, layout.device))
         if room.__class__ is np.ndarray:
             may_write(room)  # a part of an expanded view that repeats nothing
         # Memory that repeats was filled with one number, which leaves nothing.
@@ -220,18 +220,18 @@ class CopySlices(CallNode):
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same as Tensors."""
         result = OPS["packed"].public(g)
-        if self._lies_its_own_way():
-            packed, result = result, wrap(room_as(self.output_layout), self.output_layout)
+        if self._is_dense_in_other_order():
+            packed, result = result, wrap(empty_in_layout(self.output_layout), self.output_layout)
             result.copy_(packed)
         part = view_of(result, self.steps)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
-        if first is None or each_place_once(part.array, part._layout) is not part.array:
+        if first is None or distinct_elements(part.array, part._layout) is not part.array:
             part.zero_()
         else:
             part.copy_(first)
         return (result, *others)
 
-    def _lies_its_own_way(self) -> bool:
+    def _is_dense_in_other_order(self) -> bool:
         """Return whether as_strided would see other elements of what lies in C order than of the
         base: it lies otherwise, each element in a place of its own.
         """

@@ -17,9 +17,9 @@ from ..interpreters.torch_function import operator_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from ..tensor.writable import may_overlap, require_apart
-from .copy_inplace import TWIN_TOLD, overwrite
+from .copy_inplace import TWIN_DOC, overwrite
 from .general_path import GeneralPath
-from .inplace import require_may_change, require_room, set_history, value_of, will_record
+from .inplace import require_may_change, require_result_fits, set_history, value_of, will_record
 from .needs_derivative import has_tangents
 from .op import Given, Op, public_function, refuse_devices
 from .pointwise import PointwiseOp
@@ -49,7 +49,7 @@ class InPlace(GeneralPath):
             written=None,
             has_short_path=False,
         )
-        self.of, self.operator = of, operator
+        self.functional_op, self.operator = of, operator
 
     @cached_property
     def public(self) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ class InPlace(GeneralPath):
     @property
     def doc(self) -> str:
         """What help() says."""
-        return TWIN_TOLD.format(self.of.name)
+        return TWIN_DOC.format(self.functional_op.name)
 
     def general_call(self) -> Callable[..., Any]:
         """Return the general path of the public function; as an operator, it returns NotImplemented
@@ -78,7 +78,7 @@ class InPlace(GeneralPath):
             )
         require_may_change(target)
         require_apart(target, operands)
-        decomposition = self.of.decomposition(operands, attributes)
+        decomposition = self.functional_op.decomposition(operands, attributes)
         if decomposition is None:
             return None
 
@@ -86,8 +86,9 @@ class InPlace(GeneralPath):
             result = decomposition(value_of(target, others), *others)
             if target._layout.dtype.is_complex and not result._layout.dtype.is_complex:
                 raise DTypeError(
-                    f"In-place {self.of.name} is not supported for complex tensors. Take "
-                    f"{self.of.name}()."
+                    f"In-place {self.functional_op.name} is not supported for complex tensors. "
+                    "Take "
+                    f"{self.functional_op.name}()."
                 )
             return overwrite(self.name, target, result)
 
@@ -98,8 +99,8 @@ class InPlace(GeneralPath):
 
         Raises  RuntimeError for a result for which there is no room in the first
         """
-        route, values = self.of.route_call(operands, attributes, called)
-        require_room(self.name, operands[0], route.layout.shape, route.layout.dtype)
+        route, values = self.functional_op.route_call(operands, attributes, called)
+        require_result_fits(self.name, operands[0], route.layout.shape, route.layout.dtype)
         if route.layout.device is not operands[0]._layout.device:
             refuse_devices(self, operands)
         return route, values
@@ -111,10 +112,10 @@ class InPlace(GeneralPath):
         special = has_tangents(values)
         if (recording or special) and route.layout.dtype is not target._layout.dtype:
             # Its gradients are those of the result as it was before it was cast.
-            made = self.of.run_recorded(route, _with(values, value_before(target)))
+            made = self.functional_op.run_recorded(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
-        if (recording or special) and self.of.derivatives_need_first(route):
+        if (recording or special) and self.functional_op.derivatives_need_first(route):
             # What a gradient needs of the old value must be kept: it is about to be written over.
             kept = _with(values, value_before(target))
         if recording or special:
@@ -129,9 +130,9 @@ class InPlace(GeneralPath):
         run_silently(route.change, [*arrays, room])
         storage_of(target).bump()
         if recording:
-            self.of.record((target,), kept, route, _attach)
+            self.functional_op.record((target,), kept, route, _attach)
         if special:
-            self.of.carry_tangents((target,), values, route, kept)
+            self.functional_op.carry_tangents((target,), values, route, kept)
         return target
 
 

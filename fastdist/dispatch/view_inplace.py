@@ -53,8 +53,8 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         storage_of(self).bump()
         return self
 
-    told = "In-place version of {}: lets this tensor be that view, and returns it."
-    return dressed_as_twin(inplace, name, function, told)
+    doc = "In-place version of {}: lets this tensor be that view, and returns it."
+    return dressed_as_twin(inplace, name, function, doc)
 
 
 def _require_unseen(name: str, target: Tensor) -> None:

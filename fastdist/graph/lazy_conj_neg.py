@@ -24,7 +24,7 @@ import numpy as np
 from ..core.errors import DTypeError
 from ..core.torch_function import NEVER_ASKED, disabled_torch_function
 from ..devices.backend import backend_of
-from ..tensor.memory import room_as
+from ..tensor.memory import empty_in_layout
 from ..tensor.storage import storage_of
 from ..tensor.subclasses import STAY_AS_THEY_ARE
 from ..tensor.tensor import Extra, Tensor, wrap
@@ -50,7 +50,7 @@ class LazyConjNeg(Tensor):
         # No call of an op: nobody who listens is to hear of it.
         layout, numbers = self._layout, wrap(self.value.array, self._layout)
         found = self.change.route_call((numbers,), (), self.change)[0].run(numbers.array)
-        made = room_as(layout)
+        made = empty_in_layout(layout)
         backend_of(layout.device.type).copy_into(made, found)
         if isinstance(made, np.ndarray):
             made.flags.writeable = False

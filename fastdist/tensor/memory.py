@@ -141,7 +141,7 @@ def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
 
 
-def room_as(layout: Layout) -> Any:
+def empty_in_layout(layout: Layout) -> Any:
     """Return an uninitialised raw array that lies as layout says."""
     backend = backend_of(layout.device.type)
     count = reach(layout.shape, layout.strides)

@@ -100,7 +100,7 @@ def may_write(array: Any) -> bool:
     return True
 
 
-def each_place_once(array: Any, layout: Layout) -> Any:
+def distinct_elements(array: Any, layout: Layout) -> Any:
     """Return a raw array of layout; of an expanded one the part in which no place in memory
     repeats: one number for all elements may be written there, as nothing else may.
     """

@@ -41,7 +41,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     general = InPlace.general
 
     def spy(op: Any, *args: Any) -> Any:
-        went.append(op.of.name)
+        went.append(op.functional_op.name)
         return general(op, *args)
 
     monkeypatch.setattr(InPlace, "general", spy)
