@@ -22,7 +22,7 @@ from ..tensor.tensor import Tensor, from_users_array, wrap
 from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
 from .op import OPS, Given, Op
-from .output import write_out, written_at_once
+from .output import write_directly, write_out
 from .pytorch_names import recorded_as
 from .route import Route, are_keys, arrays_of, run_silently
 
@@ -61,7 +61,7 @@ class GeneralPath(RecordedOp):
         route, values = self.route_call(operands, attributes, self)
         if out is None:
             return self.run_recorded(route, values)
-        if written_at_once(self.out, route, out, values):
+        if write_directly(self.out, route, out, values):
             return out
         return write_out(self.out, out, _run(route, values)[0], operands)
 

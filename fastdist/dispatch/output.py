@@ -45,7 +45,7 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
     return out
 
 
-def written_at_once(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
+def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
     """Let route write its result into out, and return True; False where write_out has more to do:
     to refuse, resize or cast, or to copy what shares out's memory in part.
     """
@@ -214,7 +214,7 @@ def _resize(out: Tensor, shape: Shape) -> None:
     out._layout = layout_of(out.array, device)
 
 
-def given_out(
+def store_in_out(
     name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], *words: str
 ) -> Tensor:
     """Return result, or out with result written into it: what a composite does with its out=, of

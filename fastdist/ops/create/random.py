@@ -16,7 +16,7 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...interpreters.batch_loop import require_randomness
 from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import refusal
@@ -412,7 +412,7 @@ def bernoulli(
     wide = dtype.computes_in
     drawn: Any = rand(input._layout.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out)._layout.dtype
-    return given_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
+    return store_in_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
 
 
 @composite(homes="method")

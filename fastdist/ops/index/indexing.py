@@ -11,7 +11,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
 from ...interpreters.batch_loop import own_of_each
@@ -207,13 +207,13 @@ def scatter(
     given = value if src is None else src
     if reduce is not None:
         written = _met(input, dim, index, given, reduce)
-        return given_out("scatter", out, written, (input, given), "same", "outside of others")
+        return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
     if isinstance(src, Tensor) and not src._layout.shape:
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_beside(input, given)
     written = scatter_src.general((input, index, given), (dim,))
-    return given_out("scatter", out, written, (input, given), "same", "outside of others")
+    return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
@@ -329,7 +329,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy."""
     found = select_slices.public(input, _vector("index_select", index), dim)
-    return given_out("index_select", out, found, (input,), "same", "outside of first")
+    return store_in_out("index_select", out, found, (input,), "same", "outside of first")
 
 
 def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int) -> None:

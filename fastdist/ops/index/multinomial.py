@@ -12,7 +12,7 @@ from ...core.device import CPU
 from ...core.dtypes import bfloat16, float16, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
 from ..create.creation import finish
@@ -50,7 +50,7 @@ def multinomial(
         drawn: Any = open_uniform(chances._layout, generator)
         times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]
-    return given_out("multinomial", out, found, ())
+    return store_in_out("multinomial", out, found, ())
 
 
 def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:

@@ -11,7 +11,7 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS, PLAIN
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
@@ -44,7 +44,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         )
     if len(mat2._layout.shape) != 2:
         raise ShapeError("mat2 must be a matrix")
-    return given_out("mm", out, _product(input, mat2), (input, mat2))
+    return store_in_out("mm", out, _product(input, mat2), (input, mat2))
 
 
 @composite(known_as="", node="bmm")
@@ -57,14 +57,14 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         raise ShapeError(
             f"bmm: batches differ: input is {input._layout.shape}, mat2 {mat2._layout.shape}"
         )
-    return given_out("bmm", out, _product(input, mat2), (input, mat2))
+    return store_in_out("bmm", out, _product(input, mat2), (input, mat2))
 
 
 @composite(known_as="")
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of a matrix and a vector."""
     _require_axes("mv", {"input": input, "vec": vec}, 2, 1)
-    return given_out("mv", out, _product(input, vec), (input, vec))
+    return store_in_out("mv", out, _product(input, vec), (input, vec))
 
 
 @composite(known_as="")
@@ -82,7 +82,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
         )
     if input._layout.dtype is tensor._layout.dtype is bool_:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
-    return given_out("dot", out, _product(input, tensor), (input, tensor))
+    return store_in_out("dot", out, _product(input, tensor), (input, tensor))
 
 
 @composite()
@@ -90,7 +90,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of each element of one vector with each of another."""
     _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
     product = input.unsqueeze(1) * vec2
-    return given_out("outer", out, product, (input, vec2), "cast", "apart")
+    return store_in_out("outer", out, product, (input, vec2), "cast", "apart")
 
 
 @composite()
@@ -103,7 +103,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     columns = _matrix(other).t()
     product = _product(input, columns)
     shape = (*input._layout.shape[:-1], *other._layout.shape[:-1])
-    return given_out("inner", out, product.reshape(shape), (input, other))
+    return store_in_out("inner", out, product.reshape(shape), (input, other))
 
 
 def _matrix(tensor: Tensor) -> Any:
@@ -169,7 +169,7 @@ def addmm(
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
     require_one_dtype(input, mat2)
     total = summed("addmm", beta, input, alpha, mm(mat1, mat2))
-    return given_out("addmm", out, total, (input, mat1, mat2), "same", "apart from first")
+    return store_in_out("addmm", out, total, (input, mat1, mat2), "same", "apart from first")
 
 
 @composite(homes="function method inplace", node="addmv")
@@ -179,7 +179,7 @@ def addmv(
     """Return beta * input + alpha * (mat @ vec)."""
     require_one_dtype(input, vec)
     total = summed("addmv", beta, input, alpha, mv(mat, vec))
-    return given_out("addmv", out, total, (input, mat, vec), "same", "apart from first")
+    return store_in_out("addmv", out, total, (input, mat, vec), "same", "apart from first")
 
 
 @composite(homes="function method inplace", node="addr")
@@ -195,7 +195,7 @@ def addr(
             )
     # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
-    return given_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
+    return store_in_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
 
 
 @composite(homes="function method inplace", node="baddbmm")
@@ -205,7 +205,7 @@ def baddbmm(
     """Return beta * input + alpha * bmm(batch1, batch2)."""
     require_one_dtype(input, batch2)
     total = summed("baddbmm", beta, input, alpha, bmm(batch1, batch2))
-    return given_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
+    return store_in_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
 
 
 @structured(
@@ -297,7 +297,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     Shape   (..., n), (m, n), (m) -> (..., m)
     """
     if out is not None:
-        return given_out("linear", out, linear(input, weight, bias), (input, weight, bias))
+        return store_in_out("linear", out, linear(input, weight, bias), (input, weight, bias))
     if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
         found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
         if found is not NOT_TAKEN:

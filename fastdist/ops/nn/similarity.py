@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 
@@ -18,7 +18,7 @@ def normalize(
 ) -> Tensor:
     """Return input divided by its norm along dim, which counts as eps at least."""
     result: Any = input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return given_out("normalize", out, result, (input,), "cast", "apart")
+    return store_in_out("normalize", out, result, (input,), "cast", "apart")
 
 
 @composite(homes="function functional")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
 from ...tensor.tensor import Tensor
 
@@ -52,4 +52,4 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     divisor = OPS["gcd"].public(input, other)
     safe = OPS["where"].public(divisor == 0, 1, divisor)
     result = OPS["abs"].public(OPS["floor_divide"].public(input, safe) * other)
-    return given_out("lcm", out, result, (input, other), "cast", "apart")
+    return store_in_out("lcm", out, result, (input, other), "cast", "apart")

@@ -7,7 +7,7 @@ from typing import Any
 from ...dispatch.composite import composite
 from ...dispatch.kinds import ArgumentError
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
@@ -36,7 +36,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         result = OPS["clamp_between"].public(input, min, max)
     if out is None:
         return result  # type: ignore[no-any-return]
-    return given_out("clamp", out, result, (input, min, max), "cast", "apart")
+    return store_in_out("clamp", out, result, (input, min, max), "cast", "apart")
 
 
 def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:

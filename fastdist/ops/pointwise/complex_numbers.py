@@ -9,7 +9,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
@@ -224,5 +224,5 @@ def complex_sign(input: Any) -> Any:
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
     if input._layout.dtype.is_complex:
-        return given_out("sgn", out, complex_sign(input), (input,), "same", "apart")
+        return store_in_out("sgn", out, complex_sign(input), (input,), "same", "apart")
     return OPS["sign"].public(input, out=out)  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import inplace_of
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...listeners.batched_tensor import each_call
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, from_array
@@ -64,7 +64,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         whole = other.to(int64)
         half = OPS["floor_divide"].public(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
-        return given_out("ldexp", out, wide.to(dtype), (input, other), "cast", "apart")
+        return store_in_out("ldexp", out, wide.to(dtype), (input, other), "cast", "apart")
     power = OPS["pow"].public(2.0, other)
     return OPS["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import float_limits
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
 from ...graph.unresolved import resolved
 from ...tensor.tensor import Tensor
@@ -27,9 +27,9 @@ def nan_to_num(
     dtype = input._layout.dtype
     if dtype.is_complex:
         parts = nan_to_num(view_as_real(resolved(input)), nan, posinf, neginf)
-        return given_out("nan_to_num", out, view_as_complex(parts), (input,), "same", "apart")
+        return store_in_out("nan_to_num", out, view_as_complex(parts), (input,), "same", "apart")
     if not dtype.is_floating_point:
-        return given_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
+        return store_in_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
     largest = float(float_limits(dtype).max)
     numbers = (
         0.0 if nan is None else float(nan),  # an integer of any size is one

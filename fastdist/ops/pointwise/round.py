@@ -7,7 +7,7 @@ from typing import Any
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pytorch_names import recorded_as
 from ...tensor.tensor import Tensor
 
@@ -25,4 +25,4 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     else:
         rounded = OPS["round"].public(input / scale) * scale
     rounded = recorded_as("RoundBackward1", rounded, ())
-    return given_out("round", out, rounded, (input,), "cast", "apart")
+    return store_in_out("round", out, rounded, (input,), "cast", "apart")

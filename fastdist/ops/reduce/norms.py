@@ -11,7 +11,7 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import OPS
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.quotients import (
     may_bend,
@@ -58,7 +58,7 @@ def var(
     number = _correction(unbiased, correction)
     if input._layout.dtype.is_complex:
         found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
-        return given_out("var", out, found, (input,), "cast")
+        return store_in_out("var", out, found, (input,), "cast")
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
@@ -136,7 +136,7 @@ def std(
         parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
         # As a norm, which has a slope of 0 where nothing deviates.
         found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
-        return given_out("std", out, found, (input,), "cast")
+        return store_in_out("std", out, found, (input,), "cast")
     return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
@@ -428,7 +428,7 @@ def norm(
     if input._layout.dtype.is_complex:
         input, dtype = sized(input, dtype), None
     result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
-    return given_out("norm", out, result, (input,))
+    return store_in_out("norm", out, result, (input,))
 
 
 def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
@@ -451,8 +451,6 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
 
 
 _with_mean("std_mean", std)
-
-
 _with_mean("var_mean", var)
 
 

@@ -14,7 +14,7 @@ from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN, common_device
-from ...dispatch.output import given_out
+from ...dispatch.output import store_in_out
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
@@ -128,7 +128,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         _carry(result, given, axis)
     if key is not None and device is CPU and all(_is_usual(t._layout, dtype) for t in given):
         given[0]._layout.routes.remember(key, (result._layout, axis))
-    return given_out("cat", out, result, given, "cast", "outside")
+    return store_in_out("cat", out, result, given, "cast", "outside")
 
 
 def _is_usual(layout: Layout, dtype: DType) -> bool:
