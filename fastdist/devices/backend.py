@@ -234,12 +234,12 @@ def filling(
             backend.pointwise(body, given[:-1], given[-1])
 
     if len(results) == 1 and results[0].order is None:
-        seen_as, dtype, shape, _ = results[0]
+        view_shape, dtype, shape, _ = results[0]
 
         def one_result(*arrays: Any) -> Any:
             out = empty(shape, dtype)
             fill(*arrays, out, *numbers)
-            return out if shape == seen_as else out.reshape(seen_as)
+            return out if shape == view_shape else out.reshape(view_shape)
 
         return one_result
 

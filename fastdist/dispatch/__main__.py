@@ -49,12 +49,12 @@ def sections_of(name: str, dtype: DType) -> Iterator[tuple[str, str]]:
     yield "declaration", inspect.getsource(op.declared)
     yield "public function", inspect.getsource(op.public)
     if isinstance(op, PointwiseOp):
-        yield from _of_pointwise(op, dtype)
+        yield from _pointwise_sections(op, dtype)
     elif isinstance(op, StructuredOp):
-        yield from _of_structured(op)
+        yield from _structured_sections(op)
 
 
-def _of_pointwise(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, str]]:
+def _pointwise_sections(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, str]]:
     dtype = _takes(op.body, dtype)
     write_short_path(op, op.whole)
     yield "short path, from its first call on", inspect.getsource(op.public)
@@ -76,7 +76,7 @@ def _of_pointwise(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, str]]:
         yield f"CUDA text{what}", _cuda_text(body, dtype, out)
 
 
-def _of_structured(op: StructuredOp) -> Iterator[tuple[str, str]]:
+def _structured_sections(op: StructuredOp) -> Iterator[tuple[str, str]]:
     if op.may_record:
         yield "Node", _text_of(op.node_class)
     for name, (vjp, _) in op.vjps.items():

@@ -69,7 +69,7 @@ def require_tensors(
     for name, operand in zip(names, operands, strict=True):
         if operand is not None and not isinstance(operand, Tensor):
             fault = _fault_of(operand, ("Tensor",), by_class=True)
-            raise ArgumentError(_told(op, parameters, name, str(fault)))
+            raise ArgumentError(_message(op, parameters, name, str(fault)))
 
 
 def require_fits(
@@ -85,7 +85,7 @@ def require_fits(
             continue
         fault = _fault_of(value, wanted, by_class=True)
         if fault is not None:
-            raise ArgumentError(_told(name, parameters, parameter, fault))
+            raise ArgumentError(_message(name, parameters, parameter, fault))
         if isinstance(value, _STAND_INS) and _KINDS.keys() - _OPEN >= set(wanted):
             settled = False
             if parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -120,11 +120,11 @@ def find_fault(
         if fault is None and _KINDS.keys() >= set(wanted) and _is_huge(value):
             fault = f"is out of range: {_short(value)}"
         if fault is not None:
-            return _told(function, parameters, name, fault)
+            return _message(function, parameters, name, fault)
     return None
 
 
-def _told(function: str, parameters: Mapping[str, Any], name: str, fault: str) -> str:
+def _message(function: str, parameters: Mapping[str, Any], name: str, fault: str) -> str:
     position = list(parameters).index(name) + 1
     return f"{function}(): argument {name!r} (position {position}) {fault}"
 

@@ -17,15 +17,15 @@ class Outline(Tensor):
     next ones of the same layout.
     """
 
-    __slots__ = ("_told",)
+    __slots__ = ("_fault",)
     __torch_function__ = disabled_torch_function
-    _told: str
+    _fault: str
 
     @property
     def array(self) -> Any:
         """Raise: there are no values."""
         raise DeclarationError(
-            f"{self._told}, but is kept for all tensors of the same layout: a plan may depend on "
+            f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend on "
             "layouts and attributes alone. Read the values in a composite around the op, and give "
             "it what follows from them as an attribute, or let the kernel read them"
         )
@@ -39,10 +39,8 @@ def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> lis
             made.append(None)
             continue
         outline = object.__new__(Outline)
-        outline._layout, outline._told = (
-            operand._layout,
-            f"{op_name}: its plan read values of {name}",
-        )
+        outline._layout = operand._layout
+        outline._fault = f"{op_name}: its plan read values of {name}"
         outline.edge = outline.extra = outline._storage = None
         made.append(outline)
     return made

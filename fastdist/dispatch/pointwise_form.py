@@ -296,7 +296,7 @@ class PointwiseForm(RecordedOp):
             return "NotImplemented"  # PyTorch's word, which no user takes for Python's
         return super().node_name
 
-    def taken(self, i: int) -> tuple[str, ...]:
+    def gradient_inputs(self, i: int) -> tuple[str, ...]:
         """Return the names that the gradient by input i is made of, in the order of its kernel."""
         body = self.gradient_bodies[i]
         if body is None:
@@ -324,7 +324,7 @@ class PointwiseForm(RecordedOp):
             asks = frozenset(body.used | (self.tail_bodies[i].used if self.tails else set())) - {
                 "g"
             }
-            gradients.append(Gradient(self.taken(i), (*needs, "g"), asks, (), may_be_g))
+            gradients.append(Gradient(self.gradient_inputs(i), (*needs, "g"), asks, (), may_be_g))
         return tuple(gradients)
 
     @cached_property

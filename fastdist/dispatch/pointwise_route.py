@@ -225,7 +225,7 @@ def gradients_of(
         if body is None or (body.text == "g" and target is out_layout):
             found.append(None)
             continue
-        wanted = op.whole.taken(i)
+        wanted = op.whole.gradient_inputs(i)
 
         def making(body: Body, target: Layout = target, wanted: Any = wanted) -> Any:
             own = body.in_used_order()

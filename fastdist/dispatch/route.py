@@ -31,16 +31,16 @@ class Plan(NamedTuple):
     """What a structured op will do: the results' shapes and dtypes, and the numbers that the kernel
     takes.
 
-    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is
-    the shape under which the caller sees what the kernel gives (keepdim); `extra_outputs` are the
-    results after the first.
+    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `view_shape`
+    is the shape under which the caller sees what the kernel gives (keepdim); `extra_outputs` are
+    the results after the first.
     """
 
     shape: Shape
     dtype: DType
     numbers: tuple[Any, ...] = ()
     compute: DType | None = None
-    seen_as: Shape | None = None
+    view_shape: Shape | None = None
     extra_outputs: tuple[tuple[Shape, DType], ...] = ()
 
 
@@ -105,7 +105,7 @@ def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
     return tuple([getattr(operand, "_layout", None) for operand in operands])
 
 
-def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
+def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
     """Return whether layouts and attributes are all that a plan can depend on."""
     return (
         operands[0] is not None
@@ -233,7 +233,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
         shape=plan.shape,
         dtype=plan.dtype.numpy,
         numbers=plan.numbers,
-        seen_as=plan.seen_as,
+        view_shape=plan.view_shape,
     )
     if _reads(plan, layouts) is None:
         route.run = small_kernel(name, facts) or filling(route, name, CPU)
@@ -267,6 +267,6 @@ def filling(
 
 def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:
     return [
-        Result(shape if plan.seen_as is None else plan.seen_as, dtype.numpy, shape, order)
+        Result(shape if plan.view_shape is None else plan.view_shape, dtype.numpy, shape, order)
         for shape, dtype in ((plan.shape, plan.dtype), *plan.extra_outputs)
     ]

@@ -112,7 +112,7 @@ class ShortPath:
     def lines(self) -> list[str]:
         """Return it as the lines of a function."""
         op, general, more = self.op, self.general, self.found[1:]
-        given = self._of_each("{}.__class__ not in _PLAIN")
+        given = self._per_tensor("{}.__class__ not in _PLAIN")
         lines = []
         if self.constants and self.target == op.tensors[0]:
             lines, given = [f"if {given[0]}: {general}"], given[1:]
@@ -124,7 +124,7 @@ class ShortPath:
         lines += self.numbers
         if self.target:
             return [*lines, f"if _modes.special: {general}", *self._writing()]
-        concerned = " or ".join(["_modes.tracers", *self._of_each("{}.extra is not None")])
+        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}.extra is not None")])
         lines += [
             f"if _modes.special and ({concerned}): {general}",
             *self._looking_up(),
@@ -136,9 +136,9 @@ class ShortPath:
             lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
-            lines += ["out = _shell()", *_made(f"out.array = {result}")]
+            lines += ["out = _shell()", *_guard_memory(f"out.array = {result}")]
         else:
-            lines += _made(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
+            lines += _guard_memory(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
             lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in self.found]
         lines += ["out._layout = _route.layout", "out.extra = out._storage = None"]
@@ -159,7 +159,7 @@ class ShortPath:
             for name in self.given
         ]
 
-    def _of_each(self, condition: str, *, but: str = "") -> list[str]:
+    def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
         """Return a condition on a tensor `{}` for each one, which holds for none that is not
         given.
         """
@@ -178,7 +178,7 @@ class ShortPath:
         Note    no Route knows whether views of one tensor overlap, so each call looks
         """
         target = self.target
-        edges = [f"{target}.edge is not None", *self._of_each("{}.edge is not None", but=target)]
+        edges = [f"{target}.edge is not None", *self._per_tensor("{}.edge is not None", but=target)]
         refused = ["out._layout is not _route.layout"] if target == "out" else []
         # No memory of a device's is read-only.
         refused.append(f"(_route.layout.device is _CPU and not {target}.array.flags.writeable)")
@@ -186,9 +186,9 @@ class ShortPath:
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
             f" and _overlap({{0}}.array, {target}.array))"
         )
-        refused += self._of_each(shared, but=target)
+        refused += self._per_tensor(shared, but=target)
         if target == "out" and True in self.op.out.memory:
-            refused += self._of_each("{} is out")
+            refused += self._per_tensor("{} is out")
         return [
             f"if not {_OFF} and ({' or '.join(edges)}",
             f"    or ({target}.extra is not None and {target}.extra.base is not None",
@@ -270,7 +270,7 @@ class ShortPath:
         ]
 
 
-def _made(line: str) -> list[str]:
+def _guard_memory(line: str) -> list[str]:
     """Return the lines that run a Route; what is tried costs nothing where it succeeds."""
     return [
         f"try: {line}",
@@ -316,7 +316,7 @@ def write_short_path(
         lines = _short_path(op, tail.strip(), more=more)
         if op.has_out:
             into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
-            known["_into"] = _made_later("_into", known, op, into)
+            known["_into"] = _compile_at_first_call("_into", known, op, into)
             given = ", ".join([*op.tensors, *op.attributes])
             lines.insert(0, f"if out is not None: return _into({given}, out)")
     replace_code(function, _indented(head, lines), called.name)
@@ -329,7 +329,7 @@ def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
     return f"return _general(({operands}), ({attributes}), {out})"
 
 
-def _made_later(
+def _compile_at_first_call(
     name: str, names: dict[str, Any], op: Any, lines: Callable[[], list[str]]
 ) -> Callable[..., Any]:
     """Return a function that, first called, makes the one of op's parameters and `out` that stands

@@ -13,7 +13,7 @@ from .argument_kinds import require_tensors
 from .general_path import GeneralPath, as_operand_of
 from .op import Given, Op, common_device, declarator
 from .outline import outlines
-from .route import Plan, Route, find_functions, layouts_of, may_be_kept
+from .route import Plan, Route, find_functions, is_cacheable, layouts_of
 from .short_path import write_short_path
 from .structured_form import StructuredForm
 from .tangents import carry
@@ -50,7 +50,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         the operands.
         """
         require_tensors(self.called, self.parameters, self.tensors, operands)
-        if not may_be_kept(operands, attributes):
+        if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
         routes = operands[0]._layout.routes
         # The short path's key. 1, 1.0 and True are equal, and not the same.

@@ -67,7 +67,7 @@ def in_blocks(
     if dropout:
         seed = randint(1 << 61, (1,), device=query._layout.device)
     heads = _of_heads(query), _of_heads(key), _of_heads(value)
-    # 0.0 is no key, for -0.0 would be the same: see may_be_kept in dispatch/route.py.
+    # 0.0 is no key, for -0.0 would be the same: see is_cacheable in dispatch/route.py.
     numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
     found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
     return found if len(lead) == 2 else found.reshape((*lead, *found._layout.shape[-2:]))

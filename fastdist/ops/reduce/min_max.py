@@ -182,7 +182,7 @@ def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                 "the reduction dim with the 'dim' argument."
             )
-        return Plan((), int64, (None,), seen_as=reduced_shape(shape, range(len(shape)), keepdim))
+        return Plan((), int64, (None,), view_shape=reduced_shape(shape, range(len(shape)), keepdim))
     axis = normalize_axis(name, dim, len(shape))
     _require_elements(name, input, axis)
     plan = reducing_plan(name, input, axis, keepdim, int64)

@@ -33,9 +33,9 @@ def reducing_plan(
     """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
     shape = input._layout.shape
     axes = normalize_axes(name, dim, shape)
-    seen_as = reduced_shape(shape, axes, True) if keepdim else None
+    view_shape = reduced_shape(shape, axes, True) if keepdim else None
     short = reduced_shape(shape, axes, False)
-    return Plan(short, dtype, (axes, *numbers), compute=compute, seen_as=seen_as)
+    return Plan(short, dtype, (axes, *numbers), compute=compute, view_shape=view_shape)
 
 
 def kept(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:

@@ -34,7 +34,7 @@ def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
     before, rows, n = (
         math.prod(part) for part in (shape[:first], shape[first:behind], shape[behind:])
     )
-    final = facts.shape if facts.seen_as is None else facts.seen_as
+    final = facts.shape if facts.view_shape is None else facts.view_shape
     if 1 < n < _FEWEST and rows > 1 and (rows <= _MOST or n >= _SOME):
         return _few(before, rows, n, facts.dtype, final, is_mean=is_mean)
     if n < _FEWEST or (before > 1 and rows < _FEWEST):

@@ -198,7 +198,7 @@ def _one_number_a_row(
     if found is None:
         return None
     rows, n = found
-    dtype, final = facts.dtype, facts.shape if facts.seen_as is None else facts.seen_as
+    dtype, final = facts.dtype, facts.shape if facts.view_shape is None else facts.view_shape
     if rows == 1 and n > 8 * _PART and whole is not None:
         make, array = whole, np.array
         return lambda x: array(make(x), dtype).reshape(final)
@@ -219,7 +219,7 @@ def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
     if found is None or found[0] > 1 or found[1] <= 8 * _PART:
         return _one_number_a_row(facts, "sum_of_rows", scale)
     n, dtype, wide = found[1], facts.dtype, np.dtype(np.float64)
-    final = facts.shape if facts.seen_as is None else facts.seen_as
+    final = facts.shape if facts.view_shape is None else facts.view_shape
     parts, rest = divmod(n, _PART)
     count, whole, loop = parts + (rest > 0), parts * _PART, _apart(facts, "sum")
     # When a loop has emptied the nearer caches, np.add.reduce takes 1.5 us and this 0.6.

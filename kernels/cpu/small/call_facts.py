@@ -39,7 +39,7 @@ _FLOATING: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 class CallFacts(NamedTuple):
     """What is known of a call: of each input (None where it is not given), of the results, and the
-    numbers that the kernel takes. `seen_as` is the shape under which the results are seen.
+    numbers that the kernel takes. `view_shape` is the shape under which the results are seen.
     """
 
     shapes: tuple[Shape | None, ...]
@@ -48,7 +48,7 @@ class CallFacts(NamedTuple):
     shape: Shape
     dtype: Any
     numbers: tuple[Any, ...]
-    seen_as: Shape | None
+    view_shape: Shape | None
 
     @property
     def small(self) -> bool:

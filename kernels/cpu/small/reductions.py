@@ -38,7 +38,7 @@ def _axes(facts: CallFacts) -> tuple[Any, Any, tuple[int, ...]]:
 
 
 def _final(facts: CallFacts) -> tuple[int, ...]:
-    return facts.shape if facts.seen_as is None else facts.seen_as
+    return facts.shape if facts.view_shape is None else facts.view_shape
 
 
 @silent
@@ -114,7 +114,7 @@ def _repeated(facts: CallFacts) -> Run | None:
     if math.prod(shape) == 0 or facts.dtype != facts.dtypes[0]:
         return None
     steps_of = [i for i in range(len(shape)) if i not in axes]
-    kept = facts.seen_as is not None
+    kept = facts.view_shape is not None
     ndarray, dtype = np.ndarray, facts.dtype
 
     def repeat(g: Any) -> Any:

@@ -32,7 +32,9 @@ AXES = [((5, 4), (1,)), ((5, 4), (0,)), ((5, 4), (0, 1)), ((2, 3, 4), (2,)), ((2
 AXES += [((2, 3, 4), (1,)), ((2, 3, 4), (1, 2)), ((7,), (0,)), ((), ()), ((3, 20), (1,))]
 
 
-def facts_of(arrays: Any, shape: Any, dtype: Any, numbers: Any, seen_as: Any = None) -> CallFacts:
+def facts_of(
+    arrays: Any, shape: Any, dtype: Any, numbers: Any, view_shape: Any = None
+) -> CallFacts:
     return CallFacts(
         tuple(None if a is None else a.shape for a in arrays),
         tuple(None if a is None else a.dtype for a in arrays),
@@ -40,7 +42,7 @@ def facts_of(arrays: Any, shape: Any, dtype: Any, numbers: Any, seen_as: Any = N
         shape,
         np.dtype(dtype),
         numbers,
-        seen_as,
+        view_shape,
     )
 
 
