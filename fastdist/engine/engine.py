@@ -20,8 +20,8 @@ from . import hooks
 from .device_threads import DeviceThreads, current_device_queue
 from .graph_task import Capture, GraphRoot, GraphTask, running
 from .input_buffer import InputBuffer
+from .needed_edges import restrict_to_wanted
 from .ready_queue import NodeTask, ReadyQueue
-from .wanted import of_wanted
 
 
 class Engine:
@@ -275,7 +275,7 @@ class Engine:
             raw = tuple([None if g is None else g.array for g in grads])
             results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
         except NoDerivativeError:
-            part = of_wanted(node, task.is_wanted, keep=task.keep_graph)
+            part = restrict_to_wanted(node, task.is_wanted, keep=task.keep_graph)
             if part is None:
                 raise
             return self._call(task, part, grads)

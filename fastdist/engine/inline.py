@@ -25,17 +25,17 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
             output
     """
     shared: dict[Node, int] = {}
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     on_cpu = True
     stack: list[Node] = []
     for edge in roots:
         node = node_of(edge)
-        if node in seen or edge.__class__ is Edge or len(roots) > 1:
-            shared[node] = shared.get(node, 1 if node in seen else 0) + 1
-        if node not in seen:
-            seen.add(node)
+        if node in visited or edge.__class__ is Edge or len(roots) > 1:
+            shared[node] = shared.get(node, 1 if node in visited else 0) + 1
+        if node not in visited:
+            visited.add(node)
             stack.append(node)
-    add = seen.add
+    add = visited.add
     while stack:
         node = stack.pop()
         for edge in node.edges:
@@ -43,11 +43,11 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
                 continue
             if edge.__class__ is Edge:
                 edge = edge.node
-                shared[edge] = shared.get(edge, 1 if edge in seen else 0) + 1
-            elif edge in seen:
+                shared[edge] = shared.get(edge, 1 if edge in visited else 0) + 1
+            elif edge in visited:
                 shared[edge] = shared.get(edge, 1) + 1
                 continue
-            if edge in seen:
+            if edge in visited:
                 continue
             add(edge)
             if edge.__class__ is not AccumulateGrad:
@@ -74,11 +74,11 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
     Note    gradients are raw arrays; only a sum that the pass itself made is added to in place
     """
     sums: dict[Node, Any] = {}
-    mine: set[Node] = set()
+    owned: set[Node] = set()
     ready: list[Any] = []
     add_into = backend_of("cpu").add_into
     for edge, g in roots:
-        _arrive(edge, g, False, shared, sums, mine, ready, add_into)
+        _arrive(edge, g, False, shared, sums, owned, ready, add_into)
     while ready:
         node, g = heappop(ready)[1:]
         while node is not None:
@@ -98,7 +98,7 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
                 if edge is None:
                     continue
                 if edge.__class__ is Edge or edge in shared:
-                    _arrive(edge, g, fresh, shared, sums, mine, ready, add_into)
+                    _arrive(edge, g, fresh, shared, sums, owned, ready, add_into)
                 elif edge.__class__ is AccumulateGrad:
                     deliver(edge, g, fresh)
                 elif next_node is None:
@@ -119,7 +119,7 @@ def _arrive(
     fresh: bool,
     shared: dict[Node, int],
     sums: dict[Node, Any],
-    mine: set[Node],
+    owned: set[Node],
     ready: Any,
     add_into: Any,
 ) -> None:
@@ -132,21 +132,21 @@ def _arrive(
         if g is None:
             g = have
         elif have is not None:
-            if edge in mine:
+            if edge in owned:
                 add_into(have, g)
                 g = have
             else:
                 g = sum_of(have, g)
                 if g.__class__ is not Coo:
-                    mine.add(edge)
+                    owned.add(edge)
     elif fresh and g is not None and g.__class__ is not Coo and g.flags.owndata:
-        mine.add(edge)
+        owned.add(edge)
     left = shared.get(edge, 1) - 1
     shared[edge] = left
     if left:
         sums[edge] = g
     elif edge.__class__ is AccumulateGrad:
-        deliver(edge, g, edge in mine)
+        deliver(edge, g, edge in owned)
     else:
         heappush(ready, (-edge.seq, edge, g))
 

@@ -15,7 +15,7 @@ from ..tensor.sparse import Coo
 from ..tensor.tensor import Tensor, from_array
 from .hooks import run_post_hooks, run_prehooks, run_tensor_hooks
 from .inline import is_cpu, sum_of
-from .wanted import of_wanted
+from .needed_edges import restrict_to_wanted
 
 _age = attrgetter("seq")
 
@@ -31,33 +31,33 @@ class GradPass:
         self.users: dict[Node, int] = {}
         self.runs: set[Node] = set()
         # Node -> (output, place) of what is captured there.
-        self._taken: dict[Node, list[tuple[int, int]]] = {}
+        self._captures: dict[Node, list[tuple[int, int]]] = {}
         for place, (node, output_nr) in enumerate(inputs):
-            self._taken.setdefault(node, []).append((output_nr, place))
+            self._captures.setdefault(node, []).append((output_nr, place))
             self.users[node] = 0
-        self._find_ways(edges, oldest(inputs))
+        self._find_paths(edges, oldest(inputs))
         self.is_on_cpu = all(map(is_cpu, self.users))
-        self._found: list[Any] = [None] * len(inputs)
+        self._results: list[Any] = [None] * len(inputs)
         self._ready: list[tuple[int, Node, Any]] = []
         self._slots: dict[Node, list[Any]] = {}
         # Which slots hold sums that the pass itself made: those are added to in place.
         self._sums: set[tuple[Node, int]] = set()
 
-    def _find_ways(self, edges: Sequence[Any], floor: int) -> None:
+    def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
         # A Node leads to older ones alone: nothing below the oldest input is looked at.
         stack = [node_of(edge) for edge in edges]
-        seen = set(stack)
+        visited = set(stack)
         while stack:
             for edge in stack.pop().edges:
                 if edge is None:
                     continue
                 node = node_of(edge)
-                if node not in seen and node.seq >= floor:
-                    seen.add(node)
+                if node not in visited and node.seq >= floor:
+                    visited.add(node)
                     stack.append(node)
         # Oldest first: all that a Node leads to is older, but for leaves, which lead nowhere.
-        for node in sorted(seen, key=_age):
+        for node in sorted(visited, key=_age):
             for edge in node.edges:
                 if edge is not None and (target := node_of(edge)) in users:
                     users[target] += 1
@@ -95,7 +95,7 @@ class GradPass:
                 else:
                     results = node.apply(grads, keep)
             except NoDerivativeError:
-                part = of_wanted(node, self.users.__contains__, keep=keep)
+                part = restrict_to_wanted(node, self.users.__contains__, keep=keep)
                 if part is None:
                     raise
                 results = (part.apply_recorded if recorded else part.apply)(grads, keep)
@@ -104,7 +104,7 @@ class GradPass:
             for edge, g in zip(node.edges, results):
                 if edge is not None:
                     self._arrive(edge, g, recorded)
-        return [each if each is None or recorded else from_array(each) for each in self._found]
+        return [each if each is None or recorded else from_array(each) for each in self._results]
 
     def _arrive(self, edge: Any, g: Any, recorded: bool) -> None:
         """Take one of a Node's gradients; when the last is there, the Node is ready."""
@@ -149,6 +149,6 @@ class GradPass:
         """Capture what is wanted of a Node's gradients, once its hooks have seen them."""
         if node.hooks is not None:
             grads = run_tensor_hooks(node, grads)
-        for output_nr, place in self._taken.get(node, ()):
-            self._found[place] = grads[output_nr] if node.num_outputs > 1 else grads
+        for output_nr, place in self._captures.get(node, ()):
+            self._results[place] = grads[output_nr] if node.num_outputs > 1 else grads
         return grads

@@ -15,12 +15,12 @@ class InputBuffer:
     Thread  guarded by its GraphTask's lock
     """
 
-    __slots__ = ("_mine", "values")
+    __slots__ = ("_owned", "values")
 
     def __init__(self, size: int) -> None:
         self.values: list[Tensor | None] = [None] * size
         # Slots whose tensor the pass itself allocated: only those may be added to in place.
-        self._mine = 0
+        self._owned = 0
 
     def add(self, position: int, value: Tensor | None, fresh: bool = False) -> None:
         """Add one gradient into a slot; None adds nothing. One that is fresh belongs to the pass
@@ -32,15 +32,15 @@ class InputBuffer:
         if have is None:
             self.values[position] = value
             if fresh and value._layout.contiguous and _is_writable(value):
-                self._mine |= 1 << position
+                self._owned |= 1 << position
             return
         bit = 1 << position
-        self.values[position] = add_gradients(have, value, bool(self._mine & bit))
-        self._mine |= bit
+        self.values[position] = add_gradients(have, value, bool(self._owned & bit))
+        self._owned |= bit
 
     def owns(self, position: int) -> bool:
         """Return whether a slot's tensor belongs to this pass alone."""
-        return bool(self._mine & (1 << position))
+        return bool(self._owned & (1 << position))
 
 
 def _is_writable(value: Tensor) -> bool:

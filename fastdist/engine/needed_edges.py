@@ -13,7 +13,7 @@ from typing import Any
 from ..graph.node import Node, node_of
 
 
-def of_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
+def restrict_to_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
     """Return a Node of what this one saved, and unless it is to keep that forgets, with the edges
     alone that lead to what is wanted; None where all do.
     """
