@@ -154,7 +154,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     # Axes along which tensor does not move come first, not to part others.
     steps = layout.strides
     order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
-    if own.lies_in(tuple(order)):
+    if own.has_memory_order(tuple(order)):
         return tangent
     back = [order.index(axis) for axis in range(len(order))]
     return OPS["packed"].public(tangent.permute(order)).permute(back)  # type: ignore[no-any-return]

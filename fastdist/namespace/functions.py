@@ -295,7 +295,7 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
-def _told_when_printed(self: Tensor) -> tuple[str, str | None]:
+def _repr_context(self: Tensor) -> tuple[str, str | None]:
     """Return the dtype that printing leaves out, and the tangent at the innermost level."""
     level = ForwardADLevel.current()
     tangent = None if level is None else tangent_of(self, level)
@@ -379,7 +379,7 @@ METHODS: dict[str, Any] = {
     "__setitem__": subscript.subscript_assign,
     "__iter__": _iter,
     "__delitem__": _delete_item,
-    "_told_when_printed": _told_when_printed,
+    "_repr_context": _repr_context,
     "__array_wrap__": _array_wrap,
     "storage_offset": storage_offset,
     "detach_": detach_,

@@ -58,7 +58,7 @@ def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
     """Bring the memory of a fresh result into an order of axes; its Node stays as it is."""
     layout = result._layout
     is_view = result.extra is not None and result.extra.base is not None
-    if is_view or len(layout.shape) != len(order) or layout.lies_in(tuple(order)):
+    if is_view or len(layout.shape) != len(order) or layout.has_memory_order(tuple(order)):
         return
     backend = backend_of(layout.device.type)
     given = result.array.transpose(order)

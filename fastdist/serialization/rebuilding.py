@@ -24,7 +24,7 @@ from ..dispatch.op import OPS
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view, resolved
 from ..ops.shape.set_memory import require_inside
 from ..tensor.layout import Layout
-from ..tensor.memory import bound, seen_at
+from ..tensor.memory import bound, view_at
 from ..tensor.parameter import Parameter
 from ..tensor.pickling import rebuild_sparse
 from ..tensor.tensor import Size, Tensor, wrap
@@ -161,7 +161,7 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
     shape, strides = tuple(size), tuple(stride)
     flat = storage.raw
     require_inside(shape, strides, offset, dtype.itemsize, flat.nbytes)
-    array = seen_at(flat, dtype.numpy, storage.device, offset, shape, strides)
+    array = view_at(flat, dtype.numpy, storage.device, offset, shape, strides)
     tensor = wrap(array, Layout.of(dtype, storage.device, shape, strides))
     # A NumPy array knows what it is a part of; those of devices may not.
     return tensor if storage.device is CPU else bound(tensor, flat)

@@ -148,7 +148,7 @@ class Layout:
         """Bytes that the elements take, without gaps."""
         return self.numel * self.dtype.itemsize
 
-    def lies_in(self, axes: tuple[int, ...]) -> bool:
+    def has_memory_order(self, axes: tuple[int, ...]) -> bool:
         """Return whether elements lie without gaps, their axes in that order from the slowest to
         the fastest.
         """

@@ -102,7 +102,7 @@ def storage_offset(self: Tensor) -> int:
     return (address - address_of_memory(self)) // self._layout.dtype.itemsize
 
 
-def seen_at(
+def view_at(
     flat: Any,
     dtype: np.dtype[Any],
     device: Device,

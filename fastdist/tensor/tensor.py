@@ -263,7 +263,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         axes = axes_of(memory_format)
         if axes is None:
             return self._layout.contiguous
-        return len(self._layout.shape) == len(axes) and self._layout.lies_in(axes)
+        return len(self._layout.shape) == len(axes) and self._layout.has_memory_order(axes)
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is float16, float32 or float64."""
@@ -318,7 +318,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def __repr__(self) -> str:
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
-        default_dtype_name, tangent = self._told_when_printed()
+        default_dtype_name, tangent = self._repr_context()
         if self._layout.is_sparse:
             coo = self.array
             to_numpy = backend_of(self._layout.device.type).to_numpy

@@ -82,7 +82,7 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
 def _is_dense(layout: Layout) -> bool:
     """Return whether the elements fill their stretch of memory, each with a place of its own."""
     order = memory_order(layout)
-    return layout.contiguous or (order is not None and layout.lies_in(tuple(order)))
+    return layout.contiguous or (order is not None and layout.has_memory_order(tuple(order)))
 
 
 def _opened(target: Tensor) -> bool:

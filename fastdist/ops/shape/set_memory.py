@@ -15,7 +15,7 @@ from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import tls
 from ...interpreters.sparse_rules import is_sparse, refusal
 from ...tensor.layout import Shape, contiguous_strides, count_elements
-from ...tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
+from ...tensor.memory import flat_of, reach, root_of, storage_offset, view_at
 from ...tensor.storage import BoundedStorage
 from ...tensor.tensor import Tensor, layout_of
 from ...tensor.typed_storage import TypedStorage, UntypedStorage
@@ -66,7 +66,7 @@ def set_(
     shape = (flat.nbytes // dtype.itemsize - storage_offset,) if size is None else _sizes(size)
     strides = contiguous_strides(shape) if stride is None else _sizes(stride)
     require_inside(shape, strides, storage_offset, dtype.itemsize, flat.nbytes)
-    array = seen_at(flat, dtype.numpy, device, storage_offset, shape, strides)
+    array = view_at(flat, dtype.numpy, device, storage_offset, shape, strides)
     source.untyped()._is_own = False
     return _take(self, array, flat)
 
@@ -158,7 +158,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
         old = flat[: flat.nbytes // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
         backend.copy_into(fresh[: old.shape[0]], old)
         flat = fresh.view(flat.dtype)
-    array = seen_at(flat, dtype.numpy, device, offset, shape, strides)
+    array = view_at(flat, dtype.numpy, device, offset, shape, strides)
     return _take(self, array, flat)
 
 

@@ -10,7 +10,7 @@ from ...dispatch.op import declarator
 from ...dispatch.view import ViewOp
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.layout import Layout
-from ...tensor.memory import flat_of, seen_at, storage_offset
+from ...tensor.memory import flat_of, storage_offset, view_at
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, layout_of, wrap
 
@@ -51,7 +51,7 @@ def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
         raise input.no_other_dtype("view(dtype)")
     layout = input._layout
     shape, strides, offset = _cut(layout, dtype, storage_offset(input))
-    array = seen_at(flat_of(input), dtype.numpy, layout.device, offset, shape, strides)
+    array = view_at(flat_of(input), dtype.numpy, layout.device, offset, shape, strides)
     out = wrap(array, layout_of(array, layout.device))
     out._storage = storage_of(input)
     return out
