@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.errors import TransformError
 from ..interpreters.batched_tensor import batched, level_of, value_at
-from ..interpreters.batching import Levels, levels_as, levels_now
+from ..interpreters.batching import Levels, levels_now, using_levels
 from ..tensor.tensor import Tensor
 
 
@@ -149,7 +149,7 @@ class OfBatch:
         """Run the user's forward, or rule, and return what its results hold."""
         if has_rule_of_its_own(call.function):
             return _by_the_users_rule(call, values)
-        with levels_as(call.open):
+        with using_levels(call.open):
             output = call.function.forward(*call.given(values, call.is_batch), **call.kwargs)
             return tuple([call.held(one) for one in call.outputs(output)])
 
@@ -159,7 +159,7 @@ class OfBatch:
         call, *values = inputs
         ctx.call = call
         outputs = call.each(output)
-        with levels_as(call.open):
+        with using_levels(call.open):
             call.function.setup_context(
                 CtxOfBatch(ctx, call),
                 tuple(call.given(values, call.is_batch)),
@@ -170,7 +170,7 @@ class OfBatch:
     def backward(ctx: Any, *grads: Any) -> Any:
         """Return the gradients of what the arguments hold."""
         call = ctx.call
-        with levels_as(call.open):
+        with using_levels(call.open):
             found = call.function.backward(CtxOfBatch(ctx, call), *call.each(grads))
             found = found if isinstance(found, tuple) else (found,)
             if len(found) != len(call.is_batch):
@@ -181,7 +181,7 @@ class OfBatch:
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         """Return the tangents of what the results hold."""
         call = ctx.call
-        with levels_as(call.open):
+        with using_levels(call.open):
             inner = CtxOfBatch(ctx, call, in_jvp=True)
             found = call.function.jvp(inner, *call.given(tangents, call.is_batch))
             found = found if isinstance(found, tuple) else (found,)
@@ -243,7 +243,7 @@ def _require_rule(function: Any) -> None:
 
 def _by_the_users_rule(call: CallOnBatch, values: Sequence[Any]) -> tuple[Any, ...]:
     in_dims = tuple([0 if batch else None for batch in call.is_batch])
-    with levels_as(call.outer):
+    with using_levels(call.outer):
         found = call.function.vmap(call.info, in_dims, *values, **call.kwargs)
         if not isinstance(found, tuple) or len(found) != 2:
             told = f"a tuple of {len(found)}" if isinstance(found, tuple) else f"{type(found)}"

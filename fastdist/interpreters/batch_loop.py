@@ -144,7 +144,7 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
         )
 
 
-def own_of_each(input: Any, others: Sequence[Any]) -> Any:
+def writable_copy(input: Any, others: Sequence[Any]) -> Any:
     """Return a copy of input to be written into; one for each call, if others are a batch."""
     level = level_of((input, *others))
     if not level or (isinstance(input, Batched) and input.level == level):

@@ -137,10 +137,10 @@ def unbatched(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def each_call(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+def map_unbatched(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     """Return what function makes of each call's tensor, if it makes it of each element alone."""
     if tensor.__class__ is Batched:
-        return batched(each_call(function, tensor.value), tensor.level)
+        return batched(map_unbatched(function, tensor.value), tensor.level)
     return function(tensor)
 
 

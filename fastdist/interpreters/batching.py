@@ -33,9 +33,9 @@ from .batched_tensor import (
 # of the axes behind. Most rules follow from the declaration: pointwise ops if all operands have as
 # many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted from
 # behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in the room dispatch),
-# or written beside it, `@op.batches`. For what is left (`one_by_one`) the calls are made one after
-# the other, with PyTorch's warning that names the op. A rule calls ops on values, which may be
-# batches of an outer level, and so comes here again: nesting is no more.
+# or written beside it, `@op.batches`. For what is left (`call_one_by_one`) the calls are made one
+# after the other, with PyTorch's warning that names the op. A rule calls ops on values, which may
+# be batches of an outer level, and so comes here again: nesting is no more.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]
@@ -46,7 +46,7 @@ Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 def open_level(size: int, randomness: str) -> Iterator[int]:
     """Let ops of this thread take batches of size at a new level, inside this block."""
     depth, sizes, kinds = levels_now()
-    with levels_as((depth + 1, (*sizes, size), (*kinds, randomness))):
+    with using_levels((depth + 1, (*sizes, size), (*kinds, randomness))):
         yield depth + 1
 
 
@@ -56,7 +56,7 @@ def levels_now() -> Levels:
 
 
 @contextmanager
-def levels_as(open: Levels) -> Iterator[None]:
+def using_levels(open: Levels) -> Iterator[None]:
     """Let these levels be open in this thread inside this block, and no others."""
     before = levels_now()
     levels.depth, levels.sizes, levels.randomness = open
@@ -101,14 +101,14 @@ def _derived(op: Any, operands: Sequence[Any]) -> Rule:
     if op.batching == "last axes":
         return _on_last_axes
     if op.batching == "first axis":
-        return in_first_axis
+        return fold_into_first_axis
     ndims = {len(_shape(operand)) for operand in operands}
     alike = len(op.tensors) == 1 or (op.batching == "same axes" and len(ndims) == 1)
     if alike and _AXES.intersection(op.attributes):
         if 0 in ndims:
-            return _of_scalars
+            return _scalars_as_rows
         return along_axes
-    return one_by_one
+    return call_one_by_one
 
 
 def _shape(operand: Any) -> tuple[int, ...]:
@@ -162,11 +162,11 @@ def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int)
     return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 
-def in_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
+def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
     """Let the batch lie in the first axis of the first operand, along which op does the same."""
     input, *others = operands
     if level_of(others) == level:
-        return one_by_one(op, operands, attributes, level)
+        return call_one_by_one(op, operands, attributes, level)
     if not levels.sizes[level - 1]:
         return for_empty_batch(op, operands, attributes, level)
     size, n, *rest = input.value._layout.shape
@@ -182,7 +182,7 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
     for name in _AXES.intersection(named):
         axis = named[name]
         if axis is None or axis == ():
-            return _of_all_elements(op, operands, named, level)
+            return _reduce_all(op, operands, named, level)
         many = isinstance(axis, list | tuple)
         listed = many and isinstance(axis[0], list | tuple)
         if listed:
@@ -193,10 +193,10 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
     return op.general(tuple(values), tuple(named.values()))
 
 
-def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
+def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
     """Run a reduction over all axes: along the one that all of them make together."""
     if "keepdim" not in named and op.name != "count_nonzero":
-        return one_by_one(op, operands, tuple(named.values()), level)
+        return call_one_by_one(op, operands, tuple(named.values()), level)
     value = whole(operands, level)[0]
     size = value._layout.shape[0]
     given = {**named, "dim": 1}
@@ -209,7 +209,9 @@ def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], le
     return found.reshape(size, *(1,) * len(_shape(operands[0]))) if kept else found
 
 
-def _of_scalars(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+def _scalars_as_rows(
+    op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
+) -> Any:
     """Run an op that takes a tensor without axes for one with a single one."""
     rows = [batched(value.reshape(-1, 1), level) for value in whole(operands, level)]
     found = along_axes(op, rows, attributes, level)
@@ -227,7 +229,9 @@ def for_empty_batch(
     return loop(lambda *one: op.general(one, attributes), operands, level)
 
 
-def one_by_one(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+def call_one_by_one(
+    op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
+) -> Any:
     """Make the calls one after the other, and say so."""
 
     def call(*one: Any) -> Any:

@@ -22,7 +22,7 @@ from ..graph.modes import count_open, enable_grad, tls
 from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
 from ..interpreters.autocast import casting_as, casting_now
 from ..interpreters.batched_tensor import Batched, batched
-from ..interpreters.batching import levels_as, levels_now
+from ..interpreters.batching import levels_now, using_levels
 from ..random_numbers.generator import Bookmark, default_generator_of, default_generators
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
@@ -288,7 +288,7 @@ class _Frame:
             if self.draws is not None:
                 stack.enter_context(self.draws.again())
             stack.enter_context(casting_as(self._casting))
-            stack.enter_context(levels_as(self._levels))
+            stack.enter_context(using_levels(self._levels))
             stack.enter_context(self._context)
             stack.enter_context(enable_grad())
             before = open_hooks.stack

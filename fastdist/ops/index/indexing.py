@@ -14,9 +14,9 @@ from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
-from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import level_of, levels, unbatched
-from ...interpreters.batching import along_axes, one_by_one, whole
+from ...interpreters.batching import along_axes, call_one_by_one, whole
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.constants import held
 from ...tensor.layout import Layout, Shape
@@ -156,7 +156,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, index, src = operands
     if not src._layout.shape and index._layout.shape:
         src = src.expand(index._layout.shape)
-    rule = along_axes if input._layout.shape else one_by_one
+    rule = along_axes if input._layout.shape else call_one_by_one
     return rule(op, (input, index, src), attributes, level)
 
 
@@ -302,7 +302,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, index = operands
     shape = input._layout.shape
     if not shape:
-        return one_by_one(op, operands, attributes, level)
+        return call_one_by_one(op, operands, attributes, level)
     axis, size = normalize_axis("index_select", attributes[0], len(shape)), levels.sizes[level - 1]
     if level_of((index,)) < level:
         return op.general((input.value, index), (axis + 1,))
@@ -379,7 +379,7 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     shape, (dim, alpha) = operands[0]._layout.shape, attributes
     if not shape or not operands[2]._layout.shape:
-        return one_by_one(op, operands, attributes, level)
+        return call_one_by_one(op, operands, attributes, level)
     axis, size = normalize_axis("index_add", dim, len(shape)), levels.sizes[level - 1]
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
@@ -490,7 +490,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
     # Of several slices for one place the last one stays.
-    copy: Any = own_of_each(input, (source, places)) if levels.depth else input.clone()
+    copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source
     return copy  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import levels, max_over_batch
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
@@ -86,7 +86,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 def _written(input: Any, src: Tensor, view: Any) -> Tensor:
     """Return a copy of input with src in the part of it that view, a function, returns."""
-    copy = own_of_each(input, (src,)) if levels.depth else input.clone()
+    copy = writable_copy(input, (src,)) if levels.depth else input.clone()
     part = view(copy)
     if part._layout.shape != src._layout.shape:
         raise ShapeError(

@@ -21,7 +21,7 @@ from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import levels_of, zeros_like
 from ...graph.lazy_conj_neg import LazyConjNeg, write_through
 from ...graph.modes import modes
-from ...interpreters.batch_loop import own_of_each
+from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import Batched, levels
 from ...interpreters.tracing import listener, traced
 from ...tensor.axes import DimError
@@ -398,7 +398,7 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 @composite(node="index_put")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with values written, or added, at indices."""
-    base = own_of_each(input, (values, *indices)) if levels.depth else input.clone()
+    base = writable_copy(input, (values, *indices)) if levels.depth else input.clone()
     return index_put_(base, indices, values, accumulate)
 
 

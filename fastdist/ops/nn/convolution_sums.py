@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import level_of, levels
-from ...interpreters.batching import for_empty_batch, in_first_axis, whole
+from ...interpreters.batching import fold_into_first_axis, for_empty_batch, whole
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 
@@ -226,7 +226,7 @@ def _with_channels(one: Tensor) -> Any:
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     """Let the calls be groups where each has a weight of its own."""
     if level_of(operands[1:]) < level:
-        return in_first_axis(op, operands, attributes, level)
+        return fold_into_first_axis(op, operands, attributes, level)
     if not levels.sizes[level - 1]:
         return for_empty_batch(op, operands, attributes, level)
     (input, weight, bias), (*how, groups) = whole(operands, level), attributes

@@ -16,7 +16,7 @@ from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes
-from ...interpreters.batching import one_by_one
+from ...interpreters.batching import call_one_by_one
 from ...tensor.axes import normalize_axis
 from ...tensor.broadcast import sum_array_to
 from ...tensor.layout import Layout, Shape, count_elements
@@ -149,7 +149,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
     if not all(hasattr(n, "__index__") for n in sizes):
-        return one_by_one(op, operands, attributes, level)  # as another dtype
+        return call_one_by_one(op, operands, attributes, level)  # as another dtype
     if -1 in sizes and 0 not in input._layout.shape:
         rest = 1
         for n in sizes:
