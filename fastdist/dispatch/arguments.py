@@ -24,7 +24,7 @@ from ..interpreters.batch_loop import over_batch
 from ..interpreters.batched_tensor import levels
 from ..interpreters.timing import run_timed, should_time
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, anyone_takes, held_classes
-from ..interpreters.tracing import listener, traced_composite
+from ..interpreters.tracing import active_recorder, traced_composite
 from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds
 from .pytorch_names import event_of_function, recorded_as
@@ -121,7 +121,7 @@ def _while_traced(
         found = over_batch(function.__name__, call, args, kwargs)
         if found is not NOT_TAKEN:
             return found, args, kwargs
-    recorder = listener(call)
+    recorder = active_recorder(call)
     if recorder is None or function.__name__ in IGNORED:
         return NOT_TAKEN, args, kwargs
     return traced_composite(recorder, function.__name__, call, args, kwargs), args, kwargs

@@ -26,7 +26,7 @@ from ..interpreters.batched_tensor import Batched, level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
 from ..interpreters.torch_function import nobody_takes
-from ..interpreters.tracing import listener, traced
+from ..interpreters.tracing import active_recorder, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import placed, require_held
 from ..tensor.layout import Layout
@@ -115,7 +115,7 @@ def _offer_inplace(
         if found is not NOT_TAKEN:
             return found
     if operands[0].__class__ is LazyConjNeg:
-        recorder = listener() if modes.tracers else None
+        recorder = active_recorder() if modes.tracers else None
         if recorder is not None:
             return traced(recorder, method.__name__, method, operands)
         target, *others = operands
@@ -130,7 +130,7 @@ def _overwrite(
     """Write src into room, which is self's raw array or that with each place in memory once; its
     Node is called so, or else CopyBackwards.
     """
-    recorder = listener() if modes.tracers else None
+    recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         write = copy_ if isinstance(src, Tensor) else fill_
         return traced(recorder, write.__name__, write, (self, src))  # type: ignore[no-any-return]

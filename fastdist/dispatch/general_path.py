@@ -17,7 +17,7 @@ from ..interpreters.batched_tensor import levels
 from ..interpreters.batching import offer_batch
 from ..interpreters.sparse_rules import meet_sparse
 from ..interpreters.timing import run_timed, should_time
-from ..interpreters.tracing import listener, shown_as, traced
+from ..interpreters.tracing import active_recorder, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
 from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
@@ -160,7 +160,7 @@ def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> t
         event, given = op.event(operands, attributes), (operands, attributes, out)
         return run_timed(event, op.general, given, op=op, entering=op), operands
     operands = cast_operands(op.name, operands)
-    recorder = listener()
+    recorder = active_recorder()
     if recorder is None or (op.kind == "structured" and not are_keys(attributes)):
         return NOT_TAKEN, operands
     shown = shown_as(recorder, op, operands, attributes)

@@ -13,7 +13,7 @@ from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes, tls
 from ..interpreters.batched_tensor import TakesNoBatch, level_of
-from ..interpreters.tracing import listener, traced
+from ..interpreters.tracing import active_recorder, traced
 from ..system.shared_block import block_of
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
@@ -31,7 +31,7 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
     Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
             DeviceError when out cannot hold the result
     """
-    recorder = listener() if modes.tracers else None
+    recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         given = (rule, out, result, operands)
         return traced(recorder, "copy_", write_out, given)  # type: ignore[no-any-return]

@@ -23,32 +23,32 @@ def flops_of(name: str, operands: Any, result: Any) -> int:
     return count(shapes, tuple(getattr(result, "shape", ())))
 
 
-def _of_product(shapes: list[_Shape], result: _Shape) -> int:
+def _product(shapes: list[_Shape], result: _Shape) -> int:
     return 2 * math.prod(result) * shapes[0][-1]
 
 
-def _of_gather(shapes: list[_Shape], result: _Shape) -> int:
+def _gather(shapes: list[_Shape], result: _Shape) -> int:
     return 2 * math.prod(result) * math.prod(shapes[1][1:])
 
 
-def _of_spread(shapes: list[_Shape], result: _Shape) -> int:
+def _scatter(shapes: list[_Shape], result: _Shape) -> int:
     return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
 
 
-def _of_correlation(shapes: list[_Shape], result: _Shape) -> int:
+def _correlation(shapes: list[_Shape], result: _Shape) -> int:
     return 2 * math.prod(shapes[0]) * math.prod(result[1:])
 
 
-def _of_elements(shapes: list[_Shape], result: _Shape) -> int:
+def _elementwise(shapes: list[_Shape], result: _Shape) -> int:
     return math.prod(result)
 
 
 _COUNTED: Final[dict[str, Callable[[list[_Shape], _Shape], int]]] = {
-    "matmul": _of_product,
-    "linear_kernel": _of_product,
-    "convolve": _of_gather,
-    "convolve_back": _of_spread,
-    "correlate": _of_correlation,
-    "add": _of_elements,
-    "mul": _of_elements,
+    "matmul": _product,
+    "linear_kernel": _product,
+    "convolve": _gather,
+    "convolve_back": _scatter,
+    "correlate": _correlation,
+    "add": _elementwise,
+    "mul": _elementwise,
 }

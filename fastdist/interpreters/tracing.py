@@ -79,7 +79,7 @@ class Recorder:
         value = Value(self.count, layout.shape, layout.dtype, layout.device)
         self.count += 1
         known[this] = (weakref.ref(tensor, lambda _: known.pop(this, None)), layout, value)
-        key, array = _seen_as(tensor)
+        key, array = _identity_of(tensor)
         self._by_array.setdefault(key, (array, value))
         return value
 
@@ -92,7 +92,7 @@ class Recorder:
         """Return the Value of a tensor that is read; of one that is not known, a constant."""
         if self.knows(tensor):
             return self._known[id(tensor)][2]
-        source = self._by_array.get(_seen_as(tensor)[0])
+        source = self._by_array.get(_identity_of(tensor)[0])
         value = self.new_value(tensor)
         if source is None:
             self.constants[value] = tensor
@@ -100,11 +100,11 @@ class Recorder:
             self.calls.append(Call("detach", Tensor.detach, (source[1],), {}, (value,), site()))
         return value
 
-    def seen(self, given: Any) -> Any:
+    def replace_tensors(self, given: Any) -> Any:
         """Return arguments with Values in the place of tensors."""
-        return tree_map_only(Tensor, self._seen_tensor, given)
+        return tree_map_only(Tensor, self._replace_tensor, given)
 
-    def _seen_tensor(self, given: Tensor) -> Any:
+    def _replace_tensor(self, given: Tensor) -> Any:
         number = number_of(given)
         return self.value_of(given) if number is None else number
 
@@ -115,7 +115,7 @@ class Recorder:
             tensor = self.constants.pop(value)
             if id(tensor) not in kept:
                 self._known.pop(id(tensor), None)
-                self._by_array.pop(_seen_as(tensor)[0], None)
+                self._by_array.pop(_identity_of(tensor)[0], None)
 
     def add(
         self,
@@ -126,14 +126,14 @@ class Recorder:
         results: Sequence[Tensor],
     ) -> None:
         """Take in a call that has been made."""
-        given, named = self.seen(args), self.seen(kwargs)
+        given, named = self.replace_tensors(args), self.replace_tensors(kwargs)
         made = tuple(
             [self._known[id(r)][2] if self.knows(r) else self.new_value(r) for r in results]
         )
         self.calls.append(Call(op, function, given, named, made, site()))
 
 
-def _seen_as(tensor: Tensor) -> tuple[Any, Any]:
+def _identity_of(tensor: Tensor) -> tuple[Any, Any]:
     """Return by what a tensor is known to share an array, and the array."""
     if isinstance(tensor, LazyConjNeg):
         return (id(tensor.value.array), tensor.change.name), tensor.value.array
@@ -172,7 +172,7 @@ def _tell(is_listening: bool) -> None:
         watcher(is_listening)
 
 
-def listener(composite: Any = None) -> Recorder | None:
+def active_recorder(composite: Any = None) -> Recorder | None:
     """Return who is to hear of the call that begins here, None for a part of another call.
 
     Note    called where modes.tracers is not zero
@@ -195,7 +195,7 @@ def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str
 
 def note_read(name: str, tensor: Any, found: Any) -> None:
     """Let this thread's recorder, if it listens, know that the user read numbers of a tensor."""
-    recorder = listener()
+    recorder = active_recorder()
     if recorder is None or not isinstance(tensor, Tensor) or not recorder.knows(tensor):
         return
     numbers = repr(found) if isinstance(found, int | float | complex) else "numbers"
@@ -208,10 +208,10 @@ def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
 
     Note    called where modes.tracers is not zero
     """
-    recorder = listener()
+    recorder = active_recorder()
     if recorder is not None:
         note = f"answer of {whose}, baked in"
-        given = recorder.seen(tuple(tensors))
+        given = recorder.replace_tensors(tuple(tensors))
         recorder.calls.append(Call(name, _not_again, given, {}, (), site(), note))
 
 
@@ -228,7 +228,7 @@ def traced(
     """Return function(*args), and let recorder know of it as one call."""
     recorder.busy = True
     try:
-        recorder.seen(args)  # as they are before they are written to
+        recorder.replace_tensors(args)  # as they are before they are written to
         result = function(*args)
     finally:
         recorder.busy = False
@@ -246,7 +246,7 @@ def traced_composite(
     """Return function(*args, **kwargs), whose ops recorder hears of; as a call of its own where
     none of them has made the result.
     """
-    recorder.seen((args, kwargs))
+    recorder.replace_tensors((args, kwargs))
     before, constants = len(recorder.calls), len(recorder.constants)
     recorder.entering, around = function, recorder.composite
     recorder.composite = around or name

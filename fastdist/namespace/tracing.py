@@ -105,7 +105,7 @@ def trace(input: Any) -> Any:
 
         args, kwargs = tree_map_only(Tensor, enter, (args, kwargs))
         with recording(recorder):
-            outputs = recorder.seen(function(*args, **kwargs))
+            outputs = recorder.replace_tensors(function(*args, **kwargs))
         return Trace(recorder.calls, tuple(inputs), recorder.constants, outputs)
 
     return tracing

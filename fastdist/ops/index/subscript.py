@@ -23,7 +23,7 @@ from ...graph.lazy_conj_neg import LazyConjNeg, write_through
 from ...graph.modes import modes
 from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import Batched, levels
-from ...interpreters.tracing import listener, traced
+from ...interpreters.tracing import active_recorder, traced
 from ...tensor.axes import DimError
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import as_operand, placed
@@ -186,7 +186,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-        recorder = listener()
+        recorder = active_recorder()
         if recorder is not None:
             return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
     if kind in PLAIN and input.__class__ in PLAIN:
@@ -278,7 +278,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         return
     if modes.tracers and levels.depth and assign_batch(self, index, value):
         return
-    recorder = listener() if modes.tracers else None
+    recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         traced(recorder, "__setitem__", subscript_assign, (self, index, value))
         return
