@@ -10,7 +10,7 @@ from ..core.torch_function import NOT_TAKEN, offer
 from ..dispatch.op import PLAIN
 from ..engine import backward as engine
 from ..graph.gradient_edge import GradientEdge, Inputs, given_inputs, tensor_at
-from ..interpreters.torch_function import offering_to_modes
+from ..interpreters.torch_function import overridable_by_modes
 from ..ops.create.creation import zeros_like
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
@@ -21,7 +21,7 @@ Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
 
-@offering_to_modes
+@overridable_by_modes
 def backward(
     tensors: Tensors,
     grad_tensors: Gradients = None,
@@ -51,7 +51,7 @@ def backward(
     engine.backward(roots, _gradients(grad_tensors, len(roots)), retain_graph, create_graph, wanted)
 
 
-@offering_to_modes
+@overridable_by_modes
 def grad(
     outputs: Tensors,
     inputs: Inputs,

@@ -23,7 +23,7 @@ from ..graph.node import Edge
 from ..interpreters.batch_loop import over_batch
 from ..interpreters.batched_tensor import levels
 from ..interpreters.timing import run_timed, should_time
-from ..interpreters.torch_function import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
 from ..interpreters.tracing import active_recorder, traced_composite
 from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds
@@ -67,10 +67,10 @@ def checked(
                 if kwargs:
                     classes += (*kwargs, *map(type, kwargs.values()))
                 if many:
-                    classes += (*held_classes((*args, *kwargs.values())),)
+                    classes += (*classes_in_lists((*args, *kwargs.values())),)
                 if classes not in fitted:
                     known = fitted
-                    if anyone_takes(classes) and function.__name__ not in IGNORED:
+                    if any_overrides(classes) and function.__name__ not in IGNORED:
                         found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
                         if found is not NOT_TAKEN:
                             return found

@@ -25,7 +25,7 @@ from ..graph.unbroadcast import cast_array, reduce_recorded, zeros_of
 from ..interpreters.batched_tensor import Batched, level_of
 from ..interpreters.batching import change_batch
 from ..interpreters.sparse_rules import is_sparse, meet_sparse
-from ..interpreters.torch_function import nobody_takes
+from ..interpreters.torch_function import none_overrides
 from ..interpreters.tracing import active_recorder, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import placed, require_held
@@ -110,7 +110,7 @@ def _offer_inplace(
         # A number of each call's own has an axis in the batch, which fill_ would not take.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
-    if (modes.tracers and mode_is_open()) or not nobody_takes(operands[1:]):
+    if (modes.tracers and mode_is_open()) or not none_overrides(operands[1:]):
         found = offer(method, operands, more or {})
         if found is not NOT_TAKEN:
             return found
@@ -265,7 +265,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return function as one that writes its result into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        is_plain = self.__class__ in PLAIN and not kwargs and nobody_takes(args)
+        is_plain = self.__class__ in PLAIN and not kwargs and none_overrides(args)
         if (modes.tracers and mode_is_open()) or not is_plain:
             found = offer(inplace, (self, *args), kwargs)
             if found is not NOT_TAKEN:

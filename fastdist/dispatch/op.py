@@ -14,7 +14,7 @@ from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.torch_function import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
-from ..interpreters.torch_function import nobody_takes, offer_op
+from ..interpreters.torch_function import none_overrides, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .argument_kinds import find_fault, require_fits
@@ -163,7 +163,7 @@ class Op:
             try:
                 if (
                     (modes.tracers and mode_is_open())
-                    or not nobody_takes(operands)
+                    or not none_overrides(operands)
                     or type(out) not in NEVER_ASKED
                 ):
                     found = offer_op(self, operands, attributes, out)

@@ -10,7 +10,7 @@ from ..graph.accumulate_grad import freeze
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import enable_grad
 from ..interpreters.batched_tensor import Batched
-from ..interpreters.torch_function import offering_to_modes
+from ..interpreters.torch_function import overridable_by_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import dressed_as_twin
@@ -25,7 +25,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             and one with a tangent
     """
 
-    @offering_to_modes
+    @overridable_by_modes
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if isinstance(self, Batched | LazyConjNeg):
             other: Any = function(self, *args, **kwargs)
@@ -76,7 +76,7 @@ def _require_unseen(name: str, target: Tensor) -> None:
             )
 
 
-@offering_to_modes
+@overridable_by_modes
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
 

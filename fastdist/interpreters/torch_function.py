@@ -38,17 +38,17 @@ _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
 IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})
 
 
-def nobody_takes(values: Iterable[Any]) -> bool:
+def none_overrides(values: Iterable[Any]) -> bool:
     """Return whether values are of classes of which nobody asks; False may mean either."""
     return NEVER_ASKED.issuperset(map(type, values))
 
 
-def offering(function: F) -> F:
+def overridable(function: F) -> F:
     """Return a function written by hand so that it is offered first."""
     return _offered(function, _USUAL.issuperset)
 
 
-def offering_of_tensor(function: F) -> F:
+def overridable_method(function: F) -> F:
     """Return the same of a function whose first argument is a Tensor, or else it raises
     TypeError.
     """
@@ -60,10 +60,10 @@ def offering_of_tensor(function: F) -> F:
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {given}")
         return function(*args, **kwargs)
 
-    return offering(call)  # type: ignore[return-value]
+    return overridable(call)  # type: ignore[return-value]
 
 
-def offering_to_modes(function: F) -> F:
+def overridable_by_modes(function: F) -> F:
     """Return a function that is no op so that it is offered to the mode that a thread is in."""
     return _offered(function, None)
 
@@ -123,7 +123,7 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
 
     def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:
         try:
-            if (modes.tracers and mode_is_open()) or not nobody_takes(operands):
+            if (modes.tracers and mode_is_open()) or not none_overrides(operands):
                 args = operands[::-1] if swapped else operands
                 found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
                 if found is not NOT_TAKEN:
@@ -138,11 +138,11 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
     return general
 
 
-def held_classes(args: Iterable[Any]) -> set[type]:
+def classes_in_lists(args: Iterable[Any]) -> set[type]:
     """Return the classes of what lists and tuples among the arguments hold."""
     return {type(one) for value in args if isinstance(value, list | tuple) for one in value}
 
 
-def anyone_takes(classes: Iterable[Any]) -> bool:
+def any_overrides(classes: Iterable[Any]) -> bool:
     """Return whether one of the classes takes calls over."""
     return any(isinstance(kind, type) and takes_over(kind) for kind in classes)

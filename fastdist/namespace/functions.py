@@ -25,7 +25,7 @@ from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.sparse_rules import refusal
-from ..interpreters.torch_function import offering_to_modes
+from ..interpreters.torch_function import overridable_by_modes
 from ..ops.create import creation
 from ..ops.index import subscript
 from ..ops.refusals import require_given
@@ -42,7 +42,7 @@ from . import by_element, questions
 from .catalogue import COMPOSITES, OPS
 
 
-@offering_to_modes
+@overridable_by_modes
 def backward(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -89,13 +89,13 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
 
-@offering_to_modes
+@overridable_by_modes
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Return this tensor where condition holds, other elsewhere."""
     return OPS["where"].public(condition, self, other)  # type: ignore[no-any-return]
 
 
-@offering_to_modes
+@overridable_by_modes
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -107,7 +107,7 @@ def new_zeros(
     return batch_like(self, made) if isinstance(self, Batched) else made
 
 
-@offering_to_modes
+@overridable_by_modes
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -118,7 +118,7 @@ def new_ones(
     return batch_like(self, made) if isinstance(self, Batched) else made
 
 
-@offering_to_modes
+@overridable_by_modes
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -142,7 +142,7 @@ def new_empty_strided(
     return batch_like(self, made) if isinstance(self, Batched) else made
 
 
-@offering_to_modes
+@overridable_by_modes
 def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -162,7 +162,7 @@ def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -
     return conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
 
 
-@offering_to_modes
+@overridable_by_modes
 def new_tensor(
     self: Tensor, data: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:

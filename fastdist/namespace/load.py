@@ -11,7 +11,7 @@ from typing import Any
 from ..graph import tensor_methods  # noqa: F401
 from ..interpreters import observed_methods
 from ..interpreters.batch_loop import STACK
-from ..interpreters.torch_function import offering_of_tensor
+from ..interpreters.torch_function import overridable_method
 from ..ops.create import creation, ranges
 from ..ops.shape import views
 from ..ops.sparse import conversion
@@ -44,7 +44,7 @@ def gather() -> dict[str, Any]:
     names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
     names.update({name: getattr(TensorMethods, name) for name in _inplace_functions()})
-    names.update({name: offering_of_tensor(names[name]) for name in _WRITTEN_BY_HAND})
+    names.update({name: overridable_method(names[name]) for name in _WRITTEN_BY_HAND})
     return names
 
 

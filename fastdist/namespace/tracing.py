@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES
-from ..interpreters.torch_function import offering
+from ..interpreters.torch_function import overridable
 from ..interpreters.tracing import Call, Recorder, Value, recording, tensors_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
@@ -84,7 +84,7 @@ class Trace:
     __repr__ = __str__
 
 
-@offering
+@overridable
 def trace(input: Any) -> Any:
     """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
     `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..interpreters.torch_function import offering, offering_of_tensor
+from ..interpreters.torch_function import overridable, overridable_method
 from ..tensor.tensor import Tensor
 
 
@@ -20,19 +20,19 @@ def typename(obj: Any) -> str:
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
-@offering_of_tensor
+@overridable_method
 def get_device(input: Tensor) -> int:
     """Return the index of a tensor's device, -1 for the CPU."""
     return input.get_device()
 
 
-@offering
+@overridable
 def is_distributed(input: Tensor) -> bool:
     """Return False: a tensor lies in one process."""
     return False
 
 
-@offering
+@overridable
 def is_inference(input: Tensor) -> bool:
     """Return False: what inference_mode made is an ordinary tensor."""
     return False

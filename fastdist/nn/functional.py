@@ -12,7 +12,7 @@ from ..core.torch_function import offer as _offer
 from ..dispatch.op import PLAIN as _PLAIN
 from ..dispatch.pytorch_names import recorded_as as _recorded_as
 from ..graph.modes import modes as _modes
-from ..interpreters.torch_function import offering as _offering
+from ..interpreters.torch_function import overridable as _offering
 from ..namespace.load import FUNCTIONAL_NAMES
 from ..tensor.axes import normalize_axis as _normalize_axis
 from ..tensor.tensor import Tensor

@@ -21,7 +21,7 @@ from ...devices.gpus import device_count
 from ...dispatch.arguments import checked
 from ...dispatch.output import store_in_out, with_out_parameter
 from ...interpreters.sparse_rules import refusal
-from ...interpreters.torch_function import offering_to_modes
+from ...interpreters.torch_function import overridable_by_modes
 from ...language.scalar import Body, parse
 from ...tensor.constants import fits, held
 from ...tensor.dlpack import from_dlpack
@@ -224,7 +224,7 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     return shape
 
 
-@offering_to_modes
+@overridable_by_modes
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
