@@ -66,7 +66,7 @@ def gather_functional() -> dict[str, Any]:
     return names
 
 
-def tell_where_found(names: dict[str, Any], module: str) -> None:
+def set_qualified_names(names: dict[str, Any], module: str) -> None:
     """Let each function say the name under which module offers it, if nothing is found under the
     one that it has: by that name it is pickled.
     """
@@ -89,11 +89,11 @@ FUNCTIONAL_NAMES = gather_functional()
 LINALG = declared_in("linalg")
 FFT = declared_in("fft")
 SPECIAL = declared_in("special")
-tell_where_found(NAMES, "fastdist")
-tell_where_found(SPECIAL, "fastdist.special")
-tell_where_found(LINALG, "fastdist.linalg")
-tell_where_found(FFT, "fastdist.fft")
-tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")
+set_qualified_names(NAMES, "fastdist")
+set_qualified_names(SPECIAL, "fastdist.special")
+set_qualified_names(LINALG, "fastdist.linalg")
+set_qualified_names(FFT, "fastdist.fft")
+set_qualified_names(FUNCTIONAL_NAMES, "fastdist.nn.functional")
 for _op in OPS.values():
     if _op.homes & {"functional", "activation"} and not _op.homes & {"function", "method"}:
         _op.offered_as = FUNCTIONAL_NAMES[_op.name]  # no user calls the op's own

@@ -10,7 +10,7 @@ from ...core.errors import MessageError
 from ...devices.staging import copy_to_devices
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
-from ...ops.sparse.coordinates import as_taken
+from ...ops.sparse.coordinates import densify_for_edge
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
 from .backward_pass import BackwardPass, DistGraphTask, PassState
@@ -120,7 +120,7 @@ class SendRpcBackward(Node):
         if part is not None and (follow := part.follow.pop(self, None)) is not None:
             follow()
         placed = _on_devices_of(self.output_layout, grads)
-        return tuple([as_taken(g, edge) for g, edge in zip(placed, self.edges)])
+        return tuple([densify_for_edge(g, edge) for g, edge in zip(placed, self.edges)])
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""

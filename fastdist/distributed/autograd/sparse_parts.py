@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.errors import MessageError
 from ...dispatch.tangents import levels_of
-from ...ops.sparse.conversion import coalesce, made_of, values
+from ...ops.sparse.conversion import coalesce, sparse_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor
 from ..rpc.message.metadata import Value
@@ -94,4 +94,4 @@ def rebuild_recorded(
     edge = values.edge
     if (edge is None or edge.is_accumulate) and not levels_of((values,)):
         return made.requires_grad_() if requires_grad else made
-    return made_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]
+    return sparse_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]

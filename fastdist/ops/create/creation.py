@@ -74,7 +74,7 @@ def elsewhere(device: Any) -> Device | None:
     return None if where is CPU else where
 
 
-def made(
+def new_filled(
     values: Callable[[], np.ndarray[Any, Any]],
     write: Callable[[Any, Any], None] | None,
     shape: Shape,
@@ -130,10 +130,10 @@ def _filled(
         if number is not None:
             write_number(backend, number, raw)
 
-    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+    return new_filled(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
-def number_beside(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
+def number_like(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
     """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
     dtype, where = input._layout.dtype, input._layout.device
     number = make(value, dtype)

@@ -28,7 +28,7 @@ from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor, from_array
 from ..refusals import require_floating_inputs
 from ..rounded_ranges import ends_inside, largest_whole, may_leave
-from .creation import elsewhere, fills_out, finish, like, made, order_like, sizes_of
+from .creation import elsewhere, fills_out, finish, like, new_filled, order_like, sizes_of
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -81,7 +81,7 @@ def _drawn(
             backend.pointwise(_of_two_parts(), [parts], parts)
 
     order = None if like is None else order_like(*like)
-    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+    return new_filled(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
     def values() -> np.ndarray[Any, Any]:
         return source.open_uniform(shape, kind)
 
-    return made(values, write, shape, float64, layout.device, False)
+    return new_filled(values, write, shape, float64, layout.device, False)
 
 
 @composite(homes="function", known_as="")
@@ -256,7 +256,7 @@ def _integers(
     order = None if like is None else order_like(*like)
     is_exact = not dtype.is_floating_point or max(-low, high - 1) <= largest_whole(dtype)
     asked = requires_grad and is_exact
-    drawn: Any = made(values, write, shape, dtype, device, asked, layout, pin_memory, order)
+    drawn: Any = new_filled(values, write, shape, dtype, device, asked, layout, pin_memory, order)
     if not is_exact:
         # Rounded to the dtype, the greatest may become high, and the least less than low.
         drawn.clamp_(*ends_inside(dtype, low, high))

@@ -19,7 +19,7 @@ from ...dispatch.op import OPS
 from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
-from .creation import as_number, elsewhere, fills_out, finish, made, rounded, write_number
+from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
 
 
 @checked
@@ -79,7 +79,7 @@ def arange(
         backend.kernel("create.ranges.arange")(raw, start, step)
 
     how = None if wanted.is_complex else write
-    return made(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
+    return new_filled(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
 
 
 @composite(name="range", homes="function")
@@ -149,7 +149,7 @@ def linspace(
     # What C makes of numbers beyond int64 is not NumPy's.
     if wanted.is_complex or wanted in (bool_, uint64):
         return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
-    return made(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
+    return new_filled(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
 
 
 def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
@@ -198,7 +198,7 @@ def eye(
         write_number(backend, 1, backend.as_strided(raw, *diagonal))
 
     how = None if wanted.is_complex else write
-    return made(
+    return new_filled(
         lambda: np.eye(*shape, dtype=wanted.numpy),
         how,
         shape,

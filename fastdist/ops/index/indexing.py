@@ -202,7 +202,7 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
     "multiply" it meets what stands there.
     """
-    from ..create.creation import number_beside
+    from ..create.creation import number_like
 
     given = value if src is None else src
     if reduce is not None:
@@ -211,20 +211,20 @@ def scatter(
     if isinstance(src, Tensor) and not src._layout.shape:
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
-        given = number_beside(input, given)
+        given = number_like(input, given)
     written = scatter_src.general((input, index, given), (dim,))
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
-    from ..create.creation import number_beside
+    from ..create.creation import number_like
 
     if reduce not in ("add", "multiply"):
         raise ShapeError(
             f"reduce argument must be either add or multiply., got {short_repr(reduce)}"
         )
     if not isinstance(given, Tensor):
-        given = OPS["expand"].public(number_beside(input, given), index._layout.shape)
+        given = OPS["expand"].public(number_like(input, given), index._layout.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
         input, dim, index, given, "sum" if reduce == "add" else "prod"
     )

@@ -327,7 +327,7 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
     """Write value at places of target, or add it there."""
-    from ..create.creation import number_beside
+    from ..create.creation import number_like
 
     if isinstance(target, LazyConjNeg):
         return write_through(
@@ -337,7 +337,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     dtype: DType = target._layout.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
-        value = number_beside(target, value, placed)
+        value = number_like(target, value, placed)
     elif value._layout.dtype is not dtype:
         if value._layout.numel != 1:
             raise DTypeError(

@@ -14,7 +14,7 @@ from ...interpreters.batched_tensor import Batched, batched, unbatched, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import full, zeros
 from ..index.indexing import require_index, select_slices
-from ..sparse.conversion import made_of
+from ..sparse.conversion import sparse_of
 from ..sparse.coordinates import recorded
 
 
@@ -76,7 +76,7 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
         if padding is not None:
             kept = (places != padding).nonzero().reshape(-1)
             touched, values = touched.index_select(0, kept), values.index_select(0, kept)
-        return (made_of(touched.reshape(1, -1), values.contiguous(), shape),)
+        return (sparse_of(touched.reshape(1, -1), values.contiguous(), shape),)
 
     return recorded(
         found,

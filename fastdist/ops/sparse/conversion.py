@@ -31,7 +31,9 @@ from .coordinates import (
 )
 
 
-def made_of(indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bool = False) -> Any:
+def sparse_of(
+    indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bool = False
+) -> Any:
     """Return a sparse tensor of coordinates and values that fit, recorded by the values."""
     made = sparse_tensor(indices, values, shape, is_coalesced)
     return recorded(
@@ -39,7 +41,7 @@ def made_of(indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bo
         "SparseCooTensorWithDimsAndTensorsBackward0",
         (values,),
         lambda g: (part_at(g, indices),),
-        lambda t, _: made_of(indices, t[0], shape, is_coalesced=is_coalesced),
+        lambda t, _: sparse_of(indices, t[0], shape, is_coalesced=is_coalesced),
     )
 
 
@@ -114,7 +116,7 @@ def sparse_coo_tensor(
     size = _fitting(places, values, size)
     if requires_grad:
         values = values.detach()
-    made = made_of(places, values.contiguous(), size, is_coalesced=bool(is_coalesced))
+    made = sparse_of(places, values.contiguous(), size, is_coalesced=bool(is_coalesced))
     return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
 
 
@@ -210,7 +212,7 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     return recorded(  # type: ignore[no-any-return]
         made, "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1", (input,),
         lambda g: (to_dense(g) if is_sparse(g) else g,),
-        lambda t, _: made_of(rows, part_at(t[0], rows), shape, is_coalesced=True),
+        lambda t, _: sparse_of(rows, part_at(t[0], rows), shape, is_coalesced=True),
     )  # fmt: skip
 
 
@@ -244,7 +246,7 @@ def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
     if gradient._layout.is_sparse or not by_place:
         return gradient
     places = coalesced(entries.detach())
-    return made_of(
+    return sparse_of(
         indices_of(places),
         part_at(gradient, indices_of(places)),
         gradient._layout.shape,
@@ -290,7 +292,7 @@ def values(input: Tensor) -> Tensor:
         values_of(input),
         "ValuesBackward0",
         (input,),
-        lambda g: (made_of(places, g, shape, is_coalesced=True),),
+        lambda g: (sparse_of(places, g, shape, is_coalesced=True),),
         lambda t, _: part_at(t[0], places),
     )
 
@@ -306,7 +308,7 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
         )
     places = indices_of(mask)
     made = part_at(to_dense(input), places)
-    return made_of(  # type: ignore[no-any-return]
+    return sparse_of(  # type: ignore[no-any-return]
         places, made, mask._layout.shape, is_coalesced=mask.array.is_coalesced
     )
 

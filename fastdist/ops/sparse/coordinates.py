@@ -66,7 +66,7 @@ class SparseNode(CallNode):
             self.release()
         return tuple(
             [
-                None if edge is None else as_taken(one, edge)
+                None if edge is None else densify_for_edge(one, edge)
                 for one, edge in zip(make(g), self.edges, strict=True)
             ]
         )
@@ -76,7 +76,7 @@ class SparseNode(CallNode):
         self._held.clear()
 
 
-def as_taken(gradient: Any, edge: Any) -> Any:
+def densify_for_edge(gradient: Any, edge: Any) -> Any:
     """Return a gradient for an edge, made dense if the Node there takes no sparse one."""
     if gradient is None or not gradient._layout.is_sparse or node_of(edge).takes_sparse:
         return gradient
@@ -285,7 +285,7 @@ def add_entries(target: Any, entries: Any) -> None:
 
 
 __all__ = [
-    "SparseNode", "add_entries", "as_taken", "coalesced", "dense_of", "flat_places", "gather_add",
-    "in_order", "indices_of", "is_sparse", "own_indices", "recorded", "sparse_tensor", "values_of",
-    "with_values",
+    "SparseNode", "add_entries", "coalesced", "dense_of", "densify_for_edge", "flat_places",
+    "gather_add", "in_order", "indices_of", "is_sparse", "own_indices", "recorded",
+    "sparse_tensor", "values_of", "with_values",
 ]  # fmt: skip

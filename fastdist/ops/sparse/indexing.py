@@ -13,7 +13,7 @@ from ...tensor.promotion import result_dtype
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted
 from ..shape.joining import cat
-from .conversion import entries_of, made_of
+from .conversion import entries_of, sparse_of
 
 
 @on_sparse("basic_index")
@@ -43,14 +43,16 @@ def _select(input: Any, axis: int, place: int) -> Any:
     indices, values, is_whole = entries_of(input)
     rest = (*shape[:axis], *shape[axis + 1 :])
     if axis >= axes:
-        return made_of(indices, values.select(axis - axes + 1, place), rest, is_coalesced=is_whole)
+        return sparse_of(
+            indices, values.select(axis - axes + 1, place), rest, is_coalesced=is_whole
+        )
     kept = (indices[axis] == place).nonzero().reshape(-1)
     values = values.index_select(0, kept)
     if axes == 1:
         return values.sum(0)
     others = [one for one in range(axes) if one != axis]
     indices = indices[others].index_select(1, kept)
-    return made_of(indices, values, rest, is_coalesced=is_whole)
+    return sparse_of(indices, values, rest, is_coalesced=is_whole)
 
 
 @on_sparse("select_slices")
@@ -63,7 +65,7 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
     out_shape = (*shape[:axis], count, *shape[axis + 1 :])
     if axis >= axes:
         values = values.index_select(axis - axes + 1, chosen)
-        return made_of(indices, values, out_shape, is_coalesced=is_whole)
+        return sparse_of(indices, values, out_shape, is_coalesced=is_whole)
     if count and not bool(((chosen >= 0) & (chosen < shape[axis])).all()):
         raise IndexError(
             f"index_select(): index contains a place outside of dimension {axis}, which has "
@@ -76,7 +78,7 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
     who, at = meetings(begins, ends - begins)
     found = indices.index_select(1, who)
     found[axis] = order.index_select(0, at)
-    return made_of(found, values.index_select(0, who), out_shape)
+    return sparse_of(found, values.index_select(0, who), out_shape)
 
 
 def meetings(begins: Any, counts: Any) -> tuple[Any, Any]:
@@ -121,7 +123,7 @@ def joined_along(tensors: Sequence[Any], dim: int) -> Any:
         found.append(moved)
         values.append(own.to(dtype))
     shape = (*first[:dim], start, *first[dim + 1 :])
-    return made_of(cat(found, 1), cat(values), shape)
+    return sparse_of(cat(found, 1), cat(values), shape)
 
 
 @on_sparse("any")

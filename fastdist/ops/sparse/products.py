@@ -13,7 +13,7 @@ from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import searchsorted
 from ..shape.joining import stack
-from .conversion import entries_of, made_of, masked, to_dense
+from .conversion import entries_of, masked, sparse_of, to_dense
 from .coordinates import (
     coalesced,
     flat_places,
@@ -97,7 +97,7 @@ def _batched(input: Any, other: Any) -> Any:
     flat_places(places, (batch, rows, columns))  # a wrong place would pass for another matrix's
     which, row, column = places
     places = stack([which * rows + row, which * columns + column])
-    whole = made_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
+    whole = sparse_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
     found = product(whole, other.reshape(count * inner, width))
     return found.reshape(batch, rows, width)
 

@@ -15,7 +15,7 @@ from ...tensor.promotion import result_dtype
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, wrap
 from ..create.creation import zeros
-from .conversion import coalesce, entries_of, made_of, masked, part_at, to_dense, values
+from .conversion import coalesce, entries_of, masked, part_at, sparse_of, to_dense, values
 from .coordinates import (
     add_entries,
     coalesced,
@@ -264,14 +264,14 @@ def _mul(input: Any, other: Any) -> Any:
         other = other.expand(input._layout.shape)
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
-    return made_of(places, made, input._layout.shape, is_coalesced=is_whole)
+    return sparse_of(places, made, input._layout.shape, is_coalesced=is_whole)
 
 
 def _scaled(input: Any, by: Any) -> Any:
     if not isinstance(by, Tensor):
         return _by_values(input, "MulBackward0", lambda v: v * by, lambda g: g * by)
     places, own, is_whole = entries_of(input)
-    return made_of(places, own * by, input._layout.shape, is_coalesced=is_whole)
+    return sparse_of(places, own * by, input._layout.shape, is_coalesced=is_whole)
 
 
 def _both_sparse(input: Any, other: Any) -> Any:
@@ -283,7 +283,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
     # What is at a place of one and not of the other is 0.
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
-    return made_of(places, made, input._layout.shape, is_coalesced=is_whole)
+    return sparse_of(places, made, input._layout.shape, is_coalesced=is_whole)
 
 
 @on_sparse("vector_norm")
@@ -331,7 +331,7 @@ def _of_values(name: str) -> Callable[[Any], Any]:
     def rule(input: Any, *attributes: Any) -> Any:
         whole = coalesce(input)
         made = OPS[name].public(values(whole), *attributes)
-        return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
+        return sparse_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
     return rule
 
@@ -359,7 +359,7 @@ def _floor_divide(input: Any, other: Any) -> Any:
         raise refusal("floor_divide", input if is_sparse(input) else other)
     whole = coalesce(input)
     made = values(whole) // other
-    return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
+    return sparse_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
 
 @on_sparse("pow")
@@ -370,7 +370,7 @@ def _pow(input: Any, exponent: Any) -> Any:
         raise refusal("pow", input)
     whole = coalesce(input)
     made = values(whole) ** exponent
-    return made_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
+    return sparse_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
 
 @on_sparse("sum")

@@ -10,7 +10,7 @@ from ...core.errors import DTypeError
 from ...tensor.axes import normalize_axis
 from ..create.creation import full, zeros
 from ..create.ranges import arange
-from .conversion import coalesce, made_of, values
+from .conversion import coalesce, sparse_of, values
 from .coordinates import Grouped, flat_places, indices_of
 
 
@@ -34,7 +34,7 @@ def normalized(input: Any, dim: int, is_log: bool) -> Any:
         made = own
     else:
         made = _by_line(own, *_lines(places, shape[:axes], axis), is_log)
-    return made_of(places, made, shape, is_coalesced=True)
+    return sparse_of(places, made, shape, is_coalesced=True)
 
 
 def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
