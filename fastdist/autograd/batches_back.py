@@ -62,7 +62,7 @@ def _lowered(found: Any, depth: int) -> Any:
     return batched(_lowered(found.value.movedim(0, depth), depth), level)
 
 
-def passed_at_once(
+def backward_batched(
     roots: Sequence[Any],
     inputs: Sequence[Any],
     gradients: Sequence[Any],

@@ -14,7 +14,7 @@ from ..interpreters.torch_function import overridable_by_modes
 from ..ops.create.creation import zeros_like
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
-from .batches_back import passed_at_once, release
+from .batches_back import backward_batched, release
 
 # Of an edge of the graph nobody needs the tensor whose gradient arrives there.
 Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
@@ -129,7 +129,7 @@ def _batched(
         )
     count = len(given[0])
     keep = create_graph if retain_graph is None else retain_graph
-    at_once = passed_at_once(roots, wanted, given, create_graph=create_graph, allow=allow_unused)
+    at_once = backward_batched(roots, wanted, given, create_graph=create_graph, allow=allow_unused)
     if at_once is not None:
         if not keep:
             release(roots)

@@ -18,7 +18,7 @@ from ..ops.create.creation import zeros, zeros_like
 from ..ops.create.ranges import eye
 from ..ops.shape.basic_index import basic_index
 from ..tensor.tensor import Tensor
-from .batches_back import passed_at_once
+from .batches_back import backward_batched
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
 
@@ -202,7 +202,7 @@ def _reverse_jacobian(
     for y in ys:
         if vectorize and y.requires_grad and y.numel():
             units: Any = eye(y.numel(), dtype=y.dtype, device=y.device).reshape(-1, *y.shape)
-            found = passed_at_once([y], xs, [units], create_graph=create_graph, allow=True)
+            found = backward_batched([y], xs, [units], create_graph=create_graph, allow=True)
             if found is not None:
                 blocks.append([_block(g, (*y.shape, *x.shape), x) for g, x in zip(found, xs)])
                 continue

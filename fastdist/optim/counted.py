@@ -87,7 +87,7 @@ class CountedOptimizer(Optimizer):
             )
         if self._stay_on_device(group, states):
             steps = [state["step"] for state in states]
-            total = taken(steps) + self.counted_once()
+            total = taken(steps) + self.step_increment()
             put(total, steps)
             return [total] * len(steps)
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])

@@ -243,7 +243,7 @@ class Optimizer(HasHooks):
     # Whether a step looks at found_inf by itself, as PyTorch's GradScaler asks.
     _step_supports_amp_scaling = False
 
-    def counted_once(self) -> Any:
+    def step_increment(self) -> Any:
         """Return by how much a step is counted: 1, or 0 on the device where it is left out."""
         return 1.0 if self.found_inf is None else 1.0 - self.found_inf
 
