@@ -16,7 +16,7 @@ from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_sha
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from .. import return_types
-from .reductions import kept, reducing_plan
+from .reductions import reducing_plan, restore_axes
 
 
 def _require_elements(name: str, input: Tensor, dim: Any) -> None:
@@ -44,13 +44,13 @@ def _extreme(op: StructuredOp) -> None:
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
         dims = normalize_axes(op.name, dim, input_layout.shape)
-        whole = kept(out, input_layout, dim, keepdim)
-        return _shared(kept(g, input_layout, dim, keepdim), input, whole, dims)
+        whole = restore_axes(out, input_layout, dim, keepdim)
+        return _shared(restore_axes(g, input_layout, dim, keepdim), input, whole, dims)
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
         dims = normalize_axes(op.name, dim, input._layout.shape)
-        whole = kept(out, input._layout, dim, keepdim)
+        whole = restore_axes(out, input._layout, dim, keepdim)
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
@@ -81,14 +81,14 @@ def _placed(op: StructuredOp) -> None:
 
     @op.vjp("input")
     def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, others: Any) -> Any:
-        where = kept(others[0], input_layout, dim, keepdim)
+        where = restore_axes(others[0], input_layout, dim, keepdim)
         return OPS["scatter_zeros"].public(
-            kept(g, input_layout, dim, keepdim), where, input_layout.shape, dim
+            restore_axes(g, input_layout, dim, keepdim), where, input_layout.shape, dim
         )
 
     @op.jvp
     def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
-        where = kept(others[0], input_t._layout, dim, keepdim)
+        where = restore_axes(others[0], input_t._layout, dim, keepdim)
         found = input_t.gather(dim, where)
         return found if keepdim or not input_t._layout.shape else found.squeeze(dim)
 

@@ -30,7 +30,7 @@ from ...tensor.tensor import Tensor
 from ..pointwise.arithmetic import pow as power
 from ..pointwise.arithmetic import square
 from ..pointwise.clamp import clamp_above
-from .reductions import kept, reducing_plan, require_floating
+from .reductions import reducing_plan, require_floating, restore_axes
 
 UNSET: Any = object()
 
@@ -81,7 +81,7 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
     dims = normalize_axes("std", dim, layout.shape)
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
-    whole = kept(out, layout, dim, keepdim)
+    whole = restore_axes(out, layout, dim, keepdim)
     # Filled before the division: filled after it, the slope of the slope would be 0 times infinity.
     inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
@@ -96,13 +96,13 @@ def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
 @deviation.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     layout = input._layout
-    slope = kept(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+    slope = restore_axes(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
     if not may_bend(out):
         return slope
-    quotient = kept(quotient_at_zero(g, out), layout, dim, keepdim)
+    quotient = restore_axes(quotient_at_zero(g, out), layout, dim, keepdim)
     dims = normalize_axes("std", dim, layout.shape)
     at_zero = product_at_zero.public(quotient, _deviating(input, dims, correction))
-    return OPS["where"].public(kept(out, layout, dim, keepdim) == 0, at_zero, slope)
+    return OPS["where"].public(restore_axes(out, layout, dim, keepdim) == 0, at_zero, slope)
 
 
 @deviation.jvp
@@ -111,7 +111,10 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: 
     parts = input_t * _slope(input, out, dim, correction, keepdim)
     if not has_zeros(out.array, out._layout):
         return parts.sum(dims, keepdim)
-    whole, deviating = kept(out, input._layout, dim, keepdim), _deviating(input, dims, correction)
+    whole, deviating = (
+        restore_axes(out, input._layout, dim, keepdim),
+        _deviating(input, dims, correction),
+    )
     at_zero = norm_tangent.public(input_t, deviating, whole)
     found = OPS["where"].public(whole == 0, at_zero, parts).sum(dims, keepdim)
     note_product(found, out, (input_t * deviating).sum(dims, keepdim))
@@ -220,16 +223,16 @@ def _(
     if ord == 2:
         quotient = noted_quotient(g, out)
         if quotient is not None:
-            return kept(quotient, input_layout, dim, keepdim) * input
-    whole = kept(out, input_layout, dim, keepdim)
+            return restore_axes(quotient, input_layout, dim, keepdim) * input
+    whole = restore_axes(out, input_layout, dim, keepdim)
     if ord == 2:
-        slope = norm_slope.public(kept(g, input_layout, dim, keepdim), input, whole)
+        slope = norm_slope.public(restore_axes(g, input_layout, dim, keepdim), input, whole)
         if not may_bend(out):
             return slope
-        quotient = kept(quotient_at_zero(g, out), input_layout, dim, keepdim)
+        quotient = restore_axes(quotient_at_zero(g, out), input_layout, dim, keepdim)
         at_zero = product_at_zero.public(quotient, input)
         return OPS["where"].public(whole == 0, at_zero, slope)
-    g = kept(g, input_layout, dim, keepdim)
+    g = restore_axes(g, input_layout, dim, keepdim)
     slope = g * _direction(input, whole, float(ord))
     if _is_flat(ord) or not (tls.grad or modes.special):
         return slope
@@ -243,7 +246,7 @@ def _is_flat(ord: float) -> bool:
 
 @vector_norm.jvp
 def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    whole = kept(out, input._layout, dim, keepdim)
+    whole = restore_axes(out, input._layout, dim, keepdim)
     dims = normalize_axes("norm", dim, input._layout.shape)
     if ord != 2:
         parts = input_t * _direction(input, whole, float(ord))

@@ -38,7 +38,7 @@ def reducing_plan(
     return Plan(short, dtype, (axes, *numbers), compute=compute, view_shape=view_shape)
 
 
-def kept(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
+def restore_axes(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
     """Return a reduced tensor with axes of length 1 where they were reduced away."""
     if keepdim or not layout.shape:
         return reduced
@@ -109,7 +109,7 @@ def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
 
 @sum.vjp("input")
 def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
-    return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
+    return restore_axes(g, input_layout, dim, keepdim).expand(input_layout.shape)
 
 
 @structured(
@@ -145,7 +145,7 @@ def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
 
 @mean.vjp("input")
 def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
-    shared = kept(g, input_layout, dim, keepdim) / max(count(input_layout, dim), 1)
+    shared = restore_axes(g, input_layout, dim, keepdim) / max(count(input_layout, dim), 1)
     return shared.expand(input_layout.shape)
 
 
@@ -174,7 +174,7 @@ def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     if not input._layout.shape:
         return full((), 1.0, dtype=out._layout.dtype, device=out._layout.device)
     if not has_zero(input):
-        return kept(out, input._layout, dim, keepdim) / input
+        return restore_axes(out, input._layout, dim, keepdim) / input
     input = input.to(out._layout.dtype)
     if dim is None:
         flat = input.reshape(-1)
@@ -185,7 +185,9 @@ def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 @prod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    return kept(g, input._layout, dim, keepdim) * conjugate(_others(input, out, dim, keepdim))
+    return restore_axes(g, input._layout, dim, keepdim) * conjugate(
+        _others(input, out, dim, keepdim)
+    )
 
 
 @prod.jvp
@@ -273,7 +275,7 @@ def _deviations(input: Any, dim: Any, correction: float) -> Any:
 
 @variance.vjp("input")
 def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, keepdim: bool) -> Any:
-    return kept(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
+    return restore_axes(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
 
 
 @variance.jvp
@@ -296,11 +298,11 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @logsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
-    g = kept(g, input_layout, dim, keepdim)
+    g = restore_axes(g, input_layout, dim, keepdim)
     if tls.grad or modes.special:
         # A recorded gradient is differentiated: by softmax, see the note in softmax.py.
         return g * _shares(input, dim)
-    return g * (input - kept(out, input_layout, dim, keepdim)).exp()
+    return g * (input - restore_axes(out, input_layout, dim, keepdim)).exp()
 
 
 def _shares(input: Any, dim: Any) -> Any:

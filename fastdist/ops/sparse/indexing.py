@@ -75,20 +75,20 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
     wanted, order = chosen.sort(stable=True)
     row = indices[axis].contiguous()
     begins, ends = searchsorted(wanted, row), searchsorted(wanted, row, right=True)
-    who, at = meetings(begins, ends - begins)
-    found = indices.index_select(1, who)
+    positions, at = meetings(begins, ends - begins)
+    found = indices.index_select(1, positions)
     found[axis] = order.index_select(0, at)
-    return sparse_of(found, values.index_select(0, who), out_shape)
+    return sparse_of(found, values.index_select(0, positions), out_shape)
 
 
 def meetings(begins: Any, counts: Any) -> tuple[Any, Any]:
     """Return pairs of numbers: i, counts[i] times, each with one of begins[i], begins[i] + 1 ..."""
     device = begins._layout.device
-    who: Any = arange(begins._layout.shape[0], dtype=int64, device=device)
-    who = who.repeat_interleave(counts)
-    number: Any = arange(who._layout.shape[0], dtype=int64, device=device)
+    positions: Any = arange(begins._layout.shape[0], dtype=int64, device=device)
+    positions = positions.repeat_interleave(counts)
+    number: Any = arange(positions._layout.shape[0], dtype=int64, device=device)
     before = counts.cumsum(0) - counts
-    return who, begins.index_select(0, who) + number - before.index_select(0, who)
+    return positions, begins.index_select(0, positions) + number - before.index_select(0, positions)
 
 
 @on_sparse("cat")
