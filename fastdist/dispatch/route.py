@@ -18,7 +18,7 @@ from ..core.device import CPU, Device
 from ..core.dtypes import BorrowedDType, DType
 from ..devices.backend import Result, backend_of
 from ..graph.unbroadcast import as_array
-from ..kernels.cpu.halves import made_in_float32
+from ..kernels.cpu.halves import computed_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
@@ -241,7 +241,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
             route.gradients = small_gradients(name, facts)
     else:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
-        found = made_in_float32(name, partial(small_kernel, name), facts, kinds)
+        found = computed_in_float32(name, partial(small_kernel, name), facts, kinds)
         route.run = found or filling(route, name, CPU)
 
 

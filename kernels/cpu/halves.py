@@ -54,7 +54,7 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
     return run
 
 
-def made_in_float32(
+def computed_in_float32(
     name: str,
     find: Callable[[CallFacts], Callable[..., Any] | None],
     facts: CallFacts,

@@ -302,11 +302,11 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
 
 # What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements.
 @_part
-def _run_shares(first: Any, shares: Any, told: Any) -> None:
+def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Run shares from the first on, each of so many elements."""
-    total, elements = _get(told, 5), _get(told, 6)
+    total, elements = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * elements, total), _lesser((first + shares) * elements, total)
-    _run(_get(told, 0), _get(told, 1), _get(told, 2), _get(told, 3), _get(told, 4), begin, end)
+    _run(_get(job, 0), _get(job, 1), _get(job, 2), _get(job, 3), _get(job, 4), begin, end)
 
 
 _on_threads = on_threads(_run_shares)
@@ -328,16 +328,16 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
         total = _total(count, ndim, plan)
         # Whole cache lines a thread, lest two write to one.
         elements = ((total + threads - 1) // threads + 63) // 64 * 64
-        told = stack_words(np.int64(7))
-        _put(told, 0, loop)
-        _put(told, 1, count)
-        _put(told, 2, ndim)
-        _put(told, 3, plan)
-        _put(told, 4, sizes)
-        _put(told, 5, total)
-        _put(told, 6, elements)
+        job = stack_words(np.int64(7))
+        _put(job, 0, loop)
+        _put(job, 1, count)
+        _put(job, 2, ndim)
+        _put(job, 3, plan)
+        _put(job, 4, sizes)
+        _put(job, 5, total)
+        _put(job, 6, elements)
         if threads > 1:
-            _on_threads(pool, told, threads, threads)
+            _on_threads(pool, job, threads, threads)
         else:
-            _run_shares(np.int64(0), np.int64(1), told)
+            _run_shares(np.int64(0), np.int64(1), job)
     return select(ndim < 0, -ndim, np.int64(0))

@@ -30,7 +30,7 @@ from .held_interrupt import interrupt_held
 from .iteration import OVERLAP
 from .iteration import run as run_loop
 from .row_loops import run as run_rows
-from .row_loops import run_checked, run_told
+from .row_loops import run_checked, run_job
 
 Array = Any
 
@@ -152,7 +152,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         with pool.lock:
             run(address, operands, rows, n, a, b, threads, enter)
 
-    def told(
+    def prepare(
         rows: int, n: int, a: float, b: float, *, checks: bool = False
     ) -> tuple[Callable[[int, int], int | None], Array]:
         """Return a function that runs over so many rows, and what it is told: it is given the
@@ -163,16 +163,16 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b
         if rows * n < two_shares or rows < 2:
-            return _checked_runner() if checks else _told_runner(), words
+            return _checked_runner() if checks else _job_runner(), words
 
-        def on_threads(told: int, operands: int) -> None:
+        def on_threads(job: int, operands: int) -> None:
             if checks:
                 require_arrays(*ctypes.cast(operands, ctypes.py_object).value)
             by_address(operands, rows, n, a, b)
 
         return on_threads, words
 
-    launch.told = told  # type: ignore[attr-defined]
+    launch.prepare = prepare  # type: ignore[attr-defined]
 
     def alone(operands: tuple[Array, ...], rows: int, n: int) -> None:
         for operand in operands:
@@ -221,8 +221,8 @@ def _row_runner() -> Callable[..., None]:
 
 
 @functools.cache
-def _told_runner() -> Callable[[int, int], None]:
-    return entry_point(run_told, (_WORD, _WORD))
+def _job_runner() -> Callable[[int, int], None]:
+    return entry_point(run_job, (_WORD, _WORD))
 
 
 @functools.cache

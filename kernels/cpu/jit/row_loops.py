@@ -17,16 +17,16 @@ _part = compiled(alone=False)
 # What a share needs to know, in words: loop, rows, how many a share; then what the loop is told, in
 # which each share puts its own first row: operands, first, n, a, b.
 @_part
-def _run_shares(first: Any, shares: Any, told: Any) -> None:
+def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Run shares from the first on, each of so many rows."""
-    rows, share = _get(told, 1), _get(told, 2)
+    rows, share = _get(job, 1), _get(job, 2)
     begin, end = min(first * share, rows), min((first + shares) * share, rows)
     words = stack_words(np.int64(5))
-    _put(words, 0, _get(told, 3))
+    _put(words, 0, _get(job, 3))
     _put(words, 1, begin)
     for i in range(2, 5):
-        _put(words, i, _get(told, 3 + i))
-    call_loop(_get(told, 0), words, end - begin)
+        _put(words, i, _get(job, 3 + i))
+    call_loop(_get(job, 0), words, end - begin)
 
 
 _on_threads = on_threads(_run_shares)
@@ -42,47 +42,47 @@ def run(
     pool is the address of the function that enters a pool of threads; one thread needs none. A
     thread's share is a range of rows, so results do not depend on their number.
     """
-    told = stack_words(np.int64(8))
-    _put(told, 0, loop)
-    _put(told, 1, rows)
-    _put(told, 2, (rows + threads - 1) // threads)
-    _put(told, 3, operands)
-    _put(told, 5, n)
-    _put_number(told, 6, a)
-    _put_number(told, 7, b)
+    job = stack_words(np.int64(8))
+    _put(job, 0, loop)
+    _put(job, 1, rows)
+    _put(job, 2, (rows + threads - 1) // threads)
+    _put(job, 3, operands)
+    _put(job, 5, n)
+    _put_number(job, 6, a)
+    _put_number(job, 7, b)
     if threads > 1:
-        _on_threads(pool, told, threads, threads)
+        _on_threads(pool, job, threads, threads)
     else:
-        _run_shares(np.int64(0), np.int64(1), told)
+        _run_shares(np.int64(0), np.int64(1), job)
 
 
 @_part
-def _run_alone(told: Any, operands: Any) -> None:
+def _run_alone(job: Any, operands: Any) -> None:
     words = stack_words(np.int64(5))
     _put(words, 0, operands)
     _put(words, 1, 0)
     for i in range(2, 5):
-        _put(words, i, _get(told, i))
-    call_loop(_get(told, 0), words, _get(told, 1))
+        _put(words, i, _get(job, i))
+    call_loop(_get(job, 0), words, _get(job, 1))
 
 
 @compiled("all ops along rows")
-def run_told(told: Any, operands: Any) -> None:
-    """Run a loop on one thread over a tuple of arrays, given by its address; told is the address of
+def run_job(job: Any, operands: Any) -> None:
+    """Run a loop on one thread over a tuple of arrays, given by its address; job is the address of
     five words: the loop, the number of rows, and n, a and b.
 
     Note    two arguments in place of eight: 160 ns in place of 200 (AMD EPYC, Zen 4)
     """
-    _run_alone(told, operands)
+    _run_alone(job, operands)
 
 
 @compiled("all ops along rows")
-def run_checked(told: Any, operands: Any) -> Any:
-    """Run a loop as run_told does, or return 1 where the first operand is not of the type whose
+def run_checked(job: Any, operands: Any) -> Any:
+    """Run a loop as run_job does, or return 1 where the first operand is not of the type whose
     address is the sixth word: see Note [Addresses of arrays alone].
     """
     # The type ends the header of an object.
-    if _get(_get(operands + ITEMS, 0) + HEADER, -1) != _get(told, 5):
+    if _get(_get(operands + ITEMS, 0) + HEADER, -1) != _get(job, 5):
         return np.int64(1)
-    _run_alone(told, operands)
+    _run_alone(job, operands)
     return np.int64(0)

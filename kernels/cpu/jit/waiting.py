@@ -30,7 +30,7 @@ from .held_interrupt import interrupt_held
 
 _logger = logging.getLogger(__name__)
 
-TELL_AFTER_S = 0.5
+NOTIFY_AFTER_S = 0.5
 # A fork waits no longer than this for imports of other threads. See Note [Forks and imports].
 _IMPORTS_TAKE_S: Final = 20.0
 _KEPT: Final = (
@@ -42,7 +42,7 @@ _NOT_KEPT: Final = "each process compiles it anew: `fastdist info` says why no f
 _MOST_WORDS: Final = 50
 
 
-def in_words(tree: Node, out_dtype: Any) -> str:
+def describe_kernel(tree: Node, out_dtype: Any) -> str:
     """Return what a person may know a pointwise kernel by."""
     text = to_text(tree)
     short = text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
@@ -64,7 +64,7 @@ class _State:
     nobody_waits = threading.Condition(counts_lock)
     resting = 0
     was_collecting = False
-    was_told = False
+    was_notified = False
     # False in a fork that began before another thread's import had registered the handlers below:
     # those that come before a fork did not run in it.
     held_for_fork = False
@@ -152,7 +152,7 @@ def waiting_for(what: str) -> Iterator[None]:
 
 
 def _watch(over: threading.Event, what: str) -> None:
-    if not over.wait(TELL_AFTER_S):
+    if not over.wait(NOTIFY_AFTER_S):
         _tell(what)
 
 
@@ -166,7 +166,7 @@ def _tell(what: str) -> None:
     text = f"waiting for the compiler: {what}; {kept}"
     _logger.info("%s", text)
     with _State.counts_lock:
-        is_first, _State.was_told = not _State.was_told, True
+        is_first, _State.was_notified = not _State.was_notified, True
     if is_first and sys.stderr is not None and _is_read(sys.stderr):
         with contextlib.suppress(OSError):  # a terminal that was hung up: nobody reads it
             sys.stderr.write(f"fastdist: {text}\n")

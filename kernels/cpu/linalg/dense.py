@@ -223,8 +223,8 @@ def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
     """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
     row, from 1, with which each was swapped, into pivots.
     """
-    for one, found, swaps, told in _matrices(x, out, pivots, info[..., None]):
-        found[...], swaps[...], told[0] = _factored(one)
+    for one, found, swaps, status in _matrices(x, out, pivots, info[..., None]):
+        found[...], swaps[...], status[0] = _factored(one)
 
 
 def _factored(x: Array) -> tuple[Array, Array, int]:
@@ -242,9 +242,9 @@ def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> No
     """
     info.fill(0)
     name = "hetrf" if hermitian and np.iscomplexobj(x) else "sytrf"
-    for one, found, swaps, told in _matrices(x, out, pivots, info[..., None]):
+    for one, found, swaps, status in _matrices(x, out, pivots, info[..., None]):
         if one.size:
-            factors, swaps[...], told[0] = _scipys("lapack", name, x.dtype)(one, lower=1)
+            factors, swaps[...], status[0] = _scipys("lapack", name, x.dtype)(one, lower=1)
             found[...] = np.tril(factors)
 
 

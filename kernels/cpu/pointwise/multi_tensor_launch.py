@@ -157,13 +157,13 @@ def _walk(
 
 # What a share needs to know, in words: what _walk is told, and then total and elements.
 @compiled(alone=False)
-def _run_shares(first: Any, shares: Any, told: Any) -> None:
+def _run_shares(first: Any, shares: Any, job: Any) -> None:
     """Run shares from the first on, each of so many elements."""
-    total, elements = _get(told, 7), _get(told, 8)
+    total, elements = _get(job, 7), _get(job, 8)
     begin, end = min(first * elements, total), min((first + shares) * elements, total)
     _walk(
-        _get(told, 0), _get(told, 1), _get(told, 2), _get(told, 3), _get(told, 4), _get(told, 5),
-        _get(told, 6), begin, end,
+        _get(job, 0), _get(job, 1), _get(job, 2), _get(job, 3), _get(job, 4), _get(job, 5),
+        _get(job, 6), begin, end,
     )  # fmt: skip
 
 
@@ -176,21 +176,21 @@ def _walk_shares(
     total: Any, threads: Any, pool: Any,
 ) -> None:  # fmt: skip
     """Run all elements, by so many threads; pool is the address of what enters their pool."""
-    told = stack_words(np.int64(9))
-    _put(told, 0, loop)
-    _put(told, 1, table)
-    _put(told, 2, numbers)
-    _put(told, 3, width)
-    _put(told, 4, constants)
-    _put(told, 5, step)
-    _put(told, 6, size)
-    _put(told, 7, total)
+    job = stack_words(np.int64(9))
+    _put(job, 0, loop)
+    _put(job, 1, table)
+    _put(job, 2, numbers)
+    _put(job, 3, width)
+    _put(job, 4, constants)
+    _put(job, 5, step)
+    _put(job, 6, size)
+    _put(job, 7, total)
     # Whole cache lines a thread, lest two write to one.
-    _put(told, 8, ((total + threads - 1) // threads + 63) // 64 * 64)
+    _put(job, 8, ((total + threads - 1) // threads + 63) // 64 * 64)
     if threads > 1:
-        _on_threads(pool, told, threads, threads)
+        _on_threads(pool, job, threads, threads)
     else:
-        _run_shares(np.int64(0), np.int64(1), told)
+        _run_shares(np.int64(0), np.int64(1), job)
 
 
 class _Source(Source):

@@ -19,7 +19,7 @@ from fastdist.system.cache_directory import load_generated
 
 from ..jit.compiler import Loop, sources_stamp
 from ..jit.machine import can_round_float16
-from ..jit.waiting import in_words
+from ..jit.waiting import describe_kernel
 
 _SAME: Final = "{0}"
 # Those of vector_math, and those among them that hold up to vector_math.FAR only.
@@ -110,7 +110,7 @@ _AS_A_LOOK: Final = ("exp", "expm1", "tanh")
 # Elements a thread: entering the pool costs 3 us, the time of 30000 float32 additions or of 10000
 # exponentials on one core (AMD EPYC, Zen 4; add pays from 1e5 elements, tanh from 2e4).
 _CHEAP_SHARE: Final = 65536
-_DEAR_SHARE: Final = 8192
+_COSTLY_SHARE: Final = 8192
 
 
 def value_dtype(dtypes: Sequence[Any]) -> Any:
@@ -167,8 +167,8 @@ def compile_loop(
     # A number has one place for all elements: it lies there without gaps if it has no size.
     itemsizes = [0 if n in numbers else d.itemsize for n, d in zip(names, dtypes, strict=True)]
     itemsizes.append(out_dtype.itemsize)
-    share = _CHEAP_SHARE if _is_cheap(tree) else _DEAR_SHARE
-    what = in_words(tree, out_dtype)
+    share = _CHEAP_SHARE if _is_cheap(tree) else _COSTLY_SHARE
+    what = describe_kernel(tree, out_dtype)
     return Loop(load_generated(source, "pointwise").loop, itemsizes, share, what)
 
 

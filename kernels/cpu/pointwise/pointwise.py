@@ -189,9 +189,9 @@ class PointwiseKernel:
     def _compile(
         self, key: Any, dtypes: Sequence[Any], out_dtype: Any, numbers: Sequence[str]
     ) -> Callable[..., None] | None:
-        from ..jit.waiting import compiling, in_words, waiting_for
+        from ..jit.waiting import compiling, describe_kernel, waiting_for
 
-        what = in_words(self._tree, out_dtype)
+        what = describe_kernel(self._tree, out_dtype)
         with waiting_for(what):
             # Here, because this imports Numba: 0.2 s that small tensors never need.
             from ..half_tables import looking_up

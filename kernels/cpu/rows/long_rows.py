@@ -90,7 +90,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
 
         loop = row_loop(name, dtype.name)
         for checks in (False, True):  # of the same wait
-            loop.told(1, 1, 0.0, 0.0, checks=checks)  # type: ignore[attr-defined]
+            loop.prepare(1, 1, 0.0, 0.0, checks=checks)  # type: ignore[attr-defined]
         return loop
 
 
@@ -100,7 +100,7 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
     if loop is None:
         later = loop_of(name, dtype)
         return lambda operands: later(operands, rows, n, a)
-    run, words = loop.told(rows, n, a, 0.0)  # type: ignore[attr-defined]
+    run, words = loop.prepare(rows, n, a, 0.0)  # type: ignore[attr-defined]
     at = words.ctypes.data
     # The words live as long as the function.
     return lambda operands, _words=words: run(at, id(operands))
@@ -115,24 +115,24 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
     """
     empty = maker_of(final, dtype)
     run: Callable[..., int | None] | None = None
-    told, kept = 0, []
+    job, kept = 0, []
 
     def make(x: Array) -> Array:
-        nonlocal run, told
+        nonlocal run, job
         operands = x, empty(final, dtype)
         if run is None:
             loop = _compiled_or_none(name, dtype)
             if loop is None:
                 numpy_rows.run(name, operands, rows, n, a)
                 return operands[1]
-            found, words = loop.told(rows, n, a, 0.0, checks=True)  # type: ignore[attr-defined]
+            found, words = loop.prepare(rows, n, a, 0.0, checks=True)  # type: ignore[attr-defined]
             # Those of each thread that comes here meanwhile, and run last, as it is looked at.
             kept.append(words)
-            told = words.ctypes.data
+            job = words.ctypes.data
             run = found
-        if run(told, id(operands)):  # x is of a derived class, or something else
+        if run(job, id(operands)):  # x is of a derived class, or something else
             operands = plain(x), operands[1]
-            run(told, id(operands))
+            run(job, id(operands))
         return operands[1]
 
     return make

@@ -32,15 +32,15 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
             return
         # The library sees the conjugate matrix, whose factor is, turned, the one that is asked for.
         stack = _stack(x)
-        told = _made((len(stack),), _INT32)
-        solvers.potrf(stack, told, lower=upper)
+        status = _made((len(stack),), _INT32)
+        solvers.potrf(stack, status, lower=upper)
         factor = cupy.triu(stack) if upper else cupy.tril(stack)
         # Nowhere is it said what is told of a pivot that is NaN.
         is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
         first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
-        told = cupy.where(told == 0, first, told)
-        _give(told, info)
-        _give(cupy.where(told[:, None, None] == 0, factor, cupy.nan), out)
+        status = cupy.where(status == 0, first, status)
+        _give(status, info)
+        _give(cupy.where(status[:, None, None] == 0, factor, cupy.nan), out)
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
@@ -77,17 +77,17 @@ def solve(a: Any, b: Any, out: Any, info: Any) -> None:
         if not out.size:
             info.fill(0)
             return
-        factors, pivots, told = _factored(a)
-        _give(told, info)
+        factors, pivots, status = _factored(a)
+        _give(status, info)
         batch = out.shape[:-2]
         if a.shape[:-2] != batch:
             factors = _stack(cupy.broadcast_to(factors.reshape(a.shape), (*batch, *a.shape[-2:])))
             given = pivots.reshape((*a.shape[:-2], 1, a.shape[-1]))
             pivots = _stack(cupy.broadcast_to(given, (*batch, 1, a.shape[-1])))
-            told = cupy.broadcast_to(told.reshape(a.shape[:-2]), batch)
+            status = cupy.broadcast_to(status.reshape(a.shape[:-2]), batch)
         found = _stack(cupy.broadcast_to(b, out.shape).swapaxes(-1, -2))
         solvers.getrs(factors, pivots, found)
-        regular = told.reshape((len(found), 1, 1)) == 0
+        regular = status.reshape((len(found), 1, 1)) == 0
         _give(cupy.where(regular, found.swapaxes(-1, -2), cupy.nan), out)
 
 
@@ -99,18 +99,18 @@ def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
         if not x.size:
             info.fill(0)
             return
-        factors, swaps, told = _factored(x)
+        factors, swaps, status = _factored(x)
         _give(factors.swapaxes(-1, -2), out)
         _give(swaps, pivots)
-        _give(told, info)
+        _give(status, info)
 
 
 def _factored(x: Any) -> tuple[Any, Any, Any]:
     """Return the stacks of L and U, turned, of pivots, and info."""
     stack = _stack(x.swapaxes(-1, -2))
-    pivots, told = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
-    solvers.getrf(stack, pivots, told)
-    return stack, pivots, told
+    pivots, status = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
+    solvers.getrf(stack, pivots, status)
+    return stack, pivots, status
 
 
 def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
@@ -124,10 +124,10 @@ def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
     with out.device:
         given = cupy.asnumpy(x)
         made = np.zeros(x.shape, x.dtype)
-        swaps, told = np.zeros(pivots.shape, _INT32), np.zeros(info.shape, _INT32)
+        swaps, status = np.zeros(pivots.shape, _INT32), np.zeros(info.shape, _INT32)
         for index in np.ndindex(x.shape[:-2]):
-            made[index], swaps[index], told[index] = host_ldl.factor(given[index], hermitian)
-        for array, found in ((out, made), (pivots, swaps), (info, told)):
+            made[index], swaps[index], status[index] = host_ldl.factor(given[index], hermitian)
+        for array, found in ((out, made), (pivots, swaps), (info, status)):
             array[...] = cupy.asarray(found)
 
 
@@ -192,7 +192,7 @@ def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
     """
     import cupy
 
-    factors, pivots, told = _factored(x)
+    factors, pivots, status = _factored(x)
     diagonal = cupy.diagonal(factors, axis1=-2, axis2=-1)
     size = cupy.abs(diagonal)
     turns = (pivots != cupy.arange(1, x.shape[-1] + 1)).sum(-1)
@@ -202,7 +202,7 @@ def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
         sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
         sign = sign * (diagonal == diagonal).all(-1)  # of NaN PyTorch says 0
     # A pivot of 0 has -inf for its logarithm, and so has the matrix, unless others are not finite.
-    return cupy.where(told == 0, sign, 0), cupy.log(size).sum(-1)
+    return cupy.where(status == 0, sign, 0), cupy.log(size).sum(-1)
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
@@ -225,9 +225,9 @@ def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
             info.fill(0)
             return
         stack, is_finite = _finite_stack(x)
-        values, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
-        solvers.syevd(stack, values, told, lower=upper, vectors=vectors is not None)
-        is_found = is_finite & (told == 0)
+        values, status = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.syevd(stack, values, status, lower=upper, vectors=vectors is not None)
+        is_found = is_finite & (status == 0)
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], values, cupy.nan), out)
         if vectors is not None:
@@ -263,10 +263,10 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
         stack = stack.astype(np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64))
         values = _made(stack.shape[:2], np.dtype(np.complex128))
-        told = _made((len(stack),), _INT32)
+        status = _made((len(stack),), _INT32)
         right = _made(stack.shape, stack.dtype)
-        solvers.geev(stack, values, right, told, vectors=vectors is not None)
-        is_found = is_finite & (told == 0)
+        solvers.geev(stack, values, right, status, vectors=vectors is not None)
+        is_found = is_finite & (status == 0)
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], values, cupy.nan).astype(out.dtype), out)
         if vectors is not None:
@@ -320,10 +320,10 @@ def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> Non
         count, columns, rows = stack.shape
         long = _made((count, rows if full else columns, rows), x.dtype)
         short = _made((count, columns, columns), x.dtype)
-        sizes, told = _made((count, columns), values.dtype), _made((count,), _INT32)
-        solvers.gesvd(stack, long, sizes, short, told)
+        sizes, status = _made((count, columns), values.dtype), _made((count,), _INT32)
+        solvers.gesvd(stack, long, sizes, short, status)
         u, v = (long.swapaxes(-1, -2), short.swapaxes(-1, -2)) if is_tall else (short, long)
-        is_found = is_finite & (told == 0)
+        is_found = is_finite & (status == 0)
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], sizes, cupy.nan), values)
         for found, place in ((u, out), (v, right)):
@@ -339,9 +339,9 @@ def singular_values(x: Any, out: Any, info: Any) -> None:
             info.fill(0)
             return
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if x.shape[-2] >= x.shape[-1] else x)
-        sizes, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
-        solvers.gesvd(stack, None, sizes, None, told)
-        is_found = is_finite & (told == 0)
+        sizes, status = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.gesvd(stack, None, sizes, None, status)
+        is_found = is_finite & (status == 0)
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], sizes, cupy.nan), out)
 

@@ -275,17 +275,17 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int) -> _Plan | None:
     if compute == _COMPUTE_32F and x.dtype not in WIDE and products.precision != "highest":
         compute = _COMPUTE_32F_FAST_TF32
     description = _made(_lt("MatmulDescCreate"), compute, scale)
-    told: list[tuple[int, Any]] = [
+    problem: list[tuple[int, Any]] = [
         (_WAY_OF_A, ctypes.c_int32(a.way)),
         (_WAY_OF_B, ctypes.c_int32(b.way)),
     ]
     if bias is not None:
         # That of the heuristic, which does not read it, is aligned no better than those to come.
-        told += [
+        problem += [
             (_EPILOGUE, ctypes.c_uint32(_BIAS)),
             (_BIAS_POINTER, ctypes.c_void_p(alignment)),
         ]
-    for what, value in told:
+    for what, value in problem:
         _tell(_lt("MatmulDescSetAttribute"), description, what, value)
     found = _ask(description, layouts, alignment)
     return None if found is None else _Plan(description, layouts, found, number)

@@ -45,8 +45,8 @@ def potrf(stack: Any, info: Any, *, lower: bool) -> None:
     size = _solver("potrf_bufferSize", dtype)(handle, uplo, n, start, n)
     work = _room(size, dtype)
     one = _solver("potrf", dtype)
-    for matrix, told in zip(_starts(stack), _starts(info), strict=True):
-        one(handle, uplo, n, matrix, n, address_of(work), size, told)
+    for matrix, status in zip(_starts(stack), _starts(info), strict=True):
+        one(handle, uplo, n, matrix, n, address_of(work), size, status)
 
 
 def getrf(stack: Any, pivots: Any, info: Any) -> None:
@@ -65,8 +65,8 @@ def getrf(stack: Any, pivots: Any, info: Any) -> None:
     handle = _solver_handle()
     work = _room(_solver("getrf_bufferSize", dtype)(handle, rows, columns, start, rows), dtype)
     one = _solver("getrf", dtype)
-    for matrix, swaps, told in zip(*map(_starts, (stack, pivots, info)), strict=True):
-        one(handle, rows, columns, matrix, rows, address_of(work), swaps, told)
+    for matrix, swaps, status in zip(*map(_starts, (stack, pivots, info)), strict=True):
+        one(handle, rows, columns, matrix, rows, address_of(work), swaps, status)
 
 
 def getrs(factors: Any, pivots: Any, right: Any) -> None:
@@ -78,11 +78,11 @@ def getrs(factors: Any, pivots: Any, right: Any) -> None:
     columns, dtype = right.shape[1], factors.dtype
     if _is_for_one_call(factors):
         given, sought = _pointers(factors), _pointers(right)
-        told = np.zeros(1, np.int32)  # the host's: of the arguments alone
+        status = np.zeros(1, np.int32)  # the host's: of the arguments alone
         many = _blas("getrsBatched", dtype)
         left = address_of(given), n, address_of(pivots)
         many(_blas_handle(), _AS_IT_IS, n, columns, *left, address_of(sought), n,
-             address_of(told), count)  # fmt: skip
+             address_of(status), count)  # fmt: skip
         return
     handle, info = _solver_handle(), _room(1, np.dtype(np.int32))
     one = _solver("getrs", dtype)
@@ -129,8 +129,8 @@ def syevd(stack: Any, values: Any, info: Any, *, lower: bool, vectors: bool) -> 
     size = _solver("syevd_bufferSize", dtype, "heevd_bufferSize")(*how, *where)
     work = _room(size, dtype)
     one = _solver("syevd", dtype, "heevd")
-    for matrix, found, told in zip(*map(_starts, (stack, values, info)), strict=True):
-        one(*how, matrix, n, found, address_of(work), size, told)
+    for matrix, found, status in zip(*map(_starts, (stack, values, info)), strict=True):
+        one(*how, matrix, n, found, address_of(work), size, status)
 
 
 def has_geev() -> bool:
@@ -165,8 +165,8 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
         work = _room(sizes[0], np.dtype(np.uint8))
         of_host = _host_room(handle, sizes[1])
         rooms = address_of(work), sizes[0], of_host, sizes[1]
-        for place, told in zip(places, _starts(info), strict=True):
-            cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, told)
+        for place, status in zip(places, _starts(info), strict=True):
+            cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, status)
 
 
 # By handle, of which each thread has its own, by stream and by size.
@@ -205,11 +205,11 @@ def gesvd(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
     nowhere = [0] * count
     lefts = nowhere if left is None else _starts(left)
     rights = nowhere if right is None else _starts(right)
-    for place, (matrix, found, told) in enumerate(
+    for place, (matrix, found, status) in enumerate(
         zip(*map(_starts, (stack, values, info)), strict=True)
     ):
         one(handle, job, job, rows, columns, matrix, rows, found, lefts[place], rows,
-            rights[place], columns, address_of(work), size, 0, told)  # fmt: skip
+            rights[place], columns, address_of(work), size, 0, status)  # fmt: skip
 
 
 def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:

@@ -20,12 +20,12 @@ from tests.standstill import Standstill
 
 SILENT_S = 1.0
 told: list[str] = []
-was_told = threading.Event()
+was_notified = threading.Event()
 
 
 def note(worker: rpc.WorkerInfo, why: str) -> None:
     told.append(f"{worker.name} {why}\n")
-    was_told.set()
+    was_notified.set()
 
 
 class Ends(logging.Handler):
@@ -64,7 +64,7 @@ def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
             with open(path) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 future = rpc.rpc_async("w1", hold_the_interpreter, (path,))
-                assert was_told.wait(20)
+                assert was_notified.wait(20)
                 wait_until_w1_is("its Python does not answer")
                 threading.Event().wait(1.5 * SILENT_S)  # it could be told again
             future.wait()

@@ -58,7 +58,7 @@ print(np.allclose(first, second, rtol=1e-6), loop.loop.address != 0, background.
 
 def test_nobody_is_told_to_wait(tmp_path: Path) -> None:
     script = """
-waiting.TELL_AFTER_S = 0
+waiting.NOTIFY_AFTER_S = 0
 told = []
 handler = logging.Handler()
 handler.emit = told.append

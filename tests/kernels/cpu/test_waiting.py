@@ -43,8 +43,8 @@ class Told(logging.Handler):
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     """The log of waits, each of which is too long at once."""
-    monkeypatch.setattr(waiting, "TELL_AFTER_S", 0)
-    monkeypatch.setattr(waiting._State, "was_told", False)
+    monkeypatch.setattr(waiting, "NOTIFY_AFTER_S", 0)
+    monkeypatch.setattr(waiting._State, "was_notified", False)
     handler, logger = Told(), logging.getLogger(waiting.__name__)
     logger.addHandler(handler)
     monkeypatch.setattr(logger, "level", logging.INFO)
@@ -125,7 +125,7 @@ def test_waits_inside_a_wait_are_of_it(told: Told) -> None:
 
 
 def test_short_wait_is_not_told(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "TELL_AFTER_S", 3600)
+    monkeypatch.setattr(waiting, "NOTIFY_AFTER_S", 3600)
     with waiting.compiling("the kernel x + y"):
         pass
     assert told.lines == []
@@ -200,7 +200,7 @@ FIRST_CALLS = """
 import logging
 import fastdist as fd
 from fastdist.kernels.cpu.jit import waiting
-waiting.TELL_AFTER_S, told = 0, []
+waiting.NOTIFY_AFTER_S, told = 0, []
 class Told(logging.Handler):
     def emit(self, record):
         told.append(record.getMessage().split(": ")[1].split("; ")[0])
