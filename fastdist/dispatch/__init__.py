@@ -1,35 +1,34 @@
-"""What happens when an op is called.
+"""How a call of an op runs: checks, kernels, recording for autograd, tangents of forward mode.
 
-An op is declared once (`pointwise`, `structured`, `view`), and everything is read off the
-declaration: the public function, the Tensor method, operators, the in-place twin, vjp and jvp, the
-Node that records it. What a declaration says stands in `pointwise_form.py` and
-`structured_form.py`, where nothing runs. `general_path.py` runs it, in five steps: check, offer to
-who listens, run, record a Node, carry tangents; how a kind of op checks a call and what it makes of
-it say `pointwise.py`, `structured.py`, `view.py` and `pointwise_inplace.py`. Where users find an
-op, and what errors call it, its `homes` say (`op.py`).
+An op is declared once, with `@pointwise`, `@structured` or `@view`. The declaration gives the
+public function, the Tensor method, operators, the in-place twin, vjp and jvp, and the Node that
+records a call. `pointwise_form.py` and `structured_form.py` hold what a declaration says and run
+nothing. `op.py` has the base class and the table of ops, `declaration.py` the words that a
+declaration may use, `composite.py` the table of functions written with other ops.
 
-Every call costs, so the five steps are also written out for operands of which nothing needs a look:
-see Note [The short path] in `short_path.py`, which writes it for all kinds of ops, views among
-them, for what is written into their first operand and for `out=` (`output.py`). Both paths run a
-`Route` (`route.py`, `pointwise_route.py`): the general one finds or makes it, the short one finds
-it by its operands' layouts, and goes over to the general path for all else. What a Node saves, and
-how a gradient passes it, `node_writer.py` writes, of one result or of several, as an op's
-`gradients` say it to both paths. Whether there is anything to record, `needs_derivative.py` tells.
-What PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
+A call takes one of two paths:
 
-Second derivatives through norms that are 0 come from `quotients.py` and `slopes_at_zero.py`.
+- The general path (`general_path.py`) has five steps: check, offer the call to interpreters, run,
+  record a Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`,
+  `structured.py`, `view.py`, `pointwise_inplace.py`.
+- The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
+  source for plain tensors that need no further look. Anything unusual goes to the general path.
 
-What changes a tensor in place asks and records what `inplace.py` tells; without a kernel of its own
-it computes and overwrites (`copy_inplace.py`), or changes how it is seen (`view_inplace.py`).
-Functions that are made of ops stand in a table of their own (`composite.py`).
+Both run a Route (`route.py`, `pointwise_route.py`): how an op runs on operands of known layouts.
+The general path makes it; the short path looks it up by the layouts of its operands.
 
-Words, one meaning each: a *path* is how a call runs, short or general; a *Route* is how an op runs
-on operands of known layouts; a tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter; a
-layout is *ordinary* where NumPy needs no further look; kernels for few numbers are *small*.
+`node_writer.py` writes the Node class of an op: what to save, and how a gradient passes.
+`derive.py` makes derivatives from partials, `tangents.py` those of forward mode;
+`needs_derivative.py` says whether a result needs them. `quotients.py`, `slopes_at_zero.py` and
+`piecewise.py` serve second derivatives. In-place ops use `inplace.py`: `copy_inplace.py` computes
+and overwrites where an op lacks such a kernel, `view_inplace.py` changes how a tensor is seen.
+`output.py` writes into `out=`. `arguments.py` and `argument_kinds.py` explain wrong arguments.
+`pytorch_names.py` has PyTorch's names of events and Nodes.
 
-Who else wants a call gets it on the general path, to which the short one sends all that is not
-plain (see Note [Calls that others take over] in core/torch_function.py) and, while `modes.tracers`
-is not zero, everything. An argument's `__torch_function__` is asked first, then, in place as well,
-those who listen; composites are offered by `arguments.py`. Who they are, the room `interpreters`
-tells.
+A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. While `modes.tracers` is not 0
+every call takes the general path, where interpreters see it: see the package `interpreters`, and
+Note [Calls that others take over] in core/torch_function.py for `__torch_function__`.
+
+`python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are
+explained in docs/glossary.md.
 """

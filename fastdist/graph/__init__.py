@@ -1,9 +1,15 @@
-"""What is recorded: Nodes and edges, AccumulateGrad, grad mode, hooks, forward-mode levels.
+"""The recorded graph: Nodes and edges, AccumulateGrad, grad mode, hooks, levels of forward mode.
 
-Dispatch records into these without knowing the engine; the engine plays them back without knowing
-dispatch. What recording means to a Tensor (`requires_grad`, `grad`, `grad_fn`, hooks) is attached
-to it here; what Nodes saved is unpacked (`unpacking.py`), and the gradients that they make are
-brought to what their inputs are (`unbroadcast.py`). Whatever made them, users see Nodes of one
-name as of one class (`call_node.py`). What conj() returns is here, too: a
-view that computes when it is read, and stands in the graph for that (`lazy_conj_neg.py`).
+Dispatch records into the graph and does not know the engine; the engine runs the graph and does not
+know dispatch. The parts of Tensor that concern recording (`requires_grad`, `grad`, `grad_fn`,
+hooks) are attached to it here (`tensor_methods.py`).
+
+`node.py` and `call_node.py` are the base classes of Nodes; users see all Nodes of one name as one
+class. `saved_tensors.py` packs what a Node saves, `unpacking.py` checks and unpacks it.
+`unbroadcast.py` reduces a gradient to the shape, dtype and device of its input. `forward_grad.py`
+holds tangents by level. `lazy_conj_neg.py` is the view that `conj()` returns: its numbers are
+computed when they are read. `transform_inputs.py` holds the inputs that a transform of `func`
+differentiates by, for code that would otherwise cut the graph silently.
+
+The terms are explained in docs/glossary.md.
 """

@@ -1,15 +1,22 @@
-"""Who listens to calls, or takes them over.
+"""Interpreters: code that observes calls of ops, or runs them in another manner.
 
-None of them knows how an op runs: they are given an op, its operands and attributes, and call its
-general path again, or another one. Dispatch asks them in one place each: an op at the start of its
-general path, in `dispatch/general_path.py`, a composite in `dispatch/arguments.py`. While nobody
-listens nobody is asked: `modes.tracers` is zero then, and calls take their short path.
+An interpreter does not know how an op runs. It gets the op, its operands and its attributes, and
+calls the general path of the same op again, or of other ops. While none is active `modes.tracers`
+is 0, and calls take their short path.
 
-An argument or a mode whose `__torch_function__` wants the call is asked first
-(`torch_function.py`); a sparse tensor has a rule of its own, or is refused (`sparse_rules.py`).
-Then come a batch of calls (`batching.py`: `vmap`, on tensors as `batched_tensor.py` has them, and
-one after the other, as `batch_loop.py` makes those that no rule knows), a profile (`timing.py`,
-with the work of devices, `device_work.py`, and the operations, `flops.py`), autocast
-(`autocast.py`) and a recorder (`tracing.py`). `observed_methods.py` lets a profile and a recorder
-hear of methods that no op is.
+Order of a call: first the `__torch_function__` of arguments and modes (`torch_function.py`), then
+the rules for sparse operands (`sparse_rules.py`), then `vmap` (`batching.py` for ops with a rule on
+tensors of `batched_tensor.py`; `batch_loop.py` for the others, one call after the other), profiles
+(`timing.py`, with `device_work.py` and `flops.py`), autocast (`autocast.py`) and recorders
+(`tracing.py`). `observed_methods.py` shows profiles and recorders the Tensor methods that are not
+ops.
+
+Ops offer their calls in dispatch/general_path.py (the public functions first in `op.py`),
+composites in dispatch/arguments.py. Functions that bypass both ask separately: in dispatch
+`copy_inplace.py`, `output.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
+(`movement.py`), in nn `functional.py`, in namespace `activations.py`, and the public
+`overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
+trace is to show it; tests/test_glossary.py compares this list with the code.
+
+The terms are explained in docs/glossary.md.
 """

@@ -1,9 +1,11 @@
-"""The names that users type: every op as a function, as a Tensor method and as an operator.
+"""The names that users type: each op as a function, as a Tensor method and as an operator.
 
-`catalogue.py` imports each file of ops, `load.py` gathers the names that they declare, `names.py`
-lists what no declaration says (aliases, what is missing), `attach.py` hangs the ops on Tensor, and
-`functions.py`, `questions.py` and `by_element.py` what is no op, such as `backward`. `homes.py`
-lists the names that are imported when they are first asked for. The other files are functions and
-constructors of `fastdist` itself; `stubs.py` tells type checkers all that. Here dispatch and engine
-meet, who know nothing of each other.
+`catalogue.py` imports the files of ops and `load.py` collects the names that they declare.
+`names.py` lists aliases and missing names, `homes.py` the names that are imported on first use.
+`attach.py` adds ops to Tensor; `functions.py`, `questions.py` and `by_element.py` add methods that
+are not ops, such as `backward`. `stubs.py` writes the `.pyi` files for type checkers. The other
+files are functions and constructors of `fastdist` itself. Dispatch and engine, which do not know
+each other, meet here.
+
+The terms are explained in docs/glossary.md.
 """

@@ -1,9 +1,13 @@
-"""The catalogue: every op, declared once, a file per family.
+"""The catalogue: every op, declared once, one file per family.
 
-A pointwise op is its scalar body and its partials; a structured op names a kernel and says its
-derivatives with Tensor operations; a composite is a function of other ops, which differentiates by
-itself. No file here imports a kernel or asks for a device. Importing the room declares nothing:
-namespace/load.py imports the files.
+A pointwise op is a scalar body and its partials. A structured op names a kernel and gives its
+derivatives as Tensor expressions. A composite is a function of other ops and is differentiated
+through them. No file here imports a kernel, and one declaration serves every device. Composites may
+look at the device to choose between equal computations, or to check values only where reading them
+does not wait for a GPU.
+
+Importing the package declares nothing: namespace/load.py imports the files. The terms are explained
+in docs/glossary.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
 """The value: Tensor, its interned Layout, the Storage that views share, Parameter, printing.
 
-A Tensor has few slots and no `__init__`, for each call of an op makes one (`python -m bench ops`
-says what a call costs). It knows no op and no graph: `methods.TensorMethods` is where the rooms
-above attach theirs. What follows from tensors' facts alone is told here as well: in which dtype
-they meet (`promotion.py`), and in which shape (`broadcast.py`), which axes a `dim` names
-(`axes.py`), as which tensor a number of Python's joins them (`constants.py`), and whether their
-memory may be written while others are read (`writable.py`).
+A Tensor has few slots and no `__init__`, because every call of an op makes one
+(`python -m bench ops` prints what a call costs). It does not know ops or the graph: the packages
+above attach their methods to `methods.TensorMethods`.
+
+Rules that need layouts only are here too: the dtype in which tensors meet (`promotion.py`), their
+common shape (`broadcast.py`), the axes that a `dim` names (`axes.py`), the tensor that stands for a
+Python number (`constants.py`), and whether memory may be written while it is read (`writable.py`).
+`sparse.py` is the representation of sparse tensors, `pytree.py` walks nested containers,
+`pickling.py` copies and pickles.
+
+The terms are explained in docs/glossary.md.
 """
