@@ -1,9 +1,9 @@
-"""Which kinds of value a parameter takes, read off its annotation, as PyTorch's parser has them.
+"""The kinds of value that a parameter takes, read from its annotation, as PyTorch's parser does.
 
-A bool is no int and an int no bool; a float parameter takes all three; a tensor without axes that
-needs no gradient may stand for a number of its kind, and NumPy's numbers become Python's, whose
-integers do not wrap around. Calls whose arguments are of classes that fitted before are not looked
-at again: see Note [Classes that fitted].
+A bool is not an int and an int is not a bool; a float parameter takes both. A tensor without axes
+that needs no gradient may stand for a number of its kind. NumPy's numbers become Python's, whose
+integers do not wrap around. Argument classes that fitted before are not checked again: see Note
+[Classes that fitted].
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _BY_NAME = {
 }
 
 
-# Of these PyTorch's Python code asks the truth, or its parser takes None for False.
+# PyTorch accepts any truthy value, or None, for these.
 _TRUTHS = {
     "add_zero_attn": ("Any",),
     "average_attn_weights": ("Any",),

@@ -1,10 +1,9 @@
-"""Says which argument of a call is of the wrong kind, in the user's words.
+"""Error messages that name the argument of a wrong kind in the user's words.
 
-Classes that a call has not brought before are held against the signature first
-(`argument_kinds.py`). What tuples hold, and numbers that nothing can hold, is found by the work
-itself: when that fails with an error of Python's or NumPy's ("'str' object has no attribute
-'_layout'"), the arguments are held against the signature in full, and the first that does not fit
-is named.
+Argument classes that are new for a call are checked against the signature first
+(`argument_kinds.py`). Contents of tuples, and numbers out of range, are found when the call itself
+fails with an error of Python or NumPy ("'str' object has no attribute '_layout'"): then all
+arguments are checked against the signature, and the error names the first that does not fit.
 """
 
 from __future__ import annotations
@@ -82,7 +81,8 @@ def checked(
                 if found.__class__ is not Tensor:
                     return recorded_as(node, found, args)
                 if (edge := found.edge) is not None and not (args and args[0] is found):
-                    (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
+                    # Inlined: a function call here is measurable.
+                    (edge.node if edge.__class__ is Edge else edge)._called = node
                 return found
             except UNCLEAR as error:
                 ours = _in_our_names(function, args, kwargs) if kwargs else None

@@ -1,4 +1,4 @@
-"""The general path of a call: check, offer to who listens, run, record a Node, carry tangents."""
+"""The general path of a call: check, offer it to interpreters, run, record, carry tangents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GeneralPath(RecordedOp):
     resolves = True
 
     def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
-        """Check, offer to who listens, run, record a Node, carry tangents."""
+        """Check, offer the call to interpreters, run, record a Node, carry tangents."""
         if out is not None:
             attributes = self.attributes_for_out(out, operands, attributes)
         if modes.tracers:

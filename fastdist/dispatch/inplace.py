@@ -1,4 +1,4 @@
-"""What in-place ops ask and record, on leaves, results and recorded views."""
+"""Checks and records of in-place ops, on leaves, results and recorded views."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
     before, extra = value_before(target), target.extra
     base = None if extra is None else extra.base
     if extra is not None and base is not None and base.edge is not None:
-        # As the Node of a view that was changed: what views lie between hears of no gradient, and
-        # none is lost that as_strided takes from places which these do not see.
+        # As for the Node of a view that was changed: intermediate views get no gradient, and none
+        # is lost for elements that only as_strided reaches.
         assert extra.replay is not None, "a view knows how it is made of its base"
         before.edge = replay(base, extra.replay).edge
     return before

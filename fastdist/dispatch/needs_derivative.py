@@ -1,4 +1,4 @@
-"""Whether somebody will differentiate a result: where nobody will, less need be computed."""
+"""Whether a result will be differentiated: if not, less need be computed."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Writes the Node classes of ops: what to save, and how a gradient passes.
 
-One class an op, made at its first recorded call: writing all of them at import would take longer
-than importing NumPy. What a Node has in common with other calls on the same layouts is its Route;
-beside it stands what the gradients ask for. A gradient is made by a function of the Route's on raw
-arrays, or by the op's derivative, a Tensor expression, where the Route has none and where a graph
-of gradients is recorded. All is written out as source, for an unrolled `save` and `apply` cost half
-of a loop over names.
+One class per op, made at its first recorded call: writing all of them at import would take longer
+than importing NumPy. A Node shares its Route with other calls on the same layouts, and saves what
+the gradients need besides. A gradient comes from the Route's function on raw arrays, or from the
+op's derivative as a Tensor expression: where the Route has no function, and where a graph of
+gradients is recorded. All is written out as source, because an unrolled `save` and `apply` cost
+half of a loop over names.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Gradients of gradients where a slope is the same all about: zeros, as PyTorch gives them.
+"""Second derivatives of functions whose slope is constant in pieces: zeros, as in PyTorch.
 
-What relu, or a pool, passes back depends on where its input lies, but in steps: the gradient of a
-gradient by it is 0. PyTorch says zeros, not None, and who asks twice for the derivative of a
-network of such layers is not told that something is unused. No pass but one with create_graph pays
-for it.
+The slope of relu, or of a pool, depends on the input in steps, so its derivative by the input is 0.
+PyTorch returns zeros, not None: whoever differentiates a network of such layers twice gets no error
+about an unused input. Only a pass with create_graph pays for it.
 """
 
 from __future__ import annotations

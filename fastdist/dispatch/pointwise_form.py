@@ -1,4 +1,4 @@
-"""What a pointwise op says: one scalar body, its numbers, and how gradients pass. Nothing runs."""
+"""The declaration of a pointwise op: body, numbers, partials. Nothing runs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pointwise ops run on layouts that are known: see route.py."""
+"""Routes of pointwise ops: see route.py."""
 
 from __future__ import annotations
 

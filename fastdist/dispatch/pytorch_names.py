@@ -1,10 +1,10 @@
-"""What PyTorch calls an op: what its declaration says by `known_as=`, or else its name.
+"""PyTorch's name of an op: `known_as=` of its declaration, or else its own name.
 
-By this word a profile tells of it, and `grad_fn` shows its Node. `max.1` is PyTorch's `max`, of
-whose formulas for gradients the second one holds: an event is called aten::max, a Node
-MaxBackward1. Of a function that is made of ops, an empty word leaves the telling to these: it only
-asks, is another name of one op, or is written in Python in PyTorch as well. One that PyTorch
-records as one Node says `node=`: what users see of its ops' Nodes, the last one, is called so.
+Profiles show the op by it, and `grad_fn` its Node. `max.1` is PyTorch's `max` with the second of
+its gradient formulas: the event is aten::max, the Node MaxBackward1. For a composite, an empty name
+means that the ops it calls are shown instead: it only asks something, is another name of one op, or
+is written in Python in PyTorch as well. A composite that PyTorch records as one Node gives `node=`,
+the name that users see on the last Node of its ops.
 """
 
 from __future__ import annotations

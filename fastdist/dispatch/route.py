@@ -1,9 +1,9 @@
-"""What is known of a call before it happens: how an op runs on given layouts and attributes.
+"""Routes: how an op runs on operands of given layouts with given attributes.
 
-Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so the second
-call with the same ones has nothing left to find out. Its Route is kept in the routes of the first
-operand's layout, and holds the checked plan and, on the CPU, the results' layouts and a function
-from raw arrays to fresh results.
+Shapes, dtypes and checks follow from layouts and attributes alone, so a second call with the same
+ones has nothing left to check. Its Route is kept in the `routes` of the first operand's layout. It
+holds the checked plan and, on the CPU, the results' layouts and a function from raw arrays to new
+results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a structured op says: a kernel, its shapes and dtypes, its derivatives. Nothing runs."""
+"""The declaration of a structured op: kernel, plan, derivatives. Nothing runs here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The gradients that a pass wants of a Node which has no derivative by another of its inputs.
+"""Gradients along needed edges alone, for a Node that lacks the derivative by another input.
 
-A Node makes the gradients along all its edges at once, for most are wanted and to ask for each
-would be felt. One that has no derivative by an input raises, and only then is it asked which of its
-edges lead to what the pass was started for.
+A Node makes the gradients along all its edges at once, because most of them are needed and a check
+per edge would cost time. Where it lacks a derivative it raises, and only then the pass restricts it
+to the edges that lead to the inputs of the pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes of calls: whatever made them, users see one class for a name."""
+"""Nodes of calls: users see one class per name, whichever code made the Node."""
 
 # Note [One Node class for a name]
 # Users tell Nodes by their class, `type(y.grad_fn)`, of which PyTorch has one for a name. Here one
@@ -6,8 +6,8 @@
 # here, an einsum is called after its last step, whatever that is, and what was computed and written
 # over a tensor after what computed it. A Node's kind is the class that made it, which knows what is
 # saved and how gradients pass. When a user first sees the Node it becomes of the one class that
-# bears its name, keeps its kind, and does as that says. Who is seen by nobody, as most, pays
-# nothing.
+# bears its name, keeps its kind, and does as that says. Nodes that users never inspect (most of
+# them) cost nothing extra.
 #
 # Python lets an object change its class where both lay it out alike, so Nodes of calls save into
 # places that are the same for all. A kind says in `saved_names` what it calls them, and sets them

@@ -1,4 +1,4 @@
-"""Grad mode, and the one flag by which a call asks whether anything unusual is going on."""
+"""Grad mode, and the flag that tells a call whether anything unusual is active."""
 
 from __future__ import annotations
 

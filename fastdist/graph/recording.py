@@ -1,4 +1,4 @@
-"""What every new Node is told, whatever makes it: number, edges, stream, and the call it is of."""
+"""The fields of every new Node: number, edges, stream, and the call that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes ops tell their times: each recording that begins and ends, for all who must know."""
+"""Recordings that time ops: each start and end, reported to all watchers."""
 
 from __future__ import annotations
 

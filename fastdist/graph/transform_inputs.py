@@ -1,4 +1,4 @@
-"""What a function of functions differentiates by: for who would cut the graph without a word."""
+"""Inputs that a transform differentiates, so that code which would cut the graph can refuse."""
 
 from __future__ import annotations
 

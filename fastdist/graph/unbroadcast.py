@@ -1,4 +1,4 @@
-"""Gradients on their way back to an input that was broadcast, promoted or not on the CPU."""
+"""Gradients of inputs that were broadcast, promoted or copied to another device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Nodes saved, as it is asked for: checked, and with the edges that it had."""
+"""Saved values of Nodes, unpacked on use: version checked, with the edges that they had."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Mixed precision: in which dtype an op of PyTorch's lists computes while autocast is on.
+"""Mixed precision: the dtype in which an op computes while autocast is on, by PyTorch's lists.
 
-While it is on in some thread, `modes.tracers` is not zero and every op takes the general path,
-which asks here; while it is off, nobody asks. A composite whose name is in the lists asks before it
-runs, an op on its general path: what it is made of may be told again, and is in that dtype already.
+While it is on in a thread, `modes.tracers` is not 0 and every op takes its general path, which
+casts the operands here. A composite whose name is in the lists casts before it runs; its ops may
+cast again, which changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls on a batch that are made one after the other: draws, composites that read raw numbers."""
+"""Calls on a batch, run one after the other: random draws, composites that read raw numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Tensor that stands for a batch of tensors, one for each call that `vmap` runs at once."""
+"""A Tensor that stands for a batch of tensors, one for each call that `vmap` runs."""
 
 from __future__ import annotations
 
@@ -129,9 +129,7 @@ def level_of(values: Iterable[Any]) -> int:
 
 
 def unbatched(tensor: Tensor) -> Tensor:
-    """Return the plain tensor of all calls, of what may be a batch: for a check that raises if it
-    fails in one of them.
-    """
+    """Return the underlying tensor without batches: for a check that raises if one call fails."""
     while tensor.__class__ is Batched:
         tensor = tensor.value
     return tensor

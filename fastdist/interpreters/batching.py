@@ -34,8 +34,8 @@ from .batched_tensor import (
 # many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted from
 # behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in the room dispatch),
 # or written beside it, `@op.batches`. For what is left (`call_one_by_one`) the calls are made one
-# after the other, with PyTorch's warning that names the op. A rule calls ops on values, which may
-# be batches of an outer level, and so comes here again: nesting is no more.
+# after the other, with PyTorch's warning that names the op. A rule calls ops on values.
+# Where these are batches of an outer level the call recurses, so nested vmap needs nothing else.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]

@@ -1,6 +1,6 @@
-"""Methods of tensors that no op stands for, told to a profile and to a recorder while one listens.
+"""Tensor methods that are not ops, shown to profiles and recorders.
 
-While nobody does they are what they were, and are called as ever.
+While none is active the methods are the plain ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Ops that hand in what they took, while somebody listens to instrumentation/time_ranges.py.
+"""Ops that report their time while a profile is active (instrumentation/time_ranges.py).
 
-A profile lets every op take its general path, where `modes.tracers` is looked at in any case: who
-does not listen pays nothing. A function that is made of ops hands in a range around theirs; what an
-op's event is called says dispatch/pytorch_names.py.
+A profile sends every op to its general path, where `modes.tracers` is read in any case, so calls
+pay nothing while none is active. A composite reports a range around those of its ops. The names of
+events come from dispatch/pytorch_names.py.
 """
 
 from __future__ import annotations

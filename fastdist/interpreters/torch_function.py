@@ -1,4 +1,4 @@
-"""Calls offered to who takes them over, before an op or a composite runs on plain Tensors.
+"""Calls offered to `__torch_function__` before an op or a composite runs on plain Tensors.
 
 See Note [Calls that others take over] in core/torch_function.py.
 """
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
 # Of those, who find by themselves that one is no plain Tensor.
 LOOKING = frozenset({"cat", "stack"})
-# What the arguments of most calls are, beside those of whom nobody asks.
+# Common argument types that never override.
 _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
 # Questions that are about the value itself, and what makes a new tensor of any data.
 IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})

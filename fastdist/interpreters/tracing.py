@@ -1,7 +1,7 @@
-"""Who listens to every call of a thread: a recorder, to which ops offer what they do.
+"""Recorders: interpreters that write down every call of a thread.
 
-While one is open, `modes.tracers` is not zero and every op takes the general path, which asks here;
-while none is, nobody asks. See Note [What is recorded].
+While one is active, `modes.tracers` is not 0 and every op takes its general path, which reports the
+call here. See Note [What is recorded].
 """
 
 from __future__ import annotations
