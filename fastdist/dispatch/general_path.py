@@ -146,11 +146,11 @@ class GeneralPath(RecordedOp):
 
 
 def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
-    """Return what who listens makes of a call of op, NOT_TAKEN where the call is to run, and its
-    operands as autocast has them: in this order a batch of calls, a profile, autocast, which casts
-    the operands, and a recorder, which live in the room `interpreters`.
+    """Offer a call of op to the active interpreters: vmap, a profile, autocast, a recorder.
 
-    Note    called where modes.tracers is not zero; who takes a call comes back with it, once
+    Returns  the result, or NOT_TAKEN if the call must still run; and the operands, cast by autocast
+    Note    called where modes.tracers is not zero; an interpreter that takes the call makes it
+            again, once
     """
     if levels.depth:
         batch = offer_batch(op, operands, attributes, out)

@@ -47,7 +47,7 @@ class LazyConjNeg(Tensor):
     @property
     def array(self) -> Any:
         """The numbers, in memory of their own that lies as `_layout` says and is not written."""
-        # No call of an op: nobody who listens is to hear of it.
+        # Not a call of an op: interpreters must not see it.
         layout, numbers = self._layout, wrap(self.value.array, self._layout)
         found = self.change.route_call((numbers,), (), self.change)[0].run(numbers.array)
         made = empty_in_layout(layout)

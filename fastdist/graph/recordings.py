@@ -19,7 +19,7 @@ _watchers: list[Callable[[bool], None]] = []
 
 
 def begin(recording: Recording) -> None:
-    """Let a recording listen, and ops tell what they take; if that fails, nothing is begun."""
+    """Start a recording and let ops report their times; if that fails, nothing is started."""
     with ExitStack() as undoing:
         recording.start()
         undoing.callback(time_ranges.forget, recording)
@@ -55,7 +55,7 @@ def watch(watcher: Callable[[bool], None]) -> None:
 
 
 def unwatch(watcher: Callable[[bool], None]) -> None:
-    """Take a watcher back, having told it, where a recording is open, that none is."""
+    """Remove a watcher; if a recording is open, call watcher(False) first."""
     with _lock:
         _watchers.remove(watcher)
         if _num_open:

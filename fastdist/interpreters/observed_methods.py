@@ -35,13 +35,13 @@ _READING: Final = (
     *("numpy", "tolist"),
 )
 # Guards the count and the methods of Tensor that are replaced; no other lock is taken under it.
-_listening_lock = threading.Lock()
-renew_in_children(sys.modules[__name__], "_listening_lock")
-_listening = 0
+_observers_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_observers_lock")
+_num_observers = 0
 
 
 def install() -> None:
-    """Replace the methods whenever a profile or a recorder listens.
+    """Replace the methods while a profile or a recorder is active.
 
     Note    called once, when Tensor has its methods
     """
@@ -51,10 +51,10 @@ def install() -> None:
     observed = {name: _observed(name, method) for name, method in plain.items()}
 
     def switch(is_on: bool) -> None:
-        global _listening
-        with _listening_lock:
-            _listening += 1 if is_on else -1
-            for name, method in (observed if _listening else plain).items():
+        global _num_observers
+        with _observers_lock:
+            _num_observers += 1 if is_on else -1
+            for name, method in (observed if _num_observers else plain).items():
                 setattr(owners[name], name, method)
 
     time_ranges.watch("on", switch)

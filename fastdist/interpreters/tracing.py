@@ -28,7 +28,7 @@ from ..tensor.tensor import Tensor
 # (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others goes by the name of the
 # function that the user called, or by PyTorch's name for what it does (`shown_as`). Where lines of
 # the user's read numbers (`x.item()`, `if x > 0`), a call says which: they stay what they were. So
-# does the answer of another worker, whose calls nobody here hears of.
+# does the answer of another worker, whose calls are not seen here.
 
 
 class Value(NamedTuple):
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
 
 class Recorder:
-    """The calls of one thread since it began to listen."""
+    """The calls of one thread since the recorder was opened."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -147,33 +147,33 @@ class _ThreadState(threading.local):
 thread: Final = _ThreadState()
 
 
-# Called with True before somebody listens, and with False afterwards.
+# Called with True before a recorder is opened, and with False after it is closed.
 watchers: Final[list[Callable[[bool], None]]] = []
 
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Let a recorder hear of this thread's calls inside this block."""
+    """Let a recorder see this thread's calls inside this block."""
     before, thread.recorder = thread.recorder, recorder
     count_special(1)
     count_tracers(1)
-    _tell(True)
+    _notify(True)
     try:
         yield
     finally:
-        _tell(False)
+        _notify(False)
         count_tracers(-1)
         count_special(-1)
         thread.recorder = before
 
 
-def _tell(is_listening: bool) -> None:
+def _notify(is_open: bool) -> None:
     for watcher in watchers:
-        watcher(is_listening)
+        watcher(is_open)
 
 
 def active_recorder(composite: Any = None) -> Recorder | None:
-    """Return who is to hear of the call that begins here, None for a part of another call.
+    """Return the recorder that sees the call that begins here, None for a part of another call.
 
     Note    called where modes.tracers is not zero
     """
@@ -194,7 +194,7 @@ def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str
 
 
 def note_read(name: str, tensor: Any, found: Any) -> None:
-    """Let this thread's recorder, if it listens, know that the user read numbers of a tensor."""
+    """Record that the user read numbers of a tensor, if a recorder is active."""
     recorder = active_recorder()
     if recorder is None or not isinstance(tensor, Tensor) or not recorder.knows(tensor):
         return
@@ -204,7 +204,7 @@ def note_read(name: str, tensor: Any, found: Any) -> None:
 
 
 def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
-    """Let this thread's recorder, if it listens, know that the user asked another worker.
+    """Record that the user called another worker, if a recorder is active.
 
     Note    called where modes.tracers is not zero
     """
@@ -225,7 +225,7 @@ def traced(
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> Any:
-    """Return function(*args), and let recorder know of it as one call."""
+    """Return function(*args), recorded as one call."""
     recorder.busy = True
     try:
         recorder.replace_tensors(args)  # as they are before they are written to
@@ -243,8 +243,8 @@ def traced_composite(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return function(*args, **kwargs), whose ops recorder hears of; as a call of its own where
-    none of them has made the result.
+    """Return function(*args, **kwargs), with its ops recorded; or the call itself, if none of its
+    ops made the result.
     """
     recorder.replace_tensors((args, kwargs))
     before, constants = len(recorder.calls), len(recorder.constants)

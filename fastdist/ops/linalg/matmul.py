@@ -20,7 +20,7 @@ from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import conjugate
 
-# What a profile hears of around the product of matrices that stands for one of vectors.
+# The event in a profile around the product of matrices that computes one of vectors.
 _of_vectors = object()
 # With an Ellipsis NumPy gives a 0-d view, never a scalar.
 # PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
