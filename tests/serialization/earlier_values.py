@@ -322,16 +322,18 @@ def public_names() -> dict[str, Any]:
     for space in NAMESPACES:
         module: Any = importlib.import_module(f"fastdist.{space}".rstrip("."))
         # Without `__all__`, names that a module imports from elsewhere are not its public names.
-        home = "fastdist" if hasattr(module, "__all__") else module.__name__
-        for name in getattr(module, "__all__", vars(module)):
+        homes = (module.__name__, "fastdist.ops")
+        homes = ("fastdist",) if hasattr(module, "__all__") else homes
+        for name in getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"]):
             thing = getattr(module, name)
-            if callable(thing) and _pickles_by_name(thing, home):
+            if callable(thing) and _pickles_by_name(thing, homes):
                 found[f"{space}:{name}"] = thing
     return found
 
 
-def _pickles_by_name(thing: Any, home: str) -> bool:
-    if not f"{getattr(thing, '__module__', None)}.".startswith(f"{home}."):
+def _pickles_by_name(thing: Any, homes: tuple[str, ...]) -> bool:
+    home = f"{getattr(thing, '__module__', None)}."
+    if not home.startswith(tuple(f"{one}." for one in homes)):
         return False
     try:
         return pickle.loads(pickle.dumps(thing)) is thing

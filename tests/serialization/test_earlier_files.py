@@ -27,10 +27,18 @@ from fastdist.serialization.safe_globals import find_safe
 from fastdist.utils import data
 from tests.serialization.earlier_values import PLAIN, job_state, values
 
+# The old weight_norm is among the values; lazy layers have no elements yet; and an optimizer that
+# an earlier version pickled does not remember that it has stepped.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Initializing zero-element tensors:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step:UserWarning"),
+]
 FILE = Path(__file__).parent / "files" / "earlier_values.zip"
 NAMES = [*values()]
-# Names that meant another class then: a ScriptModule was a Module.
-CHANGED = {"jit:ScriptModule"}
+# Names that lead elsewhere today: a ScriptModule was a Module, and restart_count is now that of
+# distributed.restarts.
+CHANGED = {"jit:ScriptModule", "distributed:restart_count"}
 
 
 def file(name: str) -> bytes:
