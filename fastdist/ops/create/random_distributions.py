@@ -18,7 +18,7 @@ from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..rounded_ranges import largest_of
-from .creation import made
+from .creation import new_filled
 from .random import generator_or_default, open_uniform, part_of_graph, randn
 
 
@@ -126,7 +126,7 @@ def _draw_of(
         part = part_of_graph(backend, raw, source) or source
         backend.kernel(f"create.rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
 
-    return made(values, write, layout.shape, layout.dtype, layout.device, False)
+    return new_filled(values, write, layout.shape, layout.dtype, layout.device, False)
 
 
 @composite(homes="function")

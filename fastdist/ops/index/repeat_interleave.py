@@ -13,7 +13,7 @@ from ...core.overflow_checks import repeat_each, require_countable
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.pytorch_names import node_named, recorded_as
-from ...listeners.batched_tensor import Batched, max_over_batch, same_over_batch
+from ...interpreters.batched_tensor import Batched, max_over_batch, same_over_batch
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array

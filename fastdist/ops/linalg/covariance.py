@@ -8,7 +8,7 @@ from ...core.caller_warning import warn_caller
 from ...core.dtypes import bool_, promote
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import max_over_batch
+from ...interpreters.batched_tensor import max_over_batch
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import complex_of, conjugate, imaginary_part, real_part

@@ -24,8 +24,8 @@ from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...listeners.batched_tensor import unbatched
-from ...listeners.batching import whole
+from ...interpreters.batched_tensor import unbatched
+from ...interpreters.batching import whole
 from ...tensor.tensor import Tensor
 from ..create.creation import full
 from ..pointwise.complex_numbers import real_part

@@ -10,7 +10,7 @@ from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_recorded
 from ...dispatch.op import OPS
 from ...graph.modes import no_grad
-from ...interpreters.batched_tensor import Batched, batched, unbatched, value_at
+from ...interpreters.batched_tensor import Batched, batched, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import full, zeros
 from ..index.indexing import require_index, select_slices

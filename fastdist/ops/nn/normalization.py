@@ -343,7 +343,8 @@ def group_norm(
         if one is not None and one._layout.shape != (channels,):
             raise ShapeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
-                f"but got {name} of shape {list(one._layout.shape)} and input of shape {list(shape)}"
+                f"but got {name} of shape {list(one._layout.shape)} and input of shape "
+                f"{list(shape)}"
             )
     if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
         raise ValueError(

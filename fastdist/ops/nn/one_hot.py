@@ -8,7 +8,7 @@ from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...listeners.batched_tensor import unbatched
+from ...interpreters.batched_tensor import unbatched
 from ...tensor.tensor import Tensor
 from ..create.ranges import arange
 from ..index.searchsorted import ends_of

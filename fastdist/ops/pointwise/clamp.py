@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.kinds import ArgumentError
 from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise

@@ -12,7 +12,7 @@ from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import inplace_of
 from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
-from ...listeners.batched_tensor import each_call
+from ...interpreters.batched_tensor import map_unbatched
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, from_array
 from .. import return_types
@@ -45,8 +45,8 @@ def _dtype_of_float_power(given: tuple[Any, Any]) -> DType:
 def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
     if tensor._layout.dtype is not dtype:
         raise DTypeError(
-            f"the {what} has dtype {WORDS[tensor._layout.dtype]} but the operation's result requires "
-            f"dtype {WORDS[dtype]}: use float_power, which returns it"
+            f"the {what} has dtype {WORDS[tensor._layout.dtype]} but the operation's result "
+            f"requires dtype {WORDS[dtype]}: use float_power, which returns it"
         )
 
 
@@ -79,7 +79,7 @@ def frexp(input: Tensor) -> Any:
     """
     if not input._layout.dtype.is_floating_point:
         raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
-    exponent = each_call(_exponents, input)
+    exponent = map_unbatched(_exponents, input)
     return return_types.frexp(ldexp(input, -exponent), exponent)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..interpreters.batched_tensor import level_of, value_at
-from ..interpreters.batching import pointwise as in_one_shape
 from ...core.device import CPU
 from ...dispatch.pointwise import pointwise
-from ...listeners.batched_tensor import level_of, value_at
-from ...listeners.batching import pointwise as in_one_shape
+from ...interpreters.batched_tensor import level_of, value_at
+from ...interpreters.batching import pointwise as in_one_shape
 from ...tensor.constants import held, require_held
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor

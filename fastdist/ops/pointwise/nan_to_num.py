@@ -9,7 +9,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
-from ...graph.unresolved import resolved
+from ...graph.lazy_conj_neg import resolved
 from ...tensor.tensor import Tensor
 from .complex_numbers import view_as_complex, view_as_real
 

@@ -9,7 +9,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...dispatch.view import view as view_op
-from ...listeners.batched_tensor import levels
+from ...interpreters.batched_tensor import levels
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype

@@ -10,7 +10,6 @@ from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
-from ...interpreters.batched_tensor import levels
 from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.tensor import Size, Tensor
