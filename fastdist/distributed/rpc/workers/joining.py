@@ -40,9 +40,10 @@ from .group import (
     withdraw,
     write_record,
 )
-from .record import Record
+from .record import SAME_VERSION, Record
 
 _GROUP_KIND: Final = "group_kind"
+_GROUP_VERSION: Final = "group_version"
 # Under this a rank's latest life is noted before all have met, in a group that takes lives back.
 _CLAIMS: Final = "claims"
 _NO_CLAIM: Final = b"\0absent"
@@ -122,6 +123,7 @@ def join_dynamic(
     Raises  RpcError if the name or the rank is taken
     """
     _require_kind(store, "dynamic")
+    _require_version(store, me)
     group = Group(store, me)
     try:
         # See Note [One line enters].
@@ -168,6 +170,7 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
     """
     me = group.me
     _require_kind(store, "static" if group.is_static else "dynamic")
+    _require_version(store, me)
     if group.is_static and not store.check([group_log.LOG]):
         for one in group.members:
             write_record(store, one)
@@ -431,6 +434,20 @@ def _require_kind(store: Store, kind: str) -> None:
         )
 
 
+def _require_version(store: Store, me: Record) -> None:
+    """Check that this worker has the fastdist of the first member, before others read its record.
+
+    Raises  RpcError naming both versions
+    """
+    mine = f"{me.version}, wire version {me.wire_version}"
+    found = store.compare_set(_GROUP_VERSION, "", mine).decode(errors="replace")
+    if found != mine:
+        raise RpcError(
+            f"the group has fastdist {one_line(found, 100)}; worker {me.name!r} has {mine}; "
+            f"{SAME_VERSION}"
+        )
+
+
 def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
     """Check that workers have in common what they must, and names of their own.
 
@@ -449,7 +466,8 @@ def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
         for what in ("wire_version", "version", "security", "world_size", "restarts"):
             mine: Any = getattr(record, what)
             if mine != getattr(first, what):
+                remedy = f"; {SAME_VERSION}" if "version" in what else ""
                 raise RpcError(
                     f"the workers disagree on {what}: {first.name!r} has "
-                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}"
+                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}{remedy}"
                 )

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
@@ -53,6 +53,10 @@ class WorkerInfo:
 
     def __repr__(self) -> str:
         return f"WorkerInfo(id={self.id}, name={self.name})"
+
+
+# What an error about two versions in one job advises.
+SAME_VERSION: Final = "install the same fastdist on all machines of the job"
 
 
 class Named(Protocol):
@@ -118,14 +122,22 @@ class Record:
     def decode(cls, encoded: bytes) -> Record:
         """Return the record that a member stored.
 
-        Raises  RpcError for anything else
+        Raises  RpcError for anything else, naming both versions where a member of another fastdist
+                wrote it
         """
+        told: Any = None
         try:
             told = json.loads(encoded)
             record = cls(**{**told, "limits": Limits(**told["limits"])})
             _require_types(record)
             return record
         except (ValueError, TypeError, KeyError, RecursionError) as error:
+            theirs = told.get("version") if isinstance(told, dict) else None
+            if isinstance(theirs, str) and theirs != __version__:
+                raise RpcError(
+                    f"worker {one_line(repr(told.get('name')), 100)} has fastdist "
+                    f"{one_line(theirs, 100)}, this worker has {__version__}; {SAME_VERSION}"
+                ) from error
             raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
 
     def shares_host_with(self, other: Record) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
+import fastdist
 from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group import Group, entry_of, write_record
+from fastdist.distributed.rpc.workers.group import Group, entry_of, read_members, write_record
 from fastdist.distributed.rpc.workers.joining import be_in_again, is_over, join_dynamic, join_static
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import attempt
@@ -240,6 +242,56 @@ def join_with_restarts_at_rank_0_alone() -> str:
 def test_workers_of_which_some_take_lives_back_disagree() -> None:
     text = "the workers disagree on restarts: 'w0' has True, 'w1' has False"
     assert run_group(join_with_restarts_at_rank_0_alone, 2) == [text, text]
+
+
+# ---- two versions of fastdist --------------------------------------------------------------------
+
+REMEDY = "install the same fastdist on all machines of the job"
+
+
+@pytest.mark.parametrize(
+    ("what", "theirs"), [("version", "9.9.0"), ("wire_version", 99)], ids=["version", "wire"]
+)
+def test_static_group_of_two_versions_is_refused_with_both(what: str, theirs: Any) -> None:
+    store = HashStore()
+    other = replace(member(1, 2), **{what: theirs})
+    mine = getattr(member(0, 2), what)
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(join_static, store, one, 5.0) for one in (member(0, 2), other)]
+        texts = {str(one.exception()) for one in found}
+    assert texts == {
+        f"the workers disagree on {what}: 'w0' has {mine!r}, 'w1' has {theirs!r}; {REMEDY}"
+    }
+
+
+def test_record_with_fields_of_another_version_is_refused_with_both() -> None:
+    theirs = json.loads(member(1, 2).encode())
+    theirs.update(version="9.9.0", colour="red")
+    with pytest.raises(RpcError) as refused:
+        Record.decode(json.dumps(theirs).encode())
+    assert str(refused.value) == (
+        f"worker 'w1' has fastdist 9.9.0, this worker has {fastdist.__version__}; {REMEDY}"
+    )
+
+
+@pytest.mark.parametrize("theirs", [b"{}", b'{"version": 7}', b"[1]"])
+def test_record_without_a_version_is_refused_as_rubbish(theirs: bytes) -> None:
+    with pytest.raises(RpcError, match="no record of a worker"):
+        Record.decode(theirs)
+
+
+def test_newcomer_of_another_version_leaves_a_dynamic_group_as_it_was() -> None:
+    store = HashStore()
+    group = join_dynamic(store, member(0, 0))
+    with pytest.raises(RpcError) as refused:
+        join_dynamic(store, replace(member(1, 0), version="9.9.0"))
+    mine = member(0, 0)
+    assert str(refused.value) == (
+        f"the group has fastdist {mine.version}, wire version {mine.wire_version}; worker 'w1' has "
+        f"9.9.0, wire version {mine.wire_version}; {REMEDY}"
+    )
+    assert [one.name for one in read_members(store)] == ["w0"]
+    assert group.me.name == "w0"
 
 
 # ---- a former life that lives, and does not answer -----------------------------------------------
