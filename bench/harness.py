@@ -48,7 +48,7 @@ _THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-_LIBRARIES = ("fastdist", "numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "cupy-cuda13x")
+_LIBRARIES = ("numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,8 @@ def _range(spread: Spread, scale: float) -> str:
 
 def machine() -> dict[str, Any]:
     """Return what the figures depend on."""
-    versions = {}
+    # Not by its metadata: a checkout that was not installed has none.
+    versions = {"fastdist": importlib.import_module("fastdist").__version__}
     for library in _LIBRARIES:
         try:
             versions[library] = metadata.version(library)

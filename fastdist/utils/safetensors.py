@@ -111,9 +111,7 @@ def _package(room: str) -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError as error:
-        raise ImportError(
-            "this needs the package safetensors: pip install 'fastdist[safetensors]'"
-        ) from error
+        raise ImportError("this needs the package safetensors: pip install safetensors") from error
     return safetensors.numpy if room else safetensors
 
 

@@ -1,4 +1,4 @@
-"""The claim that the wheel holds what the tree holds, and that importing it is cheap and quiet."""
+"""The claim that wheel and sdist hold what the tree holds, and that an import is cheap and quiet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from email.parser import HeaderParser
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import fastdist
+
 ROOT = Path(__file__).resolve().parents[2]
-BUILT_FROM = ["pyproject.toml", "README.md", "LICENSE"]
+NAME = "spangrad"  # of the distribution; the package is fastdist
 TIMEOUT_S = 100
 
 
@@ -34,13 +37,11 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def files_of_the_tree() -> set[str]:
-    """Return what git has, or would take, of the two folders that make the package."""
+def files_of_the_tree(*folders: str) -> set[str]:
+    """Return what git has, or would take, of some folders, or of all."""
     # The owner of a clone is not always who runs the tests; git would refuse to answer.
     git = ["git", "-c", "safe.directory=*"]
-    listing = run(
-        *git, "ls-files", "--cached", "--others", "--exclude-standard", "fastdist", "kernels"
-    )
+    listing = run(*git, "ls-files", "--cached", "--others", "--exclude-standard", *folders)
     return {name for name in listing.splitlines() if (ROOT / name).is_file()}
 
 
@@ -49,16 +50,34 @@ def package_of(name: str) -> str:
     return re.sub(r"^kernels", "fastdist.kernels", folder).replace("/", ".")
 
 
+def files_of_the_package() -> set[str]:
+    return files_of_the_tree("fastdist", "kernels")
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy, so that no build folder of an earlier day is swept into it."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in [*BUILT_FROM, *files_of_the_tree()]:
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist from a copy, so that no build folder of an earlier day is swept into it."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
+    for name in files_of_the_tree():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name)
-    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    run(sys.executable, "-c", build, out, cwd=source)
-    (built,) = out.glob("*.whl")
+    return build("sdist", source, out)
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from the sdist, as an installer does where it finds no wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    return build("wheel", source, folder)
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    program = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
+    run(sys.executable, "-c", program, out, cwd=source)
+    (built,) = out.glob(f"{NAME}-*.whl" if kind == "wheel" else f"{NAME}-*.tar.gz")
     return built
 
 
@@ -72,12 +91,12 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_packages_list_names_every_folder_with_code() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    there = {package_of(name) for name in files_of_the_tree() if name.endswith(".py")}
+    there = {package_of(name) for name in files_of_the_package() if name.endswith(".py")}
     assert listed == sorted(there), f"packages in pyproject.toml must be these: {sorted(there)}"
 
 
 def test_every_folder_with_code_has_an_init() -> None:
-    names = files_of_the_tree()
+    names = files_of_the_package()
     folders = {Path(name).parent for name in names if name.endswith(".py")}
     assert {str(folder) for folder in folders if f"{folder}/__init__.py" not in names} == set()
 
@@ -85,9 +104,23 @@ def test_every_folder_with_code_has_an_init() -> None:
 def test_the_wheel_holds_the_files_of_the_tree_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    held = {name for name in names if not re.match(r"fastdist-[^/]*\.dist-info/", name)}
-    expected = {re.sub(r"^kernels/", "fastdist/kernels/", name) for name in files_of_the_tree()}
+    held = {name for name in names if not re.match(rf"{NAME}-[^/]*\.dist-info/", name)}
+    expected = {re.sub(r"^kernels/", "fastdist/kernels/", name) for name in files_of_the_package()}
     assert held == expected
+
+
+def test_the_sdist_holds_the_files_of_the_tree_and_metadata(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {one.name.split("/", 1)[1] for one in archive.getmembers() if one.isfile()}
+    written = {name for name in names if name.startswith(f"{NAME}.egg-info/")}
+    assert names - written - {"PKG-INFO", "setup.cfg"} == files_of_the_tree()
+
+
+def test_the_distribution_has_a_name_and_the_version_of_the_package(unpacked: Path) -> None:
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    head = HeaderParser().parsestr(metadata.read_text())
+    assert (head["Name"], head["Version"]) == (NAME, fastdist.__version__)
+    assert head["Requires-Python"] == ">=3.11"
 
 
 def test_the_wheel_asks_for_what_it_cannot_do_without_alone(unpacked: Path) -> None:

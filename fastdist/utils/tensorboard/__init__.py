@@ -14,8 +14,7 @@ try:
     import tensorboard as _package  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "fastdist.utils.tensorboard needs the package tensorboard: "
-        "pip install 'fastdist[tensorboard]'",
+        "fastdist.utils.tensorboard needs the package tensorboard: pip install tensorboard",
         name="tensorboard",
     ) from error
 
