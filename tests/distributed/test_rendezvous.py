@@ -219,6 +219,12 @@ def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) ->
             SLURM | {"RANK": "0", "WORLD_SIZE": "2"},
             r"MASTER_ADDR and MASTER_PORT are not set, .*so that what Slurm says .* unset RANK",
         ),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2"},
+            r'or give all workers the same init_method="tcp://HOST:PORT" in their options',
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "h"}, r"MASTER_PORT is not set"),
+        ({"RANK": "0", "WORLD_SIZE": "1", "FASTDIST_STORE_HOSTED": "1"}, r"cannot find the store"),
         (SLURM | {"SLURM_JOB_NODELIST": "[1-2"}, r"SLURM_JOB_NODELIST is .*a list of hosts"),
     ],
 )
@@ -241,6 +247,16 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         if name in TORCHRUN or name.startswith(("SLURM_", "OMPI_", "PMI")):
             monkeypatch.delenv(name)
     return monkeypatch
+
+
+def test_worker_that_is_alone_hosts_its_store_at_a_free_port(
+    no_launcher: pytest.MonkeyPatch,
+) -> None:
+    with rendezvous("env://", 0, 1, timeout=5.0).store as store:
+        other = rendezvous("env://", 0, 1, timeout=5.0)  # another notebook, at the same time
+        store.set("key", "value")
+        assert not other.store.check(["key"])
+        other.store.close()
 
 
 @pytest.fixture

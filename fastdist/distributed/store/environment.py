@@ -23,7 +23,8 @@ class Assignment:
 
     `launcher` says who told us. With `store_hosted` it serves the store, and no rank binds
     its port. `incarnation` counts the restarts, of the whole group or of this worker alone; `round`
-    those of the group, and with `run_id` it keeps rounds apart.
+    those of the group, and with `run_id` it keeps rounds apart. Store port 0 stands for a free one,
+    which a worker that is alone may take.
     """
 
     launcher: str
@@ -88,7 +89,7 @@ def from_env(
         hides = reader.hides(launcher)
         world_size = reader.number(*names, what="the number of workers", hides=hides)
     require_rank(rank, world_size)
-    store_host, store_port = _store_place(reader, launcher)
+    store_host, store_port = _store_place(reader, launcher, world_size)
     return Assignment(
         launcher=launcher.name,
         rank=rank,
@@ -226,8 +227,8 @@ class _Reader:
         return value in _TRUE
 
 
-def _store_place(reader: _Reader, launcher: _Launcher) -> tuple[str, int]:
-    """Return host and port of the store.
+def _store_place(reader: _Reader, launcher: _Launcher, world_size: int) -> tuple[str, int]:
+    """Return host and port of the store; a worker that is alone needs neither to be set.
 
     Raises  RendezvousError that names all that is missing
     """
@@ -235,6 +236,8 @@ def _store_place(reader: _Reader, launcher: _Launcher) -> tuple[str, int]:
     port = _store_port(reader, launcher)
     if host and port is not None:
         return host, port
+    if world_size == 1 and not host and port is None and not store_is_hosted(reader.environment):
+        return "127.0.0.1", 0
     missing = [name for name, value in (("ADDR", host), ("PORT", port)) if not value]
     names = [f"MASTER_{name}" for name in missing]
     meaning = {"ADDR": "the address of rank 0", "PORT": "a free port of its machine"}
@@ -242,7 +245,8 @@ def _store_place(reader: _Reader, launcher: _Launcher) -> tuple[str, int]:
     raise RendezvousError(
         f"cannot find the store: {' and '.join(names)} {'are' if names[1:] else 'is'} not set, and "
         f"{launcher.says_not}; set {'them' if names[1:] else 'it'} on all workers, to "
-        f"{' and '.join(meaning[name] for name in missing)}{option}{reader.hides(launcher)}"
+        f"{' and '.join(meaning[name] for name in missing)}{option}, or give all workers the same "
+        f'init_method="tcp://HOST:PORT" in their options{reader.hides(launcher)}'
     )
 
 
