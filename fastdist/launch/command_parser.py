@@ -57,5 +57,9 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     word = given.partition("=")[0]
     candidates = list(known)
     longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
-    near = longer or difflib.get_close_matches(word, candidates, 1)
+    # Without their dashes, in which all flags are alike; of a flag and a command, the word's kind.
+    candidates.sort(key=lambda name: name.startswith("-") == word.startswith("-"))
+    bare = {name.lstrip("-"): name for name in candidates}
+    close = difflib.get_close_matches(word.lstrip("-"), bare, 1)
+    near = longer or [bare[name] for name in close]
     return f"; did you mean {near[0]}?" if near else ""

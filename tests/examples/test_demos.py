@@ -94,6 +94,7 @@ def test_an_unknown_demo_is_told_what_is_near(capsys: pytest.CaptureFixture[str]
         (["--steps", "0"], 2, "fastdist demo cnn: --steps must be at least 1, got 0"),
         (["--seed", "-1"], 2, "fastdist demo cnn: --seed must be 0 or more"),
         (["--stepz", "3"], 2, "did you mean --steps?"),
+        (["--bogus"], 2, "fastdist demo cnn: unknown: --bogus\n"),
     ],
 )
 def test_a_demo_reads_its_own_options(

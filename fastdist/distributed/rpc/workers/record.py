@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Protocol
 
@@ -71,6 +71,19 @@ class Named(Protocol):
 def in_words(worker: Named) -> str:
     """Return how each message calls a worker: worker 'trainer1' (rank 1)."""
     return f"worker {worker.name!r} (rank {worker.id})"
+
+
+def did_you_mean(name: object, known: Collection[str]) -> str:
+    """Return `; did you mean ...?` if the name resembles a known one with the same digits."""
+    if not isinstance(name, str):
+        return ""
+    from difflib import get_close_matches  # only after a mistake
+
+    # worker3 of a group that ends at worker2 is a wrong number, not a typing mistake.
+    digits = re.sub(r"\D", "", name)
+    alike = [one for one in known if re.sub(r"\D", "", one) == digits]
+    near = get_close_matches(name, alike, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from .callers import Callers
 from .group import LOOK_S, Group
 from .latest import remember
 from .progress import Progress
-from .record import Record, WorkerInfo, in_words
+from .record import Record, WorkerInfo, did_you_mean, in_words
 from .session import Patience, Times
 from .worker import Worker
 
@@ -150,7 +150,8 @@ class Workers:
             known = ", ".join(sorted(self._by_name))
             kind = "name" if isinstance(to, str) else "id"
             lost = self._told_missed(to)
-            raise self._not_found(f"{kind} {to}; the group has: {known}{lost}")
+            near = "" if lost else did_you_mean(to, self._by_name)
+            raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}")
         return worker
 
     def _not_found(self, what: str) -> RpcError:

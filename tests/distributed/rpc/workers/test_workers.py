@@ -20,7 +20,7 @@ from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers import workers as workers_module
 from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, entry_of, write_record
-from fastdist.distributed.rpc.workers.record import Record, WorkerInfo
+from fastdist.distributed.rpc.workers.record import Record, WorkerInfo, did_you_mean
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 from tests.distributed.rpc.workers.by_hand import (
@@ -202,6 +202,20 @@ def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_
             workers.get(to)
     with pytest.raises(RpcError, match=r"could not find destination name w7; the group has: w0$"):
         workers.get("w7")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("trianer1", "; did you mean trainer1?"),
+        ("Trainer2", "; did you mean trainer2?"),
+        ("trainer3", ""),  # a wrong number
+        ("nobody", ""),
+        (7, ""),
+    ],
+)
+def test_name_with_a_typing_mistake_is_corrected(name: object, hint: str) -> None:
+    assert did_you_mean(name, ["server", "trainer1", "trainer2"]) == hint
 
 
 @pytest.mark.parametrize("event", [Event.PROCESS_ENDED, Event.REJECTED])
