@@ -148,6 +148,9 @@ def _info(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "--warm":
         return _warm(arguments[1:])
     if arguments:
+        if arguments[0].partition("=")[0] == "--into":
+            print("fastdist info: --into needs --warm: info --warm --into FOLDER", file=sys.stderr)
+            return _USAGE_ERROR
         return _refuse_arguments("info", arguments, _INFO_HELP, "only --warm")
     from fastdist.info import as_text
 

@@ -212,15 +212,19 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 def _transports() -> list[Row]:
     import fastdist.distributed.pipe.context  # noqa: F401  registers them all
-    from fastdist.distributed.pipe.registry import transports
+    from fastdist.distributed.pipe.registry import NotViable, transports
     from fastdist.distributed.rpc.options import channels
 
-    rows = []
+    rows, absent = [], []
     for section, entries in (("transports", transports), ("channels", channels)):
         for entry in entries.by_priority():
+            if isinstance(entry.member, NotViable):
+                absent.append(entry.name)  # on every machine: nothing can be done about it
+                continue
             reason = entry.member.why_not_viable()
             rows.append(Row(section, entry.name, reason or "yes", is_missing=reason is not None))
-    return rows
+    why = "PyTorch's names for ways that this version does without; there is nothing to install"
+    return [*rows, Row("channels", "not offered", f"{', '.join(absent)}: {why}")]
 
 
 def _memory() -> list[Row]:

@@ -17,6 +17,8 @@ from fastdist.system.own_folder import make_own_folder
 
 # Enough elements for each compiled kernel, and few enough to take no time.
 _SIDE: Final = 256
+# Where there is no bar, such as in the build of an image, a line shows that it goes on.
+_LINE_EACH: Final = 10
 _OPTIMIZERS: Final = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 # Over x, y: matrices, x with a gradient; i: whole numbers; row: one row; images, weights.
 _FORWARD_AND_BACKWARD: Final = """
@@ -98,7 +100,8 @@ x.double() * y.double()
 def warm(out: TextIO | None = None) -> str:
     """Compile what programs commonly need, unless it is kept already; return what was done.
 
-    Note    a bar tells on a terminal how far it is; to be called before anything else computes
+    Note    a terminal shows a bar, anything else gets a line after each ten calls; to be called
+            before anything else computes
     """
     out = sys.stderr if out is None else out
     os.environ.pop("FASTDIST_START", None)  # what calls do not wait for would not be compiled
@@ -107,6 +110,10 @@ def warm(out: TextIO | None = None) -> str:
     for number, (name, call) in enumerate(steps):
         line.draw([f"{number}/{len(steps)}", name], number / len(steps))
         call()
+        if (number + 1) % _LINE_EACH == 0 and not line.is_shown:
+            seconds = time.perf_counter() - start
+            out.write(f"{number + 1}/{len(steps)} calls after {seconds:.1f} s\n")
+            out.flush()
     out.write(line.clear())
     out.flush()
     new, seconds = len(_kept() - before), time.perf_counter() - start

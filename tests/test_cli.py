@@ -111,6 +111,14 @@ def test_arguments_that_a_command_does_not_take_are_refused(
     assert f"fastdist {name}: takes {taken}, got '--all'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["--into", "folder"], ["--into"], ["--into=folder"]])
+def test_info_says_that_a_folder_is_for_warming(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["info", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("fastdist info: --into needs --warm: ")
+
+
 @pytest.mark.parametrize("command", ["--help", "info", "version"])
 def test_a_reader_that_leaves_hears_no_traceback(command: str) -> None:
     read_end, write_end = os.pipe()

@@ -105,6 +105,9 @@ def test_what_this_machine_cannot_offer_comes_with_its_reason() -> None:
     rows = {row.name: row for row in info._transports()}
     assert rows["uv"].value == "yes"
     assert all(row.value for row in rows.values())
+    assert rows.keys().isdisjoint({"ibv", "cma"})
+    assert rows["not offered"].value.startswith("ibv, cma, mpt_uv, cuda_xth, cuda_gdr: ")
+    assert not rows["not offered"].is_missing
 
 
 def test_the_text_marks_what_is_missing() -> None:

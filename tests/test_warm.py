@@ -94,6 +94,17 @@ def test_bar_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.split("  ")[-1].strip() for line in drawn[:2]] == ["x + y", "i + i"]
 
 
+def test_pipe_gets_a_line_after_each_ten_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FASTDIST_TERMINAL_WIDTH", raising=False)
+    monkeypatch.setattr(warm, "_FORWARD_AND_BACKWARD", ())
+    monkeypatch.setattr(warm, "_FORWARD", ["x.shape"] * 23)
+    monkeypatch.setattr(warm, "_OPTIMIZERS", ())
+    pipe = io.StringIO()
+    warm.warm(pipe)
+    lines = pipe.getvalue().splitlines()
+    assert [line.split(" after ")[0] for line in lines] == ["10/23 calls", "20/23 calls"]
+
+
 @pytest.mark.parametrize("arguments", [["--into"], ["--into", "a", "b"], ["--to", "a"]])
 def test_other_arguments_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

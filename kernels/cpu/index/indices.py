@@ -57,7 +57,7 @@ def own_copy(index: Array, length: int, axis: int) -> Array:
 def refuse_class(found: int, classes: int) -> Any:
     """Raise OutOfBounds for a class that there is not among so many."""
     raise OutOfBounds(
-        f"Target {found} is out of bounds.: there are {classes} classes, 0 to {classes - 1}"
+        f"Target {found} is out of bounds. There are {classes} classes, 0 to {classes - 1}"
     )
 
 
