@@ -92,10 +92,13 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[
     parts["optimiser"] = max(report.totals.get("optimiser", 0.0) for report in reports)
     waiting = max(0.0, training.elapsed_s - sum(parts.values()))
     forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
-    return [
+    rows = [
         ("time", f"{training.elapsed_s:.1f} s for {training.steps} steps: {forward}, {backward},"),
         ("", f"{optimiser}, calls and waiting {waiting:.1f}"),
     ]
+    if waiting > training.elapsed_s / 2:
+        rows.append(("", "(layers this small compute faster than messages travel)"))
+    return rows
 
 
 def _table(reports: Sequence[Report]) -> list[str]:

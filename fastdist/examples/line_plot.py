@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastdist.examples.svg import COLOURS, Axis, Canvas, number
+from fastdist.examples.svg import COLOURS, Axis, Canvas, fits_beside_title, number
 
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 48, 52
+_LEGEND = 22
 _DOTS_UP_TO = 40
 
 
@@ -33,9 +34,12 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
         raise ValueError(f"line_plot: no finite point in {[curve.name for curve in curves]!r}")
     xs, ys = [x for x, _ in everything], [y for _, y in everything]
     across = Axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT)
-    up = Axis(min(0.0, *ys), max(ys) * 1.04 or 1.0, _HEIGHT - _BOTTOM, _TOP)
-    canvas = Canvas(_WIDTH, _HEIGHT, title)
-    _draw_axes(canvas, across, up, x_label, y_label)
+    # A legend that would reach over the title has a row of its own, in which the plot is lower.
+    names = [curve.name for curve in kept[: len(COLOURS)]]
+    down = 0 if fits_beside_title(title, names, _WIDTH) else _LEGEND
+    up = Axis(min(0.0, *ys), max(ys) * 1.04 or 1.0, _HEIGHT + down - _BOTTOM, _TOP + down)
+    canvas = Canvas(_WIDTH, _HEIGHT + down, title)
+    _draw_axes(canvas, across, up, x_label, y_label, down)
     for curve, colour in zip(kept, COLOURS):
         places = [(across.place(x), up.place(y)) for x, y in curve.points]
         if curve.is_joined:
@@ -43,7 +47,7 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
         if len(places) <= _DOTS_UP_TO or not curve.is_joined:
             for x, y in places:
                 canvas.dot(x, y, colour)
-    canvas.legend([(curve.name, colour) for curve, colour in zip(kept, COLOURS)], y=26)
+    canvas.legend([(curve.name, colour) for curve, colour in zip(kept, COLOURS)], y=26 + down)
     return canvas.text()
 
 
@@ -51,8 +55,10 @@ def _finite(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
 
 
-def _draw_axes(canvas: Canvas, across: Axis, up: Axis, x_label: str, y_label: str) -> None:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+def _draw_axes(
+    canvas: Canvas, across: Axis, up: Axis, x_label: str, y_label: str, down: int
+) -> None:
+    bottom, right = canvas.height - _BOTTOM, _WIDTH - _RIGHT
     for tick in up.ticks():
         y = up.place(tick)
         canvas.line(_LEFT, y, right, y, "grid")
@@ -62,5 +68,5 @@ def _draw_axes(canvas: Canvas, across: Axis, up: Axis, x_label: str, y_label: st
         canvas.line(x, bottom, x, bottom + 5, "axis")
         canvas.write(x, bottom + 19, number(tick), anchor="middle")
     canvas.line(_LEFT, bottom, right, bottom, "axis")
-    canvas.write((_LEFT + right) / 2, _HEIGHT - 12, x_label, anchor="middle")
-    canvas.write_upwards(18, (_TOP + bottom) / 2, y_label)
+    canvas.write((_LEFT + right) / 2, canvas.height - 12, x_label, anchor="middle")
+    canvas.write_upwards(18, (_TOP + down + bottom) / 2, y_label)

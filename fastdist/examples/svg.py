@@ -19,6 +19,16 @@ _STYLE = """
 """
 
 
+# Text cannot be measured here; these are a little more than most fonts take.
+_LETTER, _TITLE_LETTER = 7.0, 9.0
+
+
+def fits_beside_title(title: str, names: Sequence[str], width: int) -> bool:
+    """Return whether a legend has room to the right of a title, on a canvas of some width."""
+    legend = sum(_LETTER * len(name) + 32 for name in names)
+    return 16 + _TITLE_LETTER * len(title) + 16 + legend <= width
+
+
 class Canvas:
     """Collects shapes; `text` at the end gives the whole picture."""
 
@@ -87,8 +97,7 @@ class Canvas:
         """Write (name, colour) pairs in a row that ends at the right edge."""
         x = float(self.width - 16)
         for name, colour in reversed(entries):
-            # Text cannot be measured here; 7 units a letter is a little more than most fonts take.
-            x -= 7.0 * len(name)
+            x -= _LETTER * len(name)
             self.write(x, y, name, style="ink")
             self.rectangle(x - 18, y - 9, 12, 10, colour=colour)
             x -= 32

@@ -129,6 +129,7 @@ def test_the_pictures_are_there(done: Done, name: str) -> None:
 def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Done) -> None:
     page = (done.folder / "fastdist-demo" / "timeline.html").read_text()
     assert "fastdist-demo/timeline.html" in done.output
+    assert "try `fastdist demo --list`\n" in done.output
     (found,) = re.findall(r"const data = (\{.*\});\n", page)
     shown = json.loads(found)
     assert {worker for worker, _ in shown["lanes"]} == set(_WORKERS)

@@ -43,6 +43,17 @@ def test_a_plot_names_its_curves_and_axes() -> None:
     assert {"Loss & <more>", "training", "test", "step", "loss"} <= set(words)
 
 
+def test_legend_that_would_reach_over_the_title_has_a_row_of_its_own() -> None:
+    few = _plot(Curve("a", [(0.0, 1.0)]))
+    many = _plot(*(Curve(f"learnt, t {i}", [(0.0, 1.0)]) for i in range(6)))
+    for picture, is_below in ((few, False), (many, True)):
+        texts = {text.text: text.attrib for text in picture.iter(f"{_SVG}text")}
+        legend = [at for words, at in texts.items() if words in ("a", "learnt, t 0")]
+        (place,) = legend
+        assert (float(place["y"]) > float(texts["Loss & <more>"]["y"])) == is_below
+        assert float(place["x"]) > 16
+
+
 def test_a_plot_stays_inside_its_frame() -> None:
     picture = _plot(Curve("a", [(float(i), math.sin(i)) for i in range(100)]))
     for x, y in _points(picture)[0]:
