@@ -1,4 +1,4 @@
-"""The claim that wheel and sdist hold what the tree holds, and that an import is cheap and quiet."""
+"""The claim that wheel and sdist hold what the tree holds, and that imports are cheap and quiet."""
 
 from __future__ import annotations
 

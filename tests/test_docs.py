@@ -1,0 +1,247 @@
+"""The claim that pages show what happens, that links lead somewhere, and that figures were kept."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import fastdist
+from bench.__main__ import benchmarks
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("[CS]*.md"))]
+# Blocks in other languages are commands and outputs, which these tests name.
+RUN, SHOWN = ("python", "py", "pycon"), ("sh", "console", "dockerfile", "")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+# ---- blocks that are run ------------------------------------------------------------------------
+
+
+def test_sessions_at_the_prompt_answer_as_shown() -> None:
+    pages = [page for page in PAGES if blocks(page, "pycon")]
+    assert pages == [DOCS / "pytorch.md"]
+    for page in pages:
+        text = "\n".join(blocks(page, "pycon"))
+        test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+        printed: list[str] = []
+        doctest.DocTestRunner(verbose=False).run(test, out=printed.append)
+        assert "".join(printed) == ""
+
+
+def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
+    """One job runs README's program and the blocks that docs/distributed.md puts at its end."""
+    readme, page = ROOT / "README.md", DOCS / "distributed.md"
+    (program,) = blocks(readme, "python")
+    end = "rpc.shutdown()\n"
+    assert program.endswith(end)
+    text = program.removesuffix(end) + "\n".join(blocks(page, "python")) + end
+    (tmp_path / "spans.py").write_text(text)
+    done = run(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = done.stdout.splitlines()
+    command, *expected = "".join(blocks(readme, "console")).splitlines()
+    assert command == "$ .venv/bin/fastdist run -n 2 spans.py"
+    assert [line for line in expected if line not in printed] == []
+    expected = "".join(blocks(page, "console")).splitlines()
+    assert expected and [line for line in expected if line not in printed] == []
+    assert "backward pass over after" in done.stdout
+    assert {"pass.html", "timeline.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
+    page = DOCS / "failures.md"
+    (program,), (expected,) = blocks(page, "python"), blocks(page, "console")
+    (tmp_path / "program.py").write_text(program)
+    done = run(["-m", "fastdist.run", "-n", "2", "--max-restarts", "1", "program.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank 0 was killed by SIGKILL" in done.stderr
+    assert expected in done.stdout
+
+
+def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks(DOCS / "checkpoints.md", "py")
+    command = ["-c", program + "\nprint(state['step'], model.weight.tolist())"]
+    whole, resumed = (run(command, tmp_path) for _ in range(2))
+    assert whole.stdout.startswith("10 "), whole.stderr
+    assert resumed.stdout == whole.stdout, resumed.stderr
+
+
+def test_every_block_is_run_or_a_command() -> None:
+    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
+    run_here = {"README.md", "distributed.md", "failures.md", "checkpoints.md", "pytorch.md"}
+    for page in pages:
+        fences = re.findall(r"^```(\w*)$", page.read_text(), re.MULTILINE)
+        assert set(fences[::2]) <= {*RUN, *SHOWN}, page
+        assert set(fences[1::2]) <= {""}, page
+        assert page.name in run_here or set(fences).isdisjoint(RUN), page
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def names_in(page: Path, heading: str) -> set[str]:
+    section = page.read_text().split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return set(re.findall(r"`([A-Z][A-Z_]+)`", section))
+
+
+def test_variables_of_launchers_are_those_that_are_read() -> None:
+    distributed = ROOT / "fastdist" / "distributed"
+    code = (distributed / "store" / "environment.py").read_text()
+    code += (distributed / "rendezvous.py").read_text()
+    names = names_in(DOCS / "launching.md", "Other launchers")
+    assert {"RANK", "SLURM_PROCID", "FASTDIST_ADDRESS"} <= names
+    assert {name for name in names if f'"{name}"' not in code} == set()
+
+
+def test_variables_of_a_worker_are_those_that_the_launcher_sets() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "fastdist" / "launch").glob("*.py"))
+    names = names_in(DOCS / "launching.md", "A worker's environment")
+    assert {"RANK", "FASTDIST_RESTART_COUNT", "CUDA_VISIBLE_DEVICES"} <= names
+    assert {name for name in names if not re.search(rf'"{name}"|\b{name}=', code)} == set()
+
+
+# ---- figures ------------------------------------------------------------------------------------
+
+# What the pages say, by benchmark, row and file: fastdist's time, and PyTorch's.
+FIGURES = [
+    ("rpc", "rpc_sync, 1 KB tensor", "2026-11-24-zen4-distributed", "47 µs", "481 µs"),
+    ("rpc", "rpc_sync, 1 MB tensor", "2026-11-24-zen4-distributed", "206 µs", "728 µs"),
+    (
+        *("distributed_backward", "add 8x8, forward and backward"),
+        *("2026-11-24-zen4-distributed", "0.69 ms", "1.29 ms"),
+    ),
+    (
+        *("distributed_backward", "add 4 MB, forward and backward"),
+        *("2026-11-24-zen4-distributed", "3.38 ms", "6.88 ms"),
+    ),
+    ("jobs", "pipeline, 4 micro-batches", "2026-11-24-zen4-distributed", "15.5 ms", "18.6 ms"),
+    ("jobs", "parameter server, 2 trainers", "2026-11-24-zen4-distributed", "5.8 ms", "7.5 ms"),
+    ("models", "GPT d 256", "2026-11-23-zen5-models", "17.1 ms", "29.7 ms"),
+    ("models", "ResNet-18, 64 x 64", "2026-11-23-zen5-models", "114 ms", "118 ms"),
+    ("rpc", "idle, cores of both", "2026-11-24-zen4-distributed", "0.0015 cores", "1.99"),
+    ("ops", "add 8x8, with grad", "2026-11-22-zen4", "0.9 µs", "2.0 µs"),
+]
+UNITS = {"µs": 1e-6, "ms": 1e-3, "cores": 1.0}
+
+
+@pytest.mark.parametrize(("bench", "row", "file", "ours", "theirs"), FIGURES)
+def test_figures_are_those_that_were_kept(
+    bench: str, row: str, file: str, ours: str, theirs: str
+) -> None:
+    kept = json.loads((ROOT / "bench" / "results" / f"{file}.json").read_text())["results"]
+    (found,) = [one for b in kept if b["bench"] == bench for one in b["rows"] if one["name"] == row]
+    unit = ours.split()[1]
+    for shown, key in ((ours, "ours_s"), (theirs, "peer_s")):
+        number = shown.split()[0]
+        places = len(number.partition(".")[2])
+        assert f"{found[key]['median'] / UNITS[unit]:.{places}f}" == number
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/performance.md"))
+    in_table = f"| `bench {bench}` | {row} | {ours} | {theirs} |" in page
+    in_words = re.search(rf"\b{ours}\b[^-]*\b{theirs}\b[^-]*`python -m bench {bench}`", readme)
+    assert in_table or in_words
+
+
+def test_commands_name_benchmarks() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    named = set(re.findall(r"`(?:python -m )?bench (\w+)`", text))
+    assert {"rpc", "jobs", "gpu"} <= named <= {*benchmarks(), "all"}
+    readme = (ROOT / "README.md").read_text()
+    reasons = readme.split("## Five reasons\n")[1].split("\n## ")[0]
+    assert len(re.findall(r"^- .*?`python -m bench \w+`", reasons, re.MULTILINE | re.DOTALL)) >= 1
+    assert reasons.count("\n- ") == reasons.count("(`python -m bench ") == 5
+
+
+# ---- links --------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a page's headings are linked by: in lower case, without marks, with dashes."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def links(page: Path) -> Iterator[str]:
+    text = page.read_text()
+    yield from re.findall(r"\]\(([^)\s]+)\)", text)
+    yield from re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for link in links(page):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert set(PAGES) - {ROOT / "README.md"} <= linked
+    assert DOCS / "overlap.svg" in linked
+
+
+# ---- files beside the pages ---------------------------------------------------------------------
+
+
+def test_changelog_and_citation_name_this_version() -> None:
+    changes, citation = ((ROOT / name).read_text() for name in ("CHANGELOG.md", "CITATION.cff"))
+    headings = re.findall(r"^## \[(.*?)\]", changes, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert f"version {fastdist.__version__}" in changes or fastdist.__version__ in headings
+    keys = re.findall(r"^([\w-]+): *(.*)$", citation, re.MULTILINE)
+    assert {"cff-version", "message", "title", "authors"} <= {key for key, _ in keys}
+    assert dict(keys)["version"] == fastdist.__version__
+    assert dict(keys)["license"] == "Apache-2.0"
+
+
+def test_picture_is_readable_in_the_light_and_in_the_dark() -> None:
+    text = (DOCS / "overlap.svg").read_text()
+    picture = ElementTree.fromstring(text)
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme: dark" in text and len(text) < 25_000
+    words = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"worker0: loss", "batch 1", "batch 4"} <= set(words)
+
+
+def test_picture_is_drawn_from_a_run(tmp_path: Path) -> None:
+    script, out = DOCS / "draw_overlap.py", tmp_path / "overlap.svg"
+    words = ["-n", "3", str(script), "--side", "64", "--out", str(out)]
+    done = run(["-m", "fastdist.run", *words], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tips = [
+        one.text or "" for one in ElementTree.parse(out).iter("{http://www.w3.org/2000/svg}title")
+    ]
+    assert sum(tip.startswith("MmBackward0, ") for tip in tips) == 2 * 3 * 4
+    # Small gradients may share a message.
+    assert 2 <= sum(tip.startswith("gradients sent ") for tip in tips) <= 8
