@@ -136,6 +136,11 @@ def test_the_wheel_brings_its_licence_and_command(unpacked: Path) -> None:
     assert "fastdist = fastdist.cli:main" in (info / "entry_points.txt").read_text()
 
 
+def test_ci_installs_the_wheel_and_runs_the_demo_from_it() -> None:
+    assert "    .ci/wheel && " in (ROOT / ".ci" / "run").read_text()
+    assert os.access(ROOT / ".ci" / "wheel", os.X_OK)
+
+
 def test_an_unpacked_wheel_finds_its_own_kernels(unpacked: Path) -> None:
     found = run(
         *(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)"),
