@@ -270,8 +270,10 @@ class _Reducers:
         self._reduce = reduce
 
     def get(self, kind: type, default: Any = None) -> Any:
-        """Return how instances of kind are reduced."""
-        return self._reduce if issubclass(kind, Tensor) else copyreg.dispatch_table.get(kind)
+        """Return how instances of kind are reduced; from Python 3.13 on, default is not None."""
+        if issubclass(kind, Tensor):
+            return self._reduce
+        return copyreg.dispatch_table.get(kind, default)
 
 
 class _TorchPickler(pickle._Pickler):

@@ -22,6 +22,7 @@ import pytest
 import fastdist
 from fastdist import nn
 from fastdist.core import dtypes
+from fastdist.serialization import saving
 
 
 def saved(content: object) -> zipfile.ZipFile:
@@ -83,6 +84,14 @@ def test_two_dtypes_over_one_memory_are_refused() -> None:
     x = fastdist.ones(2)
     with pytest.raises(RuntimeError, match="Cannot save multiple tensors or storages that view"):
         saved([x, x.view(fastdist.int32)])
+
+
+def test_kinds_without_a_reducer_are_answered_with_the_default() -> None:
+    """From Python 3.13 on, pickle asks with a default of its own, and calls all else."""
+    table, default = saving._Reducers(str), object()
+    assert table.get(dtypes.DType, default) is default
+    assert table.get(int) is None
+    assert table.get(fastdist.Tensor, default) is str
 
 
 def test_what_pickle_refuses_leaves_the_old_file(tmp_path: Path) -> None:
