@@ -69,7 +69,7 @@ def layers(x: torch.Tensor, seed: int, side: int) -> torch.Tensor:
 
 
 def later_layers(hidden: rpc.RRef[torch.Tensor], seed: int, side: int) -> torch.Tensor:
-    """Fetch the result of worker1; its gradient goes there directly, too."""
+    """Fetch the result of worker1, which later receives the gradient directly."""
     return layers(hidden.to_here(), seed, side)
 
 
@@ -85,7 +85,7 @@ def train_step(side: int) -> None:
 
 
 def record(side: int) -> tuple[list[Step], list[Hop]]:
-    """Return what the workers did in the quickest of some profiled backward passes."""
+    """Return the steps and messages of the quickest of some profiled backward passes."""
     with profiler.profile() as profile:
         for _ in range(PASSES):
             train_step(side)
@@ -135,14 +135,14 @@ def draw(steps: list[Step], hops: list[Hop]) -> str:
         foot += LANE * (BATCHES if worker else 1) + 2 * PAD + GAP
     across = Axis(0.0, took, LEFT, WIDTH - RIGHT)
     title = "One backward pass over three workers, four micro-batches"
-    told = (
+    subtitle = (
         f"Its steps add up to {work:.0f} ms and end after {took:.0f} ms: worker1 works on one "
         "batch while worker2 computes the next."
     )
     shapes = [
         f'<rect width="{WIDTH}" height="{foot + 26}" rx="6" class="ground"/>',
         text(16, 28, title, "ink title"),
-        text(16, 50, told, "faint"),
+        text(16, 50, subtitle, "faint"),
     ]
     for worker, top in tops.items():
         height = LANE * (BATCHES if worker else 1) + 2 * PAD
@@ -162,7 +162,7 @@ def draw(steps: list[Step], hops: list[Hop]) -> str:
     shapes += labels(steps, across, tops)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{foot + 26}" '
-        f'viewBox="0 0 {WIDTH} {foot + 26}" role="img" aria-label="{title}: {told}">\n'
+        f'viewBox="0 0 {WIDTH} {foot + 26}" role="img" aria-label="{title}: {subtitle}">\n'
         f"<style>{STYLE}</style>\n"
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="6" '
         'markerHeight="6" orient="auto"><path d="M0 0L8 4L0 8z" class="faint"/></marker></defs>\n'

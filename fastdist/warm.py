@@ -17,7 +17,7 @@ from fastdist.system.own_folder import make_own_folder
 
 # Enough elements for each compiled kernel, and few enough to take no time.
 _SIDE: Final = 256
-# Where there is no bar, such as in the build of an image, a line shows that it goes on.
+# Without a bar, such as in the build of an image, a line shows progress.
 _LINE_EACH: Final = 10
 _OPTIMIZERS: Final = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 # Over x, y: matrices, x with a gradient; i: whole numbers; row: one row; images, weights.

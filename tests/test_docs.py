@@ -129,7 +129,7 @@ def test_variables_of_a_worker_are_those_that_the_launcher_sets() -> None:
 
 # ---- figures ------------------------------------------------------------------------------------
 
-# What the pages say, by benchmark, row and file: fastdist's time, and PyTorch's.
+# Figures on the pages, by benchmark, row and file: fastdist's time, and PyTorch's.
 FIGURES = [
     ("rpc", "rpc_sync, 1 KB tensor", "2026-11-24-zen4-distributed", "47 µs", "481 µs"),
     ("rpc", "rpc_sync, 1 MB tensor", "2026-11-24-zen4-distributed", "206 µs", "728 µs"),
@@ -182,7 +182,7 @@ def test_commands_name_benchmarks() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return what a page's headings are linked by: in lower case, without marks, with dashes."""
+    """Return the anchors of a page's headings: in lower case, without marks, with dashes."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
@@ -211,7 +211,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert DOCS / "overlap.svg" in linked
 
 
-# ---- files beside the pages ---------------------------------------------------------------------
+# ---- other files --------------------------------------------------------------------------------
 
 
 def test_changelog_and_citation_name_this_version() -> None:

@@ -34,7 +34,7 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
         raise ValueError(f"line_plot: no finite point in {[curve.name for curve in curves]!r}")
     xs, ys = [x for x, _ in everything], [y for _, y in everything]
     across = Axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT)
-    # A legend that would reach over the title has a row of its own, in which the plot is lower.
+    # A legend that would reach over the title gets a separate row, and the plot moves down.
     names = [curve.name for curve in kept[: len(COLOURS)]]
     down = 0 if fits_beside_title(title, names, _WIDTH) else _LEGEND
     up = Axis(min(0.0, *ys), max(ys) * 1.04 or 1.0, _HEIGHT + down - _BOTTOM, _TOP + down)

@@ -38,7 +38,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def files_of_the_tree(*folders: str) -> set[str]:
-    """Return what git has, or would take, of some folders, or of all."""
+    """Return the files that git has, or would add, in some folders, or in all."""
     # The owner of a clone is not always who runs the tests; git would refuse to answer.
     git = ["git", "-c", "safe.directory=*"]
     listing = run(*git, "ls-files", "--cached", "--others", "--exclude-standard", *folders)

@@ -55,7 +55,7 @@ class WorkerInfo:
         return f"WorkerInfo(id={self.id}, name={self.name})"
 
 
-# What an error about two versions in one job advises.
+# The advice of errors about two versions in one job.
 SAME_VERSION: Final = "install the same fastdist on all machines of the job"
 
 
