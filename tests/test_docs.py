@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from bench.__main__ import benchmarks
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("[CS]*.md"))]
+# Those for users of fastdist; the others are for its developers, and for operators.
+USERS = [page for page in PAGES if page.parent == DOCS or page.name == "README.md"]
 # Blocks in other languages are commands and outputs, which these tests name.
 RUN, SHOWN = ("python", "py", "pycon"), ("sh", "console", "dockerfile", "")
 
@@ -125,6 +128,67 @@ def test_variables_of_a_worker_are_those_that_the_launcher_sets() -> None:
     names = names_in(DOCS / "launching.md", "A worker's environment")
     assert {"RANK", "FASTDIST_RESTART_COUNT", "CUDA_VISIBLE_DEVICES"} <= names
     assert {name for name in names if not re.search(rf'"{name}"|\b{name}=', code)} == set()
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+MODULES = {
+    "fastdist": "fastdist",
+    "torch": "fastdist",
+    "rpc": "fastdist.distributed.rpc",
+    "dist": "fastdist.distributed",
+    "dist_autograd": "fastdist.distributed.autograd",
+    "checkpoint": "fastdist.distributed.checkpoint",
+    "func": "fastdist.func",
+    "autograd": "fastdist.autograd",
+    "cuda": "fastdist.cuda",
+    "utils": "fastdist.utils",
+}
+# In docs/pytorch.md, the name that type checkers report; the logger; names of PyTorch's commands.
+NO_NAMES = {
+    "torch.rnadn",
+    "fastdist.unread_errors",
+    "torch.distributed.run",
+    "torch.distributed.rpc",
+}
+
+
+def in_code(page: Path) -> str:
+    """Return the words between backquotes, and the blocks."""
+    return " ".join(re.findall(r"```.*?```|`[^`]+`", page.read_text(), re.DOTALL))
+
+
+def names_on(page: Path) -> set[tuple[str, str]]:
+    pattern = rf"(?<![\w./\-])({'|'.join(MODULES)})((?:\.[a-zA-Z_]\w*)+)"
+    found = re.findall(pattern, in_code(page))
+    return {(module, names) for module, names in found if module + names not in NO_NAMES}
+
+
+@pytest.mark.parametrize("page", USERS, ids=lambda page: page.name)
+def test_names_on_pages_exist(page: Path) -> None:
+    for module, names in names_on(page):
+        found = importlib.import_module(MODULES[module])
+        for name in names.split(".")[1:]:
+            try:
+                found = getattr(found, name)
+            except AttributeError:
+                found = importlib.import_module(f"{found.__name__}.{name}")
+
+
+def test_names_are_found_on_pages() -> None:
+    assert {("rpc", ".get_metrics"), ("dist_autograd", ".hvp")} <= names_on(DOCS / "distributed.md")
+
+
+def test_variables_and_options_on_pages_exist() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "fastdist").rglob("*.py"))
+    code += "".join(path.read_text() for path in (ROOT / "kernels").rglob("*.py"))
+    for page in USERS:
+        text = in_code(page)
+        for name in set(re.findall(r"\bFASTDIST_[A-Z_]+", text)):
+            assert name in code, (page, name)
+        if page.parent == DOCS and page.name in ("launching.md", "failures.md"):
+            for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
+                assert f'"{option}"' in code, (page, option)
 
 
 # ---- figures ------------------------------------------------------------------------------------
