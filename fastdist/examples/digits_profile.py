@@ -44,5 +44,6 @@ def write_time_line(
     path = folder / "timeline.html"
     profile.export_html(path, f"{_STEPS} steps of the digits job")
     print("time line".ljust(19) + os.path.relpath(path))
-    print("next".ljust(19) + f"open {path.name} in a browser, read")
-    print(" " * 19 + "fastdist/examples/digits.py, try `fastdist demo --list`")
+    print("next".ljust(19) + f"open {path.name} in a browser,")
+    print(" " * 19 + "read fastdist/examples/digits.py,")
+    print(" " * 19 + "try `fastdist demo --list`")

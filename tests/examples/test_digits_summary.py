@@ -83,9 +83,11 @@ def test_the_summary_adds_up_and_fits_a_terminal_behind_a_prefix() -> None:
 
 
 def test_summary_says_why_most_of_the_time_is_waiting() -> None:
-    why = "                   (layers this small compute faster than messages travel)\n"
+    why = "                   (layers this small are quicker than messages)\n"
     assert why not in summary(_TRAINING, _COMPARISON, _REPORTS)
-    assert why in summary(dataclasses.replace(_TRAINING, elapsed_s=50.0), _COMPARISON, _REPORTS)
+    text = summary(dataclasses.replace(_TRAINING, elapsed_s=50.0), _COMPARISON, _REPORTS)
+    assert why in text
+    assert max(map(len, text.splitlines())) <= 80 - len("[rank 0] ")
 
 
 def test_the_summary_tells_time_calls_bytes_and_memory_of_each_worker() -> None:
