@@ -173,10 +173,33 @@ def end_blas_threads() -> None:
     """End the threads of NumPy's OpenBLAS, as it does itself at a fork, and of SciPy's; the next
     product that wants them starts others.
     """
+    is_hidden = False
     for library in (_library(), *_scipys_own()):
         shutdown = getattr(library, "blas_thread_shutdown_", None)
         if shutdown is not None:
             shutdown()
+        elif _function("get_num_threads", "c_int", library) is not None:
+            is_hidden = True
+    if is_hidden and sys.platform == "linux" and len(os.listdir("/proc/self/task")) > 1:
+        _fork_a_process_that_ends()
+
+
+def _fork_a_process_that_ends() -> None:
+    """Let OpenBLAS end its threads in this process, as its handler does in front of each fork.
+
+    NumPy 2.5's wheels do not export the function that does it.
+    """
+    import ctypes
+    from contextlib import suppress
+
+    # Not os.fork(): its hooks are for children that go on, and it warns of the threads that end.
+    # PyDLL, since the child needs the interpreter's lock.
+    pid = ctypes.PyDLL(None).fork()
+    if pid == 0:
+        os._exit(0)
+    if pid > 0:
+        with suppress(ChildProcessError):  # a handler of the program reaped it
+            os.waitpid(pid, 0)
 
 
 def _scipys_own() -> list[Any]:

@@ -12,6 +12,7 @@ import pytest
 
 from fastdist.system import blas
 
+ROOT = Path(__file__).resolve().parents[2]
 _ALL = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
 _ZEN4 = blas.Cpu("AuthenticAMD", 25, "AMD EPYC", _ALL)
 _ZEN5 = blas.Cpu("AuthenticAMD", 26, "AMD EPYC 9755", _ALL)
@@ -139,3 +140,41 @@ def test_the_library_that_scipy_brings_uses_as_many_threads(
         blas.set_blas_threads(before or 1)
     monkeypatch.delitem(sys.modules, "scipy.linalg")
     assert blas._scipys_own() == []
+
+
+WITHOUT_THE_FUNCTION = """
+import os, numpy
+from fastdist.core import blas
+from fastdist.data.start_method import _count_others
+
+class Hiding:
+    def __init__(self, library):
+        self.library = library
+
+    def __getattr__(self, name):
+        if name == "blas_thread_shutdown_":
+            raise AttributeError(name)
+        return getattr(self.library, name)
+
+blas._loaded = Hiding(blas._library())
+matrix = numpy.ones((600, 600))
+for _ in range(2):  # the second product starts them again
+    assert (matrix @ matrix == 600).all()
+    before = len(os.listdir("/proc/self/task"))
+    blas.end_blas_threads()
+    print(before, 1 + _count_others())
+"""
+
+
+def test_threads_end_where_openblas_does_not_export_how() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_THE_FUNCTION],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    threads = min(2, len(os.sched_getaffinity(0)))
+    assert done.stdout.splitlines() == [f"{threads} 1"] * 2
