@@ -57,6 +57,9 @@ def executed(call: Callable[[], object]) -> list[Step]:
     gc.disable()  # a finalizer may come in between anywhere
     try:
         sys.settrace(trace)
+        # Python 3.13 shows the opcodes of a frame only if its code was traced before.
+        call()
+        steps.clear()
         call()
     finally:
         sys.settrace(before)
