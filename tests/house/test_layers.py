@@ -264,6 +264,8 @@ def package_of_ops(module: str | None) -> str | None:
 # The floors of distributed/rpc, the lowest first: folders, and the agent that joins them. Its other
 # files stand wherever what they import, and who imports them, lets them.
 RPC_FLOORS = ("message", "workers", "calls", "references", "agent")
+# Packages of rpc that hold what belongs together at several floors: each file counts by itself.
+RPC_MIXED = ("gpu_transport", "torch_names")
 
 
 def test_the_folders_of_rpc_stand_on_each_other() -> None:
@@ -288,7 +290,8 @@ def edges_of_rpc() -> dict[str, set[str]]:
 def part_of_rpc(module: str | None) -> str:
     """Return the folder or file of distributed/rpc that a module is in; empty for any other."""
     head, _, rest = (module or "").partition("distributed.rpc.")
-    return "" if head else rest.partition(".")[0]
+    part = rest.partition(".")[0]
+    return "" if head else rest if part in RPC_MIXED else part
 
 
 def reached_from(start: str, edges: dict[str, set[str]]) -> set[str]:

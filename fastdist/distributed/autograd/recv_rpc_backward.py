@@ -153,14 +153,14 @@ class RecvRpcBackward(Node):
 
 
 # Note [Gradients between GPUs]
-# Where tensors go from GPU to GPU (rpc/message/cuda_ipc.py), gradients do, by the device map of the
-# receive, which need not be that of the calls to its sender: the message says where each belongs
-# (`goals`). They stay where they are until it is packed; `follow`, made where they were given, lets
-# the streams of whoever packs it wait for them, and another one those of the pass to which they
-# come. Their tangents go with them, and what has a history becomes part of the graph there by a
-# receive with the same map turned round, by which the gradients of a further pass go back. Of
-# sparse ones the coordinates come to the CPU, for they are looked at where they arrive; of those
-# with tangents all does.
+# Where tensors go from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), gradients do, by the device map
+# of the receive, which need not be that of the calls to its sender: the message says where each
+# belongs (`goals`). They stay where they are until it is packed; `follow`, made where they were
+# given, lets the streams of whoever packs it wait for them, and another one those of the pass to
+# which they come. Their tangents go with them, and what has a history becomes part of the graph
+# there by a receive with the same map turned round, by which the gradients of a further pass go
+# back. Of sparse ones the coordinates come to the CPU, for they are looked at where they arrive; of
+# those with tangents all does.
 
 
 def _on_their_way(

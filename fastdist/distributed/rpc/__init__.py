@@ -12,15 +12,15 @@
 #
 # A caller that blocks does everything itself on a lane of its own; the Futures of the others are
 # completed by the progress thread. At the other end the pool's leader takes a call from the
-# listener and runs it on the spot (concurrency/thread_pool.py, Note [Leader and followers]).
-# Between workers of one host messages go through shared memory (pipe/ring/, Note [Rings]), else by
-# ZeroMQ. `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler stand on
-# this room without it knowing them; of what comes in they see only what carries more than a value
-# and tensors. Large tensors go in the message or by the arena: `options.py` has the names of both,
-# and `arena_offers.py` is how two workers come to share memory, `ipc_offers.py` that of GPUs, which
-# `ipc_release.py` gives back. What others should hear, and nobody waits for (a reference, a context
-# or a level is over, a pass has failed), goes by `telling.py`. What several workers' clocks showed
-# is brought onto one by `clocks.py`.
+# listener and runs it on the spot (concurrency/thread_pool.py, Note [Leader and followers]). Between
+# workers of one host messages go through shared memory (pipe/ring/, Note [Rings]), else by ZeroMQ.
+# `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler stand on this room
+# without it knowing them; of what comes in they see only what carries more than a value and
+# tensors. Large tensors go in the message or by the arena: `options.py` has the names of both, and
+# `arena_offers.py` is how two workers come to share memory, `gpu_transport/` how they share that of
+# GPUs. What others should hear, and nobody waits for (a reference, a context or a level is over, a
+# pass has failed), goes by `telling.py`. What several workers' clocks showed is brought onto one by
+# `clocks.py`.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee knows
 # what runs and what it answered (workers/callers.py): whoever greets again asks what became of its

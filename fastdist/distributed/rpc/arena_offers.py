@@ -23,9 +23,9 @@ from fastdist.distributed.pipe.host import process_lives
 from fastdist.system.foreign_text import one_line
 
 from .agent import RpcAgent
+from .gpu_transport.cuda_ipc import close_peer
+from .gpu_transport.offers import IpcOffers
 from .handlers import Reply, register_handler, unregister_handler
-from .ipc_offers import IpcOffers
-from .message.cuda_ipc import close_peer
 from .message.message import Message
 from .message.metadata import Value
 from .message.types import MessageType

@@ -22,7 +22,7 @@ from .message.limits import DEFAULT, Limits
 # (distributed/arena), for what it can take; all else goes by `basic`. `cuda_basic` is how a GPU's
 # tensors come to one of these and leave it: through locked memory of the CPU (devices/staging.py),
 # which asks for no GPU where none is used; `cuda_ipc` is how they go from GPU to GPU where two
-# processes of one machine can (message/cuda_ipc.py), which takes the arena. To choose says no more
+# processes of one machine can (gpu_transport/), which takes the arena. To choose says no more
 # than whether these two are used. The other names are PyTorch's, each with the reason why it is not
 # offered, so that a user who asks for it alone is told.
 ARENA: Final = "arena"

@@ -20,12 +20,12 @@ from fastdist.distributed.store.environment import store_is_hosted
 from .agent import RpcAgent, first_number
 from .arena_offers import ArenaOffers
 from .calls.client import Client
-from .calls.late_calls import LateCalls
 from .calls.outgoing import Call
 from .calls.serving import Server
 from .closing import Closing
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
+from .gpu_transport.late_calls import LateCalls
 from .leaving import DRAIN_AT_EXIT_S, DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker

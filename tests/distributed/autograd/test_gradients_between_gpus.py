@@ -24,7 +24,7 @@ from fastdist.distributed.autograd.outbox import DEVICES, goals_of
 from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.autograd.sparse_parts import SPARSE, spread
-from fastdist.distributed.rpc.message import cuda_ipc
+from fastdist.distributed.rpc.gpu_transport import cuda_ipc
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.tensor.layout import Layout

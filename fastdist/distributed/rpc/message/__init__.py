@@ -23,8 +23,8 @@
 # `ids.py` is how ids of all kinds are told to people.
 #
 # What stands in it comes from two files: `body.py` makes bytes of values and of calls, `tensors.py`
-# alone looks into Tensors; `places.py` says where their bytes lie, and `cuda_ipc.py` and `slabs.py`
-# are how a GPU's stay on GPUs. NumPy's values and exceptions have a form of their own
+# alone looks into Tensors; `places.py` says where their bytes lie, and `../gpu_transport/`
+# keeps tensors of GPUs on GPUs. NumPy's values and exceptions have a form of their own
 # (`numpy_values.py`, `error_parts.py`); `remote_errors.py` is how an exception crosses workers.
 # `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
 # before it is read, by what may be done with each thing in it (`pickle_uses.py`).

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 #   - header: 64 bytes, HEADER;
 #   - buffer table: size in bytes, number of frames it takes (0: it follows the body in this frame;
 #     IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE: so does
-#     one of a GPU's memory, see cuda_ipc.py);
+#     one of a GPU's memory, see gpu_transport/cuda_ipc.py);
 #   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
 #     64-bit numbers the sizes and the strides, which count elements;
 #   - tangent table: tensor, level id, tangent tensor;

@@ -16,9 +16,9 @@ from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
+from ..gpu_transport.cuda_ipc import CameOnDevice, LentPiece
 from . import gate
 from .body import deserialize, deserialize_call, serialize, serialize_call
-from .cuda_ipc import CameOnDevice, LentPiece
 from .layout import (
     AUTOGRAD,
     AUTOGRAD_BLOCK,

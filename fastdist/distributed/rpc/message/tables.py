@@ -16,7 +16,7 @@ from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
-from .cuda_ipc import borrow_piece
+from ..gpu_transport.cuda_ipc import borrow_piece
 from .layout import (
     AUTOGRAD_BLOCK,
     BUFFER,

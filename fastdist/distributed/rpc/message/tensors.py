@@ -21,7 +21,7 @@ from fastdist.tensor.layout import Layout, contiguous_strides, strides_of
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, layout_of, wrap
 
-from .cuda_ipc import CameOnDevice, LentPiece, Wanted
+from ..gpu_transport.cuda_ipc import CameOnDevice, LentPiece, Wanted
 from .layout import MAX_BYTES, NO_CALL, NO_INDEX, PARAMETER, REQUIRES_GRAD, TensorEntry
 from .places import place, place_alone
 

@@ -15,8 +15,8 @@ from fastdist.distributed.arena.borrower import GONE, close_borrowed, open_borro
 from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.arena.lender import Lender, State
 from fastdist.distributed.arena.owner import Arena
-from fastdist.distributed.rpc.message import cuda_ipc, gate
-from fastdist.distributed.rpc.message.cuda_ipc import (
+from fastdist.distributed.rpc.gpu_transport import cuda_ipc
+from fastdist.distributed.rpc.gpu_transport.cuda_ipc import (
     PIECE,
     CameOnDevice,
     PeersSlabs,
@@ -24,6 +24,7 @@ from fastdist.distributed.rpc.message.cuda_ipc import (
     borrow_piece,
     get_or_create_peer,
 )
+from fastdist.distributed.rpc.message import gate
 from fastdist.distributed.rpc.message.limits import Limits
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType

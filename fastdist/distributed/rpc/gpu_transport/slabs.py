@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fastdist.devices.cuda.stream import CudaEvent
 
 # Note [Slabs]
-# A slab goes back to its GPU only when all who have it open have closed it (ipc_release.py): CUDA
+# A slab goes back to its GPU only when all who have it open have closed it (release.py): CUDA
 # does not say what becomes of it before. So there are few, large ones, no more bytes in all than
 # MOST_BYTES or a SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is
 # lent for one message, together with a block of the arena, of which the arena's table says who has

@@ -18,7 +18,7 @@ from fastdist.devices.cuda import ipc as devices_ipc
 from fastdist.distributed import rpc
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.arena.layout import ARENA_BLOCK
-from fastdist.distributed.rpc.message import cuda_ipc
+from fastdist.distributed.rpc.gpu_transport import cuda_ipc
 from fastdist.distributed.rpc.message.layout import NO_INDEX, TensorEntry
 from fastdist.distributed.rpc.message.tensors import unpack_tensors
 from tests.dense_layouts import DENSE

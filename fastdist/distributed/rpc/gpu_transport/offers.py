@@ -1,6 +1,6 @@
 """How two workers of one machine come to send tensors from GPU to GPU, and learn why not."""
 
-# See message/cuda_ipc.py. An offer is a request that the agent makes of itself, at the first tensor
+# See cuda_ipc.py. An offer is a request that the agent makes of itself, at the first tensor
 # of a GPU for one of a peer's. The arena comes first, for its table tells who has what.
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from fastdist.distributed.arena.layout import ARENA_BLOCK, why_not_viable
 from fastdist.distributed.arena.lender import Lender, offer_ids
 from fastdist.system.foreign_text import one_line
 
-from .debug_log import debug_log
-from .handlers import Reply, register_handler, unregister_handler
-from .ipc_release import SlabRelease
-from .message.cuda_ipc import (
+from ..debug_log import debug_log
+from ..handlers import Reply, register_handler, unregister_handler
+from ..message.message import Message
+from ..message.metadata import Value
+from ..message.types import MessageType
+from ..message.words import number
+from .cuda_ipc import (
     CameOnDevice,
     GpuLender,
     GpuLenders,
@@ -31,15 +34,12 @@ from .message.cuda_ipc import (
     take_piece,
     usage,
 )
-from .message.message import Message
-from .message.metadata import Value
-from .message.types import MessageType
-from .message.words import number
+from .release import SlabRelease
 
 if TYPE_CHECKING:
-    from .agent import RpcAgent
-    from .workers.record import Record
-    from .workers.worker import Worker
+    from ..agent import RpcAgent
+    from ..workers.record import Record
+    from ..workers.worker import Worker
 
 OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32

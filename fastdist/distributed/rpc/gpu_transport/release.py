@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from fastdist.concurrency.future import Future
 from fastdist.core.errors import FastdistError, MessageError
 
-from .debug_log import debug_log
-from .handlers import Reply, register_handler, unregister_handler
-from .message.cuda_ipc import GpuLenders, rings, slabs_of
-from .message.message import Message
-from .message.slabs import Room, SlabRing
-from .message.types import MessageType
+from ..debug_log import debug_log
+from ..handlers import Reply, register_handler, unregister_handler
+from ..message.message import Message
+from ..message.types import MessageType
+from .cuda_ipc import GpuLenders, rings, slabs_of
+from .slabs import Room, SlabRing
 
 if TYPE_CHECKING:
-    from .agent import RpcAgent
-    from .workers.record import Record
-    from .workers.worker import Worker
+    from ..agent import RpcAgent
+    from ..workers.record import Record
+    from ..workers.worker import Worker
 
 RELEASE_TIMEOUT_S = 30.0
 

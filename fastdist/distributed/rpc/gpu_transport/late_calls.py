@@ -12,14 +12,14 @@ from fastdist.core.device import CPU
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
+from ..calls.outgoing import FutureCall, pack_request
 from ..message.metadata import Value
 from ..message.tensors import Departure
 from ..message.types import MessageType
 from ..workers.worker import Worker
-from .outgoing import FutureCall, pack_request
 
 if TYPE_CHECKING:
-    from .client import Client
+    from ..calls.client import Client
 
 # Note [Calls that leave late]
 # A call by the shared lane returns a Future, so its caller need not wait until tensors of devices

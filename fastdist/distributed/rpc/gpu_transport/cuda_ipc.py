@@ -15,7 +15,7 @@
 # process does, is told by the arena (distributed/arena). Without the arena among the channels there
 # is no cuda_ipc. It is not viable where the arena is not: elsewhere than on Linux on x86.
 #
-# Offer (rpc/ipc_offers.py): before a pair of GPUs is used the sender lets the peer read random
+# Offer (offers.py): before a pair of GPUs is used the sender lets the peer read random
 # bytes by this way. The peer answers with them, or with a reason: the channel is not among its own;
 # it does not see the GPU, which it looks for by UUID; cudaDeviceCanAccessPeer says no; CUDA refuses
 # a handle. Until then, where it is refused, and where no piece is free, tensors go by cuda_basic:
@@ -28,7 +28,7 @@
 #
 # Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it, or
 # when it asks for them. Its own slabs a process keeps until it ends, or memory is to be freed
-# (ipc_release.py).
+# (release.py).
 
 from __future__ import annotations
 
