@@ -22,8 +22,8 @@ WAITING = "workers of one test"
 LAUNCHED = "jobs of the launcher"
 _JOBS = {
     WAITING: (
-        "distributed/autograd/", "distributed/checkpoint/", "distributed/rpc/",
-        "distributed/test_",
+        "distributed/autograd/", "distributed/checkpoint/", "distributed/explain/",
+        "distributed/rpc/", "distributed/test_",
     ),
     LAUNCHED: ("examples/", "launch/"),
 }  # fmt: skip

@@ -74,7 +74,7 @@ ROOMS: Final = {
     "distributed/autograd": Room(
         # What it says at DEBUG stands beside what rpc says.
         "fastdist/distributed/autograd",
-        (_DISTRIBUTED, "tests/distributed/rpc/test_debug_log.py"),
+        (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),
     "rpc": Room("fastdist/distributed/rpc", ("tests/distributed/rpc",)),
 }

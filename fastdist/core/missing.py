@@ -207,8 +207,11 @@ def explain_missing(*modules: str) -> None:
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
-    """Let a module have names whose modules below it are loaded when they are asked for, and say
-    of any other that it lacks it; places are name -> module, or name -> "" for a module itself.
+    """Let a package offer names whose modules are loaded when the names are asked for, and raise
+    the error of `missing` for any other name.
+
+    `places` is name -> module below the package (".x.y": module x.y next to it), or name -> "" for
+    a module itself.
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
@@ -224,7 +227,7 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         raise missing(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
-    return getattr(importlib.import_module(f"{module}.{places[name]}"), name)
+    return getattr(importlib.import_module(f".{places[name]}", module), name)
 
 
 def _refuse(module: str, name: str) -> Any:

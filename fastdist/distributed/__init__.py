@@ -24,6 +24,7 @@ from fastdist.system.import_hooks import load_when_rpc_starts
 if TYPE_CHECKING:
     from . import autograd as autograd
     from . import checkpoint as checkpoint
+    from . import explain as explain
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 _ROOMS = frozenset(
     {
-        *("autograd", "checkpoint", "nn", "optim", "pipe", "profiler", "remote_device"),
-        *("rendezvous", "restarts", "rpc", "sockets", "store"),
+        *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "profiler"),
+        *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
     }
 )
 
@@ -98,6 +99,8 @@ instead({f"{__name__}.{name}": NO_COLLECTIVES for name in _LATER})
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
+# Another worker may explain such a pass: it asks this one for its report.
+load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
 # And tells those who profile their calls what these take here.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 

@@ -28,9 +28,6 @@ abort.py                 word to others that a pass has failed
 lost_workers.py          what passes and contexts do without lost workers
 stall.py                 a pass that cannot end
 functional.py            products with Jacobians and Hessians
-explanation.py           a picture of the graph over workers, and of where a pass spent its time
-explain_pieces.py        its pieces, and the longest way through them
-explain_picture.py       how they are drawn
 tangent_store.py         forward mode: tangents and levels on other workers
 """
 
@@ -57,7 +54,7 @@ from .messages import install_all
 from .tangent_store import tangent_store
 
 if TYPE_CHECKING:
-    from .explanation import explain as explain
+    from ..explain.explanation import explain as explain
     from .functional import hvp as hvp
     from .functional import jvp as jvp
 
@@ -215,8 +212,7 @@ def _get_debug_info() -> dict[str, Any]:
 
 # Loaded when they are asked for, here or by another worker: few programs do, and each of their
 # processes would hold them.
-load_later(__name__, {"explain": "explanation", "hvp": "functional", "jvp": "functional"})
-export_later(f"{__name__}.explanation", "_report", "_clock_here")
+load_later(__name__, {"explain": ".explain.explanation", "hvp": "functional", "jvp": "functional"})
 export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
 
 # RPC imports this room when it starts: from then on this worker can take part in any context.

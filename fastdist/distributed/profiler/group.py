@@ -19,8 +19,8 @@ from ...instrumentation.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
 from ...profiler.events import EventList, KeyAverages
 from ...profiler.given import listed_activities, wanted_in_profile
+from ..explain.clocks import Clock, Sighting, sight
 from ..rpc.agent import RpcAgent, get_current_agent
-from ..rpc.clocks import Clock, Sighting, sight
 from ..rpc.handlers import Reply
 from . import group_worker
 from .merged import TimeLine, merge

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...instrumentation.time_ranges import TimeRange
 from ...profiler.events import EventList, events_of
 from ...profiler.function_event import Arrow, FunctionEvent
-from ..rpc.clocks import Clock
+from ..explain.clocks import Clock
 from .critical_path import critical_events
 from .group_recording import CAME, SENT, SERVED
 from .served import RPC

@@ -6,22 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import fastdist.distributed.autograd as da
-from fastdist.distributed.autograd import container as containers
-from tests.distributed.autograd.fake_agent import FakeAgent, fake_agent
+from tests.distributed.autograd.fake_agent import agent as agent
 from tests.distributed.autograd.programs import NOTHING, wait_for_no_context
 from tests.distributed.members import members
 from tests.distributed.workers import Group
-
-
-@pytest.fixture
-def agent() -> Iterator[FakeAgent]:
-    """Be worker 3, whose agent is a fake one."""
-    da._init(3)
-    with fake_agent() as fake:
-        yield fake
-    containers.clear_current_context_id()
-    da._stop()
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
+import fastdist.distributed.autograd as da
 from fastdist.concurrency.future import Future
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
+from fastdist.distributed.autograd import container as containers
 from fastdist.distributed.rpc import WorkerInfo
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc.telling import Teller
@@ -93,3 +97,13 @@ def fake_agent() -> Iterator[FakeAgent]:
         yield fake
     finally:
         agents.set_current_agent(None)
+
+
+@pytest.fixture
+def agent() -> Iterator[FakeAgent]:
+    """Make this process worker 3 of a group, with a fake agent."""
+    da._init(3)
+    with fake_agent() as fake:
+        yield fake
+    containers.clear_current_context_id()
+    da._stop()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fastdist.distributed.explain.clocks import Clock, Sighting
 from fastdist.distributed.profiler.merged import TimeLine, merge
-from fastdist.distributed.rpc.clocks import Clock, Sighting
 from fastdist.instrumentation.time_ranges import TimeRange
 
 CLOCK = Clock(Sighting(0, 0, 0), Sighting(0, 0, 0))

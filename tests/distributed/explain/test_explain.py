@@ -16,8 +16,8 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import ContextError
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch, critical_path
-from fastdist.distributed.autograd.explanation import Explanation
+from fastdist.distributed.explain.explanation import Explanation
+from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch, critical_path
 from fastdist.distributed.rpc.message.ids import id_text
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker, outside

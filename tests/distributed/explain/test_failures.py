@@ -15,8 +15,8 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch
-from fastdist.distributed.autograd.explanation import Explanation
+from fastdist.distributed.explain.explanation import Explanation
+from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 from fastdist.distributed.rpc.message.ids import id_text
 from tests.distributed.autograd.programs import fail, leaf, mix_at, with_hook
 from tests.distributed.members import init

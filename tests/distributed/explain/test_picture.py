@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
-from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch
-from fastdist.distributed.autograd.explanation import Explanation
+from fastdist.distributed.explain.explanation import Explanation
+from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 
 NAMES = {0: "w0", 1: "w1", 2: "w2"}
 # Worker 2 is who is waited for; worker 1 does two things at once, the second of which goes on.

@@ -11,21 +11,21 @@ from fastdist.system.foreign_text import one_line
 from ...core.errors import WorkerLostError
 from ...graph.node import Node, node_of
 from ...instrumentation.time_ranges import clock
+from ..autograd.backward_pass import BackwardPass
+from ..autograd.container import INVALID_CONTEXT_ID, get_instance
+from ..autograd.context import DistAutogradContext
+from ..autograd.message_autograd import context_guard
+from ..autograd.recv_rpc_backward import RecvRpcBackward
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.api import rpc_sync
-from ..rpc.clocks import Passage, Sighting, fit, sight
 from ..rpc.message.ids import id_text, read_id
-from .backward_pass import BackwardPass
-from .container import INVALID_CONTEXT_ID, get_instance
-from .context import DistAutogradContext
-from .explain_picture import Drawing
-from .explain_pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
-from .message_autograd import context_guard
-from .recv_rpc_backward import RecvRpcBackward
+from .clocks import Passage, Sighting, fit, sight
+from .picture import Drawing
+from .pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 
 # Note [Clocks of several machines]
 # Each worker's clock is set against that of who asks, by the quickest of some round trips, and by
-# the gradients themselves, which arrived after they had left (rpc/clocks.py). The report is asked
+# the gradients themselves, which arrived after they had left (clocks.py). The report is asked
 # for first: that opens the connection, which would make the round trips long.
 
 # Note [Passes that failed]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from ..rpc.message.ids import id_text
-from .explain_pieces import ROOT, Hop, Piece, Stretch, steps
+from .pieces import ROOT, Hop, Piece, Stretch, steps
 
 _WIDTH, _LEFT, _TOP, _LANE, _BAR = 960, 120, 56, 26, 18
 _STYLE = """

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from fastdist.distributed.rpc import clocks
-from fastdist.distributed.rpc.clocks import Clock, Passage, Sighting, fit, sight
+from fastdist.distributed.explain import clocks
+from fastdist.distributed.explain.clocks import Clock, Passage, Sighting, fit, sight
 
 
 def test_the_quickest_round_trip_tells_the_offset(monkeypatch: pytest.MonkeyPatch) -> None:

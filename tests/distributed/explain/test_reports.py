@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fastdist.distributed.autograd import explanation
 from fastdist.distributed.autograd.backward_pass import PassState
-from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch
-from fastdist.distributed.rpc.clocks import Sighting
+from fastdist.distributed.explain import explanation
+from fastdist.distributed.explain.clocks import Sighting
+from fastdist.distributed.explain.pieces import ROOT, Hop, Stretch
 
 MS = 1_000_000
 
