@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from .core.missing import missing_module
+from .core.module_aliases import SameModule
 from .core.version import TORCH_VERSION
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pythonpath")
@@ -125,26 +126,6 @@ def _is_ours(torch: ModuleType | None) -> bool:
     )
 
 
-class _SameModule:
-    """The loader of what is loaded already, under its other name."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python, which then does not change the module's own spec."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Put the module in the place of the empty one that was made for it."""
-        assert module.__spec__ is not None
-        sys.modules[module.__spec__.name] = self._module
-
-    def get_code(self, name: str) -> Any:
-        """Return the code, for `python -m torch.X`."""
-        spec: Any = self._module.__spec__
-        return spec.loader.get_code(spec.name)
-
-
 class AsTorchFinder:
     """Finds `torch.X` where `torch` is fastdist, and leaves all else to others."""
 
@@ -168,8 +149,7 @@ class AsTorchFinder:
             if error.name is None or not f"{own}.".startswith(f"{error.name}."):
                 raise
             raise missing_module(name, own, ROOMS) from None
-        # importlib.abc, whose Loader it could be, loads a dozen modules more.
-        loader: Any = _SameModule(module)
+        loader: Any = SameModule(module)
         return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
 

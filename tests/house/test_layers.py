@@ -87,14 +87,17 @@ ROOMS: dict[str, set[str]] = {
     "distributed.explain.clocks": {"core"},
     "distributed.explain": {"distributed.autograd", "distributed.explain.clocks"},
     "distributed.profiler": {"profiler", "distributed.rpc", "distributed.explain.clocks"},
-    "distributed.rpc.server_process_global_profiler": {"distributed.profiler", "autograd"},
+    "distributed.rpc.torch_names.server_process_global_profiler": {
+        "distributed.profiler",
+        "autograd",
+    },
     "distributed.optim": {"optim", "distributed.autograd"},
     "distributed.checkpoint": {"distributed.optim", "serialization"},
     "distributed": {
         "distributed.nn",
         "distributed.checkpoint",
         "distributed.explain",
-        "distributed.rpc.server_process_global_profiler",
+        "distributed.rpc.torch_names.server_process_global_profiler",
     },
 }
 # These stand on top; only they may import the root package, which may import anything.

@@ -42,8 +42,8 @@ from ...core.missing import load_later
 from ...instrumentation.time_ranges import time_range, time_ranges
 from ...tensor.tensor import Tensor
 from ..rpc.agent import add_debug_info, add_hooks
-from ..rpc.bindings import incompatible
 from ..rpc.message.gate import export_later
+from ..rpc.torch_names.argument_errors import incompatible
 from ..rpc.workers.worker import Worker
 from . import container
 from .container import current_context_id, get_instance

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import first_number, get_current_agent
-from ..rpc.bindings import incompatible
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import MAX_WORKER_ID, id_text, with_decimal
+from ..rpc.torch_names.argument_errors import incompatible
 from ..rpc.workers.record import in_words
 from .context import DistAutogradContext
 from .endings import EndsEverywhere

@@ -28,8 +28,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.missing import load_later
-from ..rpc import remote_profiler_manager
 from ..rpc.agent import add_hooks
+from ..rpc.torch_names import remote_profiler_manager
 from . import calls, group_worker
 
 if TYPE_CHECKING:

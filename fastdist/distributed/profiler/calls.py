@@ -25,9 +25,9 @@ from ..rpc import agent as agents
 from ..rpc import interceptors
 from ..rpc.agent import RpcAgent
 from ..rpc.constants import UNSET_RPC_TIMEOUT
-from ..rpc.internal import RPCExecMode, _build_rpc_profiling_key
 from ..rpc.references.rref import RRef
-from ..rpc.remote_profiler_manager import RemoteProfilerManager
+from ..rpc.torch_names.internal import RPCExecMode, _build_rpc_profiling_key
+from ..rpc.torch_names.remote_profiler_manager import RemoteProfilerManager
 from .group_recording import group_recording
 from .interceptor import CallingInterceptor, ServingInterceptor
 from .served import RPC, Following, recording_here

@@ -12,7 +12,10 @@ from fastdist.distributed.rpc.message.words import flag, number, numbers, texts
 from ...core.errors import MessageError
 from ...instrumentation.time_ranges import TimeRange, clock, time_ranges, wanted_of
 from ..rpc.message.message import Message
-from ..rpc.remote_profiler_manager import REMOTE_PROFILING_KEY_PREFIX, RemoteProfilerManager
+from ..rpc.torch_names.remote_profiler_manager import (
+    REMOTE_PROFILING_KEY_PREFIX,
+    RemoteProfilerManager,
+)
 from .group_recording import group_recording
 from .ranges_as_bytes import pack_ranges, unpack_ranges
 from .served import ServedRecording

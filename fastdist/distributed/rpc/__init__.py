@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.concurrency.future import Future
 from fastdist.core.missing import missing
+from fastdist.core.module_aliases import alias_modules
 
-from . import _testing, api, backend_registry, constants, faulty_agent, functions, internal
+from . import api, constants, functions
 from .agent import RpcAgent
 from .agent import get_current_agent as _get_current_rpc_agent
 from .agent import is_current_agent_set as _is_current_rpc_agent_set
@@ -61,7 +62,6 @@ from .api import (
     rpc_sync,
     shutdown,
 )
-from .backend_registry import BackendValue
 from .constants import DEFAULT_INIT_METHOD as _DEFAULT_INIT_METHOD
 from .constants import DEFAULT_NUM_WORKER_THREADS as _DEFAULT_NUM_WORKER_THREADS
 from .constants import DEFAULT_RPC_TIMEOUT_SEC as _DEFAULT_RPC_TIMEOUT_SEC
@@ -73,10 +73,15 @@ from .message.limits import Limits
 from .message.types import MessageType
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBackendOptions
 from .references.rref import RRef
-from .remote_profiler_manager import RemoteProfilerManager
+from .torch_names import ALIASES as _ALIASES
+from .torch_names import _testing, backend_registry, faulty_agent, internal
+from .torch_names.backend_registry import BackendValue
+from .torch_names.remote_profiler_manager import RemoteProfilerManager
 from .workers.record import WorkerInfo
 from .workers.workers import add_silence_hook
 from .zmq_agent import ZmqAgent
+
+alias_modules({f"{__name__}.{name}": f"{__name__}.torch_names.{name}" for name in _ALIASES})
 
 TensorPipeAgent = ZmqAgent
 PyRRef = RRef  # both names stand in PyTorch's annotations
@@ -162,9 +167,11 @@ else:
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":
-            # It stands above this room: what it records is the profiler's.
+            # Its module is above this package: it uses the profiler.
             above = importlib.import_module(f"{__name__}.server_process_global_profiler")
             return above._server_process_global_profile
+        if name in _ALIASES:
+            return importlib.import_module(f"{__name__}.{name}")
         raise missing(__name__, name)
 
 

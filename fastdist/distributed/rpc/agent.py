@@ -15,7 +15,6 @@ from fastdist.core.errors import RpcNotRunningError
 from fastdist.system.import_hooks import load_for_rpc
 from fastdist.tensor.tensor import Tensor
 
-from .bindings import incompatible, seconds
 from .calls.client import Client
 from .calls.outgoing import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
@@ -27,6 +26,7 @@ from .metrics import CallCounts
 from .options import TensorPipeRpcBackendOptions
 from .references.context import RRefContext
 from .telling import Teller
+from .torch_names.argument_errors import incompatible, seconds
 from .workers.record import Record, WorkerInfo
 from .workers.worker import Worker
 from .workers.workers import Workers, lost_hooks

@@ -21,11 +21,11 @@ from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
-from .bindings import incompatible, seconds
-from .gather import AllGatherStates, all_gather
-from .internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .references.rref import RRef, above
-from .remote_profiler_manager import RemoteProfilerManager
+from .torch_names.argument_errors import incompatible, seconds
+from .torch_names.gather import AllGatherStates, all_gather
+from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
+from .torch_names.remote_profiler_manager import RemoteProfilerManager
 from .workers.record import WorkerInfo
 
 P = ParamSpec("P")

@@ -16,11 +16,12 @@ from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store import Store
 
 from . import agent as agents
-from . import api, backend_registry
+from . import api
 from . import hang_reports as hang_reports
 from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .process_end import watch_end, why_it_ends
+from .torch_names import backend_registry
 from .workers.group_log import find_number, keys_of_group
 from .workers.joining import count_former_lives
 from .workers.record import require_name

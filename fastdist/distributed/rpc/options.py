@@ -14,8 +14,8 @@ from fastdist.distributed.sockets import patience
 from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
-from .bindings import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 from .message.limits import DEFAULT, Limits
+from .torch_names.argument_errors import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 
 # There are four. `basic` is the message: a buffer goes in its first frame if it is small, and in
 # frames of its own otherwise. `arena` is memory that processes of one machine share

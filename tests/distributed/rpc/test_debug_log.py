@@ -13,8 +13,8 @@ import pytest
 import fastdist as fd
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import faulty_agent  # noqa: F401 - the class that a resend needs
 from fastdist.distributed.rpc.debug_log import debug_log
+from fastdist.distributed.rpc.torch_names import faulty_agent  # noqa: F401 - the class that a resend needs
 from tests.distributed.members import init
 from tests.distributed.workers import Group, open_gate, run_group, wait_at
 

@@ -11,7 +11,8 @@ import pytest
 from fastdist.core.device import Device
 from fastdist.core.errors import RendezvousError, RpcError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import MessageType, TensorPipeRpcBackendOptions, backend_registry
+from fastdist.distributed.rpc import MessageType, TensorPipeRpcBackendOptions
+from fastdist.distributed.rpc.torch_names import backend_registry
 from fastdist.distributed.rpc.workers.record import require_name
 
 

@@ -24,7 +24,6 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane
 
 from .. import interceptors
-from ..bindings import seconds
 from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
 from ..handlers import Reply
@@ -34,6 +33,7 @@ from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
+from ..torch_names.argument_errors import seconds
 from ..workers.inquiry import Acknowledged, acknowledge, ask_about, read_findings
 from ..workers.progress import Timeouts
 from ..workers.stuck import Stuck, all_wait

@@ -11,7 +11,6 @@ from fastdist.concurrency.future import Future
 from fastdist.core.errors import OwnerLostError, RemoteError, RpcError, RpcTimeoutError
 
 from .. import constants
-from ..bindings import constructor, seconds
 from ..calls.client import Client
 from ..calls.outgoing import deadline_of
 from ..calls.serving import name_of
@@ -20,6 +19,7 @@ from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import LOCAL, RANK_SHIFT, id_text
 from ..message.types import MessageType
+from ..torch_names.argument_errors import constructor, seconds
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 

@@ -20,10 +20,10 @@ from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import descriptor_limit
 from fastdist.system.foreign_text import one_line
 
-from ..bindings import constructor
 from ..message.ids import MAX_WORKER_ID
 from ..message.layout import VERSION
 from ..message.limits import DEFAULT, Limits
+from ..torch_names.argument_errors import constructor
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128

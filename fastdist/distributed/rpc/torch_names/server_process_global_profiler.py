@@ -11,8 +11,8 @@ from fastdist.instrumentation.time_ranges import Wanted
 from fastdist.profiler.events import events_of
 from fastdist.profiler.function_event import FunctionEvent
 
-from ..profiler.served import ServedRecording
-from .calls.serving import Incoming
+from ...profiler.served import ServedRecording
+from ..calls.serving import Incoming
 
 # Guards the three below it. While a profile is open requests are run by _run, which stands in for
 # Incoming.run: with none open they find what they always find.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fastdist.core.errors import RpcError
 
-from . import constants
+from .. import constants
 
 __all__ = [
     "BackendType",

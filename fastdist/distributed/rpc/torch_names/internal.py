@@ -12,8 +12,8 @@ from fastdist.core.errors import MessageError
 from fastdist.instrumentation.time_ranges import time_range, time_ranges
 from fastdist.tensor.tensor import Tensor
 
-from .agent import get_current_agent
-from .message import body
+from ..agent import get_current_agent
+from ..message import body
 
 __all__ = [
     "PythonUDF",

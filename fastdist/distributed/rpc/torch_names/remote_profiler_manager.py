@@ -7,8 +7,8 @@ import threading
 
 from fastdist.core.errors import RpcError
 
-from .agent import get_current_agent
-from .message.ids import RANK_SHIFT, id_text
+from ..agent import get_current_agent
+from ..message.ids import RANK_SHIFT, id_text
 
 # Stands between the name of a call's event and that of what ran for it.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "

@@ -11,7 +11,8 @@ import pytest
 from fastdist.autograd import profiler
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import api, gather
+from fastdist.distributed.rpc import api
+from fastdist.distributed.rpc.torch_names import gather
 from tests.distributed.members import init, leave_without
 from tests.distributed.workers import DEADLINE_S, Group, run_group
 

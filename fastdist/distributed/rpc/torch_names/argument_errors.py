@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, Final, TypeVar
 
-from ...core.short_repr import short_repr
+from ....core.short_repr import short_repr
 
 # What begins the words where it is not known which function was called.
 INCOMPATIBLE: Final = "incompatible function arguments: "

@@ -9,7 +9,9 @@ import pytest
 import fastdist as fd
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.calls.serving import Incoming
-from fastdist.distributed.rpc.server_process_global_profiler import _server_process_global_profile
+from fastdist.distributed.rpc.torch_names.server_process_global_profiler import (
+    _server_process_global_profile,
+)
 from tests.distributed.members import init
 from tests.distributed.workers import run_group
 

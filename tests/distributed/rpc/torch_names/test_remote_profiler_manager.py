@@ -9,7 +9,7 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.remote_profiler_manager import RemoteProfilerManager
+from fastdist.distributed.rpc.torch_names.remote_profiler_manager import RemoteProfilerManager
 from tests.distributed.workers import run_group
 
 

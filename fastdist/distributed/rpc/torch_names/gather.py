@@ -9,15 +9,15 @@ from typing import Any, Final
 from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
-from ...core.short_repr import short_repr
-from . import agent as agents
-from . import constants
-from .agent import get_current_agent
-from .handlers import Later
-from .message import gate
-from .message.types import MessageType
-from .workers.record import in_words
-from .workers.worker import Worker
+from ....core.short_repr import short_repr
+from .. import agent as agents
+from .. import constants
+from ..agent import get_current_agent
+from ..handlers import Later
+from ..message import gate
+from ..message.types import MessageType
+from ..workers.record import in_words
+from ..workers.worker import Worker
 
 
 class AllGatherStates:

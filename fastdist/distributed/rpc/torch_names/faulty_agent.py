@@ -12,14 +12,14 @@ from fastdist.concurrency.future import Future
 from fastdist.core.errors import RpcTimeoutError
 from fastdist.distributed.pipe.frames import Buffer
 
+from ..calls.client import Client
+from ..calls.outgoing import FutureCall
+from ..init import make_agent
+from ..message.types import MessageType
+from ..options import TensorPipeRpcBackendOptions
+from ..workers.worker import Worker
+from ..zmq_agent import ZmqAgent
 from . import backend_registry
-from .calls.client import Client
-from .calls.outgoing import FutureCall
-from .init import make_agent
-from .message.types import MessageType
-from .options import TensorPipeRpcBackendOptions
-from .workers.worker import Worker
-from .zmq_agent import ZmqAgent
 
 DEFAULT_MESSAGES_TO_FAIL = (
     "RREF_FORK_REQUEST",

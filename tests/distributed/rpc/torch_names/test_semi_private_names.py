@@ -15,8 +15,9 @@ from fastdist.autograd import profiler
 from fastdist.core.errors import MessageError, RpcError, RpcNotRunningError
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import _testing, api, constants, internal
-from fastdist.distributed.rpc.internal import RPCExecMode
+from fastdist.distributed.rpc import api, constants
+from fastdist.distributed.rpc.torch_names import _testing, internal
+from fastdist.distributed.rpc.torch_names.internal import RPCExecMode
 from tests.distributed.members import init
 from tests.distributed.workers import run_group
 

@@ -1,0 +1,61 @@
+"""Import paths that lead to a module which is defined under another name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_ALIASES: dict[str, str] = {}
+
+
+def alias_modules(aliases: Mapping[str, str]) -> None:
+    """Let each name import the module that it maps to: one module, loaded when first imported.
+
+    Both are full names. The module keeps its own `__name__`, so pickles use that; pickles that
+    use the alias load as well.
+    """
+    _ALIASES.update(aliases)
+    if AliasFinder not in sys.meta_path:
+        sys.meta_path.insert(0, AliasFinder)
+
+
+class SameModule:
+    """The loader of a module that is loaded already, under its other name."""
+
+    # importlib.abc.Loader, which it could be, loads a dozen modules more.
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let importlib make an empty module, so that it leaves the real one's spec unchanged."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Replace the empty module in sys.modules by the real one."""
+        assert module.__spec__ is not None
+        sys.modules[module.__spec__.name] = self._module
+
+    def get_code(self, name: str) -> Any:
+        """Return the module's code, for `python -m NAME`."""
+        spec: Any = self._module.__spec__
+        return spec.loader.get_code(spec.name)
+
+
+class AliasFinder:
+    """Find the names that were given to `alias_modules`; leave all others to the next finder."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec that leads to the real module, which is imported first."""
+        real = _ALIASES.get(name)
+        if real is None:
+            return None
+        module = importlib.import_module(real)
+        loader: Any = SameModule(module)
+        return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
