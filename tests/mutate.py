@@ -60,8 +60,8 @@ _DISTRIBUTED: Final = "tests/distributed/autograd"
 _AUTOGRAD: Final = (
     *("tests/engine", "tests/graph", "tests/autograd", "tests/profiler"),
     # Of these passes one worker's part alone.
-    *(f"{_DISTRIBUTED}/test_{name}.py" for name in ("engine", "passes", "devices", "arrivals")),
-    f"{_DISTRIBUTED}/test_root_gradients.py",
+    *(f"{_DISTRIBUTED}/test_{name}.py" for name in ("engine", "passes", "arrivals")),
+    *(f"{_DISTRIBUTED}/{name}.py" for name in ("devices/test_devices", "test_root_gradients")),
 )
 # Leaves, their gradients and the modes, as tensors show them; sparse gradients.
 _LEAVES: Final = (

@@ -12,13 +12,13 @@ import sys
 import time
 import traceback
 
-from tests.distributed.autograd import test_simulated_passes
-from tests.distributed.rpc import (
+from tests.distributed.autograd.simulation import test_simulated_passes
+from tests.distributed.rpc.simulation import (
     simulated_calls,
     test_simulated_references,
     test_simulated_shutdown,
 )
-from tests.distributed.rpc.simulated_group import end_group
+from tests.distributed.rpc.simulation.simulated_group import end_group
 
 # A seed takes a small part of a second; one that stands still shows where, and ends the run.
 _STANDS_STILL_S = 300.0

@@ -59,7 +59,7 @@ def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:
     assert lane_of("tests/distributed/store/test_wire.py::test_it") == (
         "distributed/store/test_wire.py"
     )
-    passes = "distributed/autograd/test_simulated_passes.py"
+    passes = "distributed/autograd/simulation/test_simulated_passes.py"
     assert (ROOT / "tests" / passes).exists() and lane_of(f"tests/{passes}::test_it[0]") == passes
     compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
     assert len(compiled) == _PARTS

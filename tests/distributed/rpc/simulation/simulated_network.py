@@ -23,7 +23,7 @@ from fastdist.distributed.pipe.lane import (
 )
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.sockets import monitor
-from tests.distributed.rpc.simulated_world import Process, World
+from tests.distributed.rpc.simulation.simulated_world import Process, World
 
 Frames = Sequence[Any]
 

@@ -8,13 +8,11 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
-from tests.distributed.rpc import simulated_calls
-from tests.distributed.rpc.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
-from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
-from tests.distributed.rpc.simulated_group import (
-    Worker,
-)
-from tests.distributed.rpc.simulated_world import Crashed
+from tests.distributed.rpc.simulation import simulated_calls
+from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Worker
+from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 # Calls that are under way have this long, and then who waits gives up.
 PATIENCE_S = 60.0

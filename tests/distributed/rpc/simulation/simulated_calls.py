@@ -11,8 +11,8 @@ from fastdist.concurrency.future import Future
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.sockets.patience import FROZEN_S
-from tests.distributed.rpc.simulated_group import Group, Kind, Worker, here, unexpected
-from tests.distributed.rpc.simulated_world import Crashed
+from tests.distributed.rpc.simulation.simulated_group import Group, Kind, Worker, here, unexpected
+from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 BUSY_S = 20.0
 HORIZON_S = 120.0

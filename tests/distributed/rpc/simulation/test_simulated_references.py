@@ -19,10 +19,10 @@ from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.references.rref import RRef
-from tests.distributed.rpc.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
-from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
-from tests.distributed.rpc.simulated_group import Kind, Worker, here
-from tests.distributed.rpc.simulated_world import Crashed
+from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Kind, Worker, here
+from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 # The last call has ended by then, and with it what its function kept.
 _QUIET_S = 40.0

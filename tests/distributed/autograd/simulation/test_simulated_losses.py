@@ -19,14 +19,9 @@ from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.calls.outgoing import LaneCall
 from fastdist.distributed.rpc.workers.record import WorkerInfo
-from tests.distributed.rpc.simulated_calls import Calls, name_of
-from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
-from tests.distributed.rpc.simulated_group import (
-    Kind,
-    Worker,
-    groups,
-    here,
-)
+from tests.distributed.rpc.simulation.simulated_calls import Calls, name_of
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Kind, Worker, groups, here
 
 
 def make_workers(kind: Kind = "static") -> list[Worker]:

@@ -40,10 +40,10 @@ from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.sockets import NoSecurity
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 from fastdist.graph import forward_grad
-from tests.distributed.rpc import simulated_threads as threads
-from tests.distributed.rpc.simulated_network import Network, SimBell, SimContext
-from tests.distributed.rpc.simulated_threads import clock
-from tests.distributed.rpc.simulated_world import Process, World, end_threads
+from tests.distributed.rpc.simulation import simulated_threads as threads
+from tests.distributed.rpc.simulation.simulated_network import Network, SimBell, SimContext
+from tests.distributed.rpc.simulation.simulated_threads import clock
+from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads
 
 # Whether a rank has one life, or who was lost may come back, or members come and go.
 Kind = Literal["static", "restarts", "dynamic"]

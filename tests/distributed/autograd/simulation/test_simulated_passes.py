@@ -26,7 +26,7 @@ from fastdist.distributed.rpc.workers.workers import Workers
 from fastdist.graph.forward_grad import ForwardADLevel
 from fastdist.graph.modes import modes
 from tests.distributed.autograd.programs import NOTHING
-from tests.distributed.autograd.simulated_programs import (
+from tests.distributed.autograd.simulation.simulated_programs import (
     EXACT,
     ON_PURPOSE,
     FailedOnPurpose,
@@ -42,14 +42,10 @@ from tests.distributed.autograd.simulated_programs import (
     run,
     weights_used,
 )
-from tests.distributed.rpc.simulated_calls import BUSY_S, Calls, try_seeds
-from tests.distributed.rpc.simulated_fixtures import group_ends  # noqa: F401
-from tests.distributed.rpc.simulated_group import (
-    Worker,
-    here,
-    simulated_machine,
-)
-from tests.distributed.rpc.simulated_world import Crashed
+from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, Calls, try_seeds
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Worker, here, simulated_machine
+from tests.distributed.rpc.simulation.simulated_world import Crashed
 
 # What is under way has ended by then, and all that is over has been told to all who should know.
 QUIET_S = 100.0

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.distributed.rpc.simulated_calls import scenarios
-from tests.distributed.rpc.simulated_group import end_group, forget_memory, simulated_machine
+from tests.distributed.rpc.simulation.simulated_calls import scenarios
+from tests.distributed.rpc.simulation.simulated_group import (
+    end_group,
+    forget_memory,
+    simulated_machine,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,7 @@ from typing import Any
 from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc.telling import TOGETHER_S, Send, Teller, Telling
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Timeouts
-from tests.distributed.rpc.simulated_world import Clock, Process, World
+from tests.distributed.rpc.simulation.simulated_world import Clock, Process, World
 
 clock = Clock()
 worlds: list[World] = []

@@ -11,11 +11,9 @@ from fastdist.concurrency.future import Future
 from fastdist.core.errors import GivenUpError, RpcTimeoutError
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.message.types import MessageType
-from tests.distributed.rpc.simulated_calls import Calls, call, scenarios, try_seeds
-from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
-from tests.distributed.rpc.simulated_group import (
-    Worker,
-)
+from tests.distributed.rpc.simulation.simulated_calls import Calls, call, scenarios, try_seeds
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Worker
 
 
 # In parts: no test may take longer than pytest's time for one.
