@@ -432,7 +432,7 @@ class Server:
         if received.rank is not None:
             _require_same_rank(received.rank, caller)
         incoming = Incoming(self, caller, message, bytes_of(message, frames))
-        if not caller.came(message.message_id, incoming):
+        if not caller.accept_request(message.message_id, incoming):
             return None
         kind = incoming.kind
         if kind not in NOT_COUNTED:

@@ -58,7 +58,7 @@ class Request(Protocol):
 class CallerLane:
     """One lane of one caller, through all of its connections; `route` is the present one.
 
-    Thread  came and a change of route: the leader; everything else: any
+    Thread  accept_request and a change of route: the leader; everything else: any
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class CallerLane:
         self.is_full = False
         self._held: list[Request] = []
 
-    def came(self, call_id: int, request: Request) -> bool:
+    def accept_request(self, call_id: int, request: Request) -> bool:
         """Take note of a request; False if it came before."""
         if call_id in self._running or call_id in self._answers:
             return False

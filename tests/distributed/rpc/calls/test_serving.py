@@ -260,7 +260,7 @@ def test_an_acknowledgement_frees_the_answers_that_its_caller_has_read() -> None
     assert server.take() is None
     lane = server._callers.by_route[b"r"]
     for call_id in range(4):
-        lane.came(call_id, None)  # type: ignore[arg-type]
+        lane.accept_request(call_id, None)  # type: ignore[arg-type]
         lane.answered(call_id, (bytes(1000),), 1000)
     read = acknowledge(Acknowledged(2000, 4, (2,)))
     for _ in range(2):  # the second time as a recorded message

@@ -24,21 +24,21 @@ def request() -> Any:
 
 
 def answer(lane: CallerLane, call_id: int, *frames: bytes) -> bytes:
-    lane.came(call_id, request())
+    lane.accept_request(call_id, request())
     return lane.answered(call_id, frames, sum(len(frame) for frame in frames))
 
 
 def test_a_call_that_runs_or_was_answered_does_not_come_again() -> None:
     lane = make_lane()
-    assert lane.came(1, request())
-    assert not lane.came(1, request())
+    assert lane.accept_request(1, request())
+    assert not lane.accept_request(1, request())
     lane.answered(1, [b"one"], 3)
-    assert not lane.came(1, request())
+    assert not lane.accept_request(1, request())
 
 
 def test_look_for_tells_what_runs_from_what_was_answered_and_what_never_came() -> None:
     lane = make_lane()
-    lane.came(1, request())
+    lane.accept_request(1, request())
     answer(lane, 2, b"two")
     findings = lane.look_for([1, 2, 3])
     assert findings.answers == [(b"two",)]
@@ -48,7 +48,7 @@ def test_look_for_tells_what_runs_from_what_was_answered_and_what_never_came() -
 
 def test_an_answer_leaves_by_the_connection_that_the_lane_has_by_then() -> None:
     lane = make_lane()
-    lane.came(1, request())
+    lane.accept_request(1, request())
     lane.route = b"second"
     assert lane.answered(1, [b"one"], 3) == b"second"
 
@@ -63,7 +63,7 @@ def test_the_next_answer_on_a_lane_of_ones_own_ends_the_care_for_the_last() -> N
 
 def test_a_late_answer_that_nobody_waits_for_does_not_drive_out_the_one_to_a_later_call() -> None:
     lane = make_lane(OWN)
-    lane.came(1, request())
+    lane.accept_request(1, request())
     answer(lane, 2, b"two")
     lane.answered(1, [b"one"], 3)
     assert lane.look_for([2]).answers == [(b"two",)]
@@ -101,18 +101,18 @@ def test_what_others_may_change_and_what_is_too_large_is_not_kept() -> None:
 def test_a_call_that_was_given_up_is_over_and_does_not_come_again() -> None:
     for number in (SHARED, OWN):
         lane = make_lane(number)
-        lane.came(1, request())
+        lane.accept_request(1, request())
         lane.ended_unanswered(1)
         assert lane.running(1) is None
-        assert not lane.came(1, request())
+        assert not lane.accept_request(1, request())
 
 
 def test_a_call_does_not_come_again_on_a_lane_of_ones_own_when_others_have_come_since() -> None:
     lane = make_lane(OWN)
     for call_id in (1, 2, 3):
         answer(lane, call_id, b"answer")
-    assert not any(lane.came(call_id, request()) for call_id in (1, 2, 3))
-    assert lane.came(4, request())
+    assert not any(lane.accept_request(call_id, request()) for call_id in (1, 2, 3))
+    assert lane.accept_request(4, request())
 
 
 def make_full_lane(number: int = SHARED) -> CallerLane:
@@ -153,26 +153,26 @@ def test_answers_that_were_read_are_not_kept_and_their_calls_do_not_run_again() 
         answer(lane, call_id, bytes(10_000))
     lane.forget_below(100, ())
     assert lane._bytes == 0 and not lane._answers and not lane._over
-    assert not any(lane.came(call_id, request()) for call_id in range(100))
+    assert not any(lane.accept_request(call_id, request()) for call_id in range(100))
     assert lane.look_for([0, 99, 100]).never_came == [100]
-    assert lane.came(100, request())
+    assert lane.accept_request(100, request())
 
 
 def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it() -> None:
     lane = make_lane()
     for call_id in range(10):
         answer(lane, call_id, b"%d" % call_id)
-    lane.came(10, request())
+    lane.accept_request(10, request())
     lane.forget_below(12, (3, 10, 11))
     findings = lane.look_for(range(12))
     assert findings.answers == [(b"3",)]  # on its way: its connection may break yet
     assert findings.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert findings.never_came == [11]
-    assert not lane.came(3, request()) and not lane.came(10, request())
+    assert not lane.accept_request(3, request()) and not lane.accept_request(10, request())
     # It is numbered, and has not left its worker yet.
-    assert lane.came(11, request())
+    assert lane.accept_request(11, request())
     lane.answered(11, (b"11",), 2)
-    assert lane.look_for([11]).answers == [(b"11",)] and not lane.came(11, request())
+    assert lane.look_for([11]).answers == [(b"11",)] and not lane.accept_request(11, request())
     lane.forget_below(13, ())
     assert lane.look_for([3, 11]).answered_before == [3, 11]
 
@@ -184,17 +184,17 @@ def test_an_acknowledgement_that_comes_twice_or_late_opens_nothing_again(floor: 
         answer(lane, call_id, b"answer")
     lane.forget_below(20, ())
     lane.forget_below(floor, range(20))
-    assert not any(lane.came(call_id, request()) for call_id in range(20))
+    assert not any(lane.accept_request(call_id, request()) for call_id in range(20))
     assert not lane._answers
 
 
 def test_what_a_caller_has_given_up_is_not_kept_when_it_is_answered() -> None:
     lane = make_lane()
-    lane.came(1, request())
+    lane.accept_request(1, request())
     lane.forget_below(5, ())
     lane.answered(1, (bytes(1000),), 1000)
     assert lane._bytes == 0 and lane.look_for([1]).answered_before == [1]
-    assert not lane.came(1, request())
+    assert not lane.accept_request(1, request())
 
 
 def test_a_large_answer_on_a_lane_of_ones_own_goes_when_it_is_acknowledged() -> None:
@@ -203,7 +203,7 @@ def test_a_large_answer_on_a_lane_of_ones_own_goes_when_it_is_acknowledged() -> 
     assert lane._bytes == 1 << 20
     lane.forget_below(8, ())
     assert lane._bytes == 0 and lane.look_for([7]).answered_before == [7]
-    assert not lane.came(7, request()) and lane.came(8, request())
+    assert not lane.accept_request(7, request()) and lane.accept_request(8, request())
 
 
 def test_an_answer_that_cannot_be_kept_ends_the_care_for_the_one_before() -> None:
@@ -222,4 +222,4 @@ def test_who_acknowledges_nothing_costs_a_bounded_memory_of_ids_and_runs_nothing
     for call_id in range(10_000):
         answer(lane, call_id, b"answer")
     assert len(lane._over) <= 2000 and len(lane._answers) <= MAX_ANSWERS
-    assert not any(lane.came(call_id, request()) for call_id in range(0, 10_000, 7))
+    assert not any(lane.accept_request(call_id, request()) for call_id in range(0, 10_000, 7))
