@@ -87,7 +87,6 @@ class BackwardPass:
         "_outstanding",
         "arrived_at",
         "began_at",
-        "came",
         "done",
         "failure",
         "follow",
@@ -97,6 +96,7 @@ class BackwardPass:
         "num_recvs",
         "num_sent",
         "reached",
+        "received_grads",
         "record",
         "requester",
         "roots",
@@ -114,7 +114,7 @@ class BackwardPass:
         # The end of this part, with the first error if there was one.
         self.done: Future[None] = InternalFuture()
         # Gradients that came for sends which have not handed them on; None where nothing follows.
-        self.came: dict[Node, tuple[Tensor | None, ...] | None] = {}
+        self.received_grads: dict[Node, tuple[Tensor | None, ...] | None] = {}
         # Of those that came on devices: what lets a thread's current streams wait for them.
         self.follow: dict[Node, Callable[[], None]] = {}
         # Without whom it began. See Note [Workers that are lost before a pass].
@@ -192,7 +192,7 @@ class BackwardPass:
             self.task = None
             self._awaited, self._outstanding = {}, []
             self.record = None
-        self.came.clear()
+        self.received_grads.clear()
         self.follow.clear()
         done, self.done = self.done, InternalFuture()
         return done

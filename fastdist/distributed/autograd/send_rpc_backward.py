@@ -88,11 +88,11 @@ class SendRpcBackward(Node):
         self._is_fresh = fresh
         if follow is not None:
             part.follow[self] = follow
-        part.came[self] = grads
+        part.received_grads[self] = grads
 
     def set_unused(self, part: BackwardPass) -> None:
         """Take the word that nothing follows from what was sent: it has no gradients in a pass."""
-        part.came[self] = None
+        part.received_grads[self] = None
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
@@ -102,7 +102,7 @@ class SendRpcBackward(Node):
     def grads(self) -> tuple[Tensor | None, ...]:
         """Return the gradients that wait to be handed on in the pass that this thread is in."""
         part = _pass_here()
-        return (None if part is None else part.came.get(self)) or ()
+        return (None if part is None else part.received_grads.get(self)) or ()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
@@ -111,7 +111,7 @@ class SendRpcBackward(Node):
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients; all must have come."""
         part = _pass_here()
-        grads = () if part is None else part.came.pop(self, ())
+        grads = () if part is None else part.received_grads.pop(self, ())
         if grads is None or (part is not None and part.state is PassState.OVER):
             return (None,) * len(self.edges)
         assert len(grads) == len(self.edges), "a send ran before its gradients came"

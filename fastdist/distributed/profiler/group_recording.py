@@ -26,12 +26,12 @@ class GroupRecording(Recording):
         if not known.is_remote:
             super().take(known)
 
-    def sent(self, to: int, flow_id: int) -> None:
+    def note_departure(self, to: int, flow_id: int) -> None:
         """Note that gradients leave."""
         now_ns = clock()
         self._note(f"gradients to worker {to}", SENT, now_ns, now_ns, flow_id)
 
-    def came(self, sender: int, flow_id: int) -> None:
+    def note_arrival(self, sender: int, flow_id: int) -> None:
         """Note that gradients have come: their pass may be over before they are through."""
         now_ns = clock()
         self._note(f"gradients of worker {sender}", CAME, now_ns, now_ns, flow_id)

@@ -130,7 +130,7 @@ class CallingInterceptor(ServingInterceptor):
         group = group_recording() if message.tensors else None
         if group is not None:
             flow_id = message.metadata[_FLOW] = self._manager.get_next_profiler_id()
-            group.sent(message.peer.id, flow_id)
+            group.note_departure(message.peer.id, flow_id)
 
     def request_out(self, message: Message) -> None:
         """Wrap the call that this thread makes; mark gradients that it sends."""
@@ -177,7 +177,7 @@ class CallingInterceptor(ServingInterceptor):
 def _take_gradients(message: Message) -> None:
     group = group_recording()
     if group is not None and _FLOW in message.metadata:
-        group.came(message.peer.id, number(message.metadata, _FLOW, message.peer.id))
+        group.note_arrival(message.peer.id, number(message.metadata, _FLOW, message.peer.id))
 
 
 def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
