@@ -95,7 +95,7 @@ class Incoming:
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
             return
-        if self.lane.is_full and self.kind in USER_WORK and self.lane.hold(self):
+        if self.lane.over_unread_limit and self.kind in USER_WORK and self.lane.hold(self):
             return
         outer, serving.deadline = serving.deadline, self.deadline
         try:
@@ -335,8 +335,8 @@ class Server:
             self._flush()
         while True:
             while not self._inbox:
-                if self._callers.let_go:
-                    return Work(Incoming.run, self._callers.let_go.popleft(), counted=True)
+                if self._callers.released:
+                    return Work(Incoming.run, self._callers.released.popleft(), counted=True)
                 if not self._fill_inbox():
                     return None
             try:
@@ -479,7 +479,7 @@ class Server:
         elif message.type == MessageType.CREDIT:
             read = acknowledged(words, sender)
             caller.forget_below(read.floor, {*read.open})
-            self._callers.let_go.extend(caller.were_read(read.bytes))
+            self._callers.released.extend(caller.acknowledge(read.bytes))
         elif message.type == MessageType.INQUIRY:
             serial, call_ids = calls_asked_about(words, sender)
             findings = caller.look_for(call_ids)

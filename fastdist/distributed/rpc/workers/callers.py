@@ -81,10 +81,10 @@ class CallerLane:
         self._floor = 0
         self._open: set[int] = set()
         self._latest = -1
-        # See Note [Answers that are not read]; is_full is looked at without the lock.
+        # See Note [Answers that are not read]; over_unread_limit is looked at without the lock.
         self._max_unread = max(max_unread_bytes, _LEAST_UNREAD_BYTES)
         self._unread = 0
-        self.is_full = False
+        self.over_unread_limit = False
         self._held: list[Request] = []
 
     def accept_request(self, call_id: int, request: Request) -> bool:
@@ -106,7 +106,7 @@ class CallerLane:
         with self._lock:
             if self.number == 0:
                 self._unread += size_bytes
-                self.is_full = self.is_full or self._unread > self._max_unread
+                self.over_unread_limit = self.over_unread_limit or self._unread > self._max_unread
                 self._keep(call_id, frames, size_bytes)
             elif call_id == self._latest:
                 # The call after it has come, and with that the word that the last one was read.
@@ -132,20 +132,20 @@ class CallerLane:
     def hold(self, request: Request) -> bool:
         """Keep a call that must not begin while so many answers are not read; False if it may."""
         with self._lock:
-            if self.is_full:
+            if self.over_unread_limit:
                 self._held.append(request)
-            return self.is_full
+            return self.over_unread_limit
 
     def num_held(self) -> int:
         """Return how many calls wait until answers are read."""
         return len(self._held)
 
-    def were_read(self, size_bytes: int) -> list[Request]:
+    def acknowledge(self, size_bytes: int) -> list[Request]:
         """Count answers as read, and return the calls that may begin now."""
         with self._lock:
             self._unread = max(0, self._unread - size_bytes)
             # Not at the first byte of room: they would be held again one after the other.
-            return self._let_go() if self._unread <= self._max_unread // 2 else []
+            return self._take_held() if self._unread <= self._max_unread // 2 else []
 
     def forget_below(self, floor: int, still_open: Collection[int]) -> None:
         """Forget the answers to calls below floor, which the caller has read, but for those that
@@ -166,21 +166,21 @@ class CallerLane:
             self._floor = floor
             self._over = {one: None for one in self._over if one >= floor}
 
-    def moved_to(self, route: Route) -> list[Request]:
+    def rebind(self, route: Route) -> list[Request]:
         """Take a new connection, and return the calls that may begin now."""
         with self._lock:
             self.route = route
             self._unread = 0
-            return self._let_go()
+            return self._take_held()
 
-    def end(self) -> list[Request]:
+    def release_held(self) -> list[Request]:
         """Hold back nothing any more, for the caller has gone; return the calls that waited."""
         with self._lock:
             self._max_unread = sys.maxsize
-            return self._let_go()
+            return self._take_held()
 
-    def _let_go(self) -> list[Request]:
-        self.is_full = False
+    def _take_held(self) -> list[Request]:
+        self.over_unread_limit = False
         held, self._held = self._held, []
         return held
 
@@ -242,8 +242,8 @@ class Callers:
     """Lanes of callers, by the connection that each has now; of one caller, as many as its limits
     let it have.
 
-    `let_go` has calls that were held back, and may begin: see Note [Answers that are not read]. The
-    pool's leader takes them.
+    `released` has calls that were held back, and may begin: see Note [Answers that are not read].
+    The pool's leader takes them.
 
     Thread  greeted: the leader; everything else: any
     """
@@ -256,7 +256,7 @@ class Callers:
         self.by_route: dict[Route, CallerLane] = {}
         self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by their numbers
         self._forget_at = 0  # see _forget_ended
-        self.let_go: deque[Request] = deque()
+        self.released: deque[Request] = deque()
 
     def num_held(self) -> int:
         """Return how many calls wait until their callers have read answers."""
@@ -297,7 +297,7 @@ class Callers:
             # What is left of the lane's earlier connection is not read any more.
             self.by_route.pop(lane.route, None)
             self.by_route[route] = lane
-            self.let_go.extend(lane.moved_to(route))
+            self.released.extend(lane.rebind(route))
 
     def forget(self, caller: Worker, word: FastdistError | None = None) -> None:
         """Take no more requests from a worker that is lost or has left, and tell it so by a word;
@@ -343,10 +343,10 @@ class Callers:
         with self._lock:
             lanes = [lane for one in callers for lane in self._lanes.pop(one, {}).values()]
             routes = [lane.route for lane in lanes if self.by_route.pop(lane.route, None)]
-        for request in [request for lane in lanes for request in lane.end()]:
+        for request in [request for lane in lanes for request in lane.release_held()]:
             if not are_wanted:
                 request.deadline = 0.0  # as where its caller has given it up
-            self.let_go.append(request)
-        if self.let_go:
+            self.released.append(request)
+        if self.released:
             self._listener.wake()
         return routes

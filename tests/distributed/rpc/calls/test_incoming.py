@@ -86,7 +86,7 @@ def test_what_the_tensors_of_an_answer_take_counts_as_not_read_yet() -> None:
         host.counts.request_came()
         message = Message(MessageType.PYTHON_CALL, call_id, body=body, encoding=encoding)
         request = Incoming(host, lane, message, 0)
-        assert not lane.is_full
+        assert not lane.over_unread_limit
         request.run()
     assert request.sent_bytes > 4_000_000
-    assert lane.is_full
+    assert lane.over_unread_limit

@@ -123,22 +123,22 @@ def make_full_lane(number: int = SHARED) -> CallerLane:
 
 def test_calls_are_held_while_too_many_answers_are_not_read_and_until_half_of_them_are() -> None:
     lane, first, second = make_full_lane(), request(), request()
-    assert lane.hold(first) and lane.were_read(60 << 20) == []
+    assert lane.hold(first) and lane.acknowledge(60 << 20) == []
     # Though there is room by now, those that wait come first.
     answer(lane, 1, b"small")
     assert lane.hold(second)
-    assert lane.were_read(120 << 20) == [first, second]
+    assert lane.acknowledge(120 << 20) == [first, second]
     assert not lane.hold(first) and lane.num_held() == 0
 
 
 def test_nothing_is_held_any_more_once_the_connection_is_another_or_the_caller_has_gone() -> None:
     lane, held = make_full_lane(), request()
     assert lane.hold(held)
-    assert lane.moved_to(b"second") == [held]
+    assert lane.rebind(b"second") == [held]
     assert not lane.hold(held)
     gone = make_full_lane()
     assert gone.hold(held)
-    assert gone.end() == [held]
+    assert gone.release_held() == [held]
     gone.answered(1, (), 300 << 20)
     assert not gone.hold(held)
 
