@@ -115,7 +115,7 @@ class Worker:
         # Which worker its latest PONG reported to have no free thread: itself, or one it waits for.
         self.stuck: Stuck = NOT_STUCK
         # Whether it has answered our goodbye, for it has read all.
-        self.has_parted = False
+        self.acknowledged_goodbye = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
         self.end_was_told: Future[None] = InternalFuture()
         self._owner, self._patience = owner, patience

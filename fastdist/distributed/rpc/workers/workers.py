@@ -63,7 +63,7 @@ class Workers:
     `submit(function, *arguments)` runs what is slow, or users', elsewhere; `lender_to(worker)`
     returns what lends to a worker that is met, if both may share memory.
 
-    Thread  any; `admit` and `has_parted` are for the pool's leader
+    Thread  any; `admit` and `note_goodbye_acknowledged` are for the pool's leader
     """
 
     def __init__(
@@ -321,13 +321,14 @@ class Workers:
             worker.say_goodbye()
         with self._parting:
             self._parting.wait_for(
-                lambda: all(worker.is_dead or worker.has_parted for worker in others), timeout_s
+                lambda: all(worker.is_dead or worker.acknowledged_goodbye for worker in others),
+                timeout_s,
             )
 
-    def has_parted(self, worker: Worker) -> None:
+    def note_goodbye_acknowledged(self, worker: Worker) -> None:
         """Take note of one that has read all that this worker, which leaves, has sent."""
         with self._parting:
-            worker.has_parted = True
+            worker.acknowledged_goodbye = True
             self._parting.notify_all()
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
