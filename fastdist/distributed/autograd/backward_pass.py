@@ -216,7 +216,7 @@ class BackwardPass:
         with self._lock:
             self.num_sent += count
 
-    def awaits(self, message_id: int) -> bool:
+    def expects_gradients(self, message_id: int) -> bool:
         """Return whether a send of it waits for gradients."""
         with self._lock:
             return message_id in self._awaited

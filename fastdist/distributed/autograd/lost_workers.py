@@ -47,7 +47,7 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
         return []
     ended: list[Node] = []
     for message_id, send in context._send_functions().items():
-        if send.to_worker not in lost or not part.awaits(message_id):
+        if send.to_worker not in lost or not part.expects_gradients(message_id):
             continue
         if not part.terms.is_auto:
             part.fail(

@@ -165,7 +165,7 @@ class Leaving:
             known = [one for one in self._workers.all() if not one.is_self] if speaks else []
             absent = self._group.not_in_shutdown(known) if known else []
             missing = [worker for worker in absent if not worker.is_dead]
-            awaited = [one for one in known if one.is_dead and self.barrier.awaits(one)]
+            awaited = [one for one in known if one.is_dead and self.barrier.may_still_return(one)]
             if awaited and not missing:
                 return f"these were lost, and may come back yet: {_named(awaited)}"
             if missing:

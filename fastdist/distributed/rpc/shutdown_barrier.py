@@ -10,8 +10,9 @@
 # the next rank takes over, and those who are rounds ahead count as having come.
 #
 # Where lives are taken back, who was lost is waited for, until it is back and comes here or has had
-# its time (`awaits`). One that is back may be the leader: so whoever hears of a return while it
-# waits for an answer reports the same round once more, to whom it then takes for the leader.
+# its time (`may_still_return`). One that is back may be the leader: so whoever hears of a return
+# while it waits for an answer reports the same round once more, to whom it then takes for the
+# leader.
 
 from __future__ import annotations
 
@@ -274,7 +275,7 @@ class ShutdownBarrier:
         self._answer_full_rounds()
         return answer
 
-    def awaits(self, worker: Worker) -> bool:
+    def may_still_return(self, worker: Worker) -> bool:
         """Return whether a member that is dead is waited for, because it may come back yet."""
         if worker.id in self._never_return or not self._workers.may_return(worker):
             return False
@@ -339,7 +340,7 @@ class ShutdownBarrier:
         for worker in self._workers.all():
             if not worker.is_dead:
                 members.append(worker)
-            elif self.awaits(worker):
+            elif self.may_still_return(worker):
                 members.append(worker)
                 self._workers.call_after(self._has_left_s(worker), self._answer_full_rounds)
                 self._look_soon()
@@ -353,7 +354,7 @@ class ShutdownBarrier:
             self._workers.call_after(_ASK_WHO_S, self._look_whether_any_returns)
 
     def _look_whether_any_returns(self) -> None:
-        lost = [worker.id for worker in self._workers.all() if self.awaits(worker)]
+        lost = [worker.id for worker in self._workers.all() if self.may_still_return(worker)]
         try:
             if lost:
                 self._never_return.update(self._workers.group.never_start_again(lost))
