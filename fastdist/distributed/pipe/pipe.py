@@ -18,8 +18,8 @@ from .shared_lane import SharedLane
 # Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
 # and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
 MAX_OWN_LANES: Final = 8
-# A caller that finds no free lane while `take_late` reads one waits for that lane: microseconds as
-# a rule, and at most this long where reading it replaces its connection.
+# A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane:
+# microseconds as a rule, and at most this long where reading it replaces its connection.
 _LOOK_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class Pipe(Generic[C]):
         # peer need remember no more lanes than there may be at once.
         self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
-        # Whether take_late has one of them, and not a caller.
+        # Whether drain_idle_lanes has one of them, and not a caller.
         self._is_looking = False
         self._shared: SharedLane | None = None
         self._shared_lock = threading.RLock()
@@ -154,7 +154,7 @@ class Pipe(Generic[C]):
         if close_bell:
             self._closed.close()
 
-    def take_late(self) -> list[list[Buffer]]:
+    def drain_idle_lanes(self) -> list[list[Buffer]]:
         """Return the messages that came by lanes nobody has.
 
         They are answers to calls given up before, or come twice: to who asked what became of it.

@@ -174,7 +174,7 @@ def test_a_lane_that_fails_while_late_answers_are_looked_for_is_closed_and_no_ot
     None
 ):
     pipe, made = pipe_with([[[b"1"]], [OSError(24, "Too many open files")], [[b"3"], [b"3 too"]]])
-    assert sorted(pipe.take_late()) == [[b"1"], [b"3"], [b"3 too"]]
+    assert sorted(pipe.drain_idle_lanes()) == [[b"1"], [b"3"], [b"3 too"]]
     assert not pipe.is_waited_for()
     lanes = [pipe.check_out() for _ in range(3)]
     assert None not in lanes and pipe.check_out() is None
@@ -201,7 +201,7 @@ def test_a_caller_that_comes_during_a_look_opens_no_connection_for_it() -> None:
         assert is_asking.wait(20)
 
     news += [look, [b"late"]]
-    assert pipe.take_late() == [[b"late"]]
+    assert pipe.drain_idle_lanes() == [[b"late"]]
     caller.join(20)
     assert found[0] is not None and made == [1]
     assert pipe.is_waited_for()

@@ -473,7 +473,7 @@ class Worker:
             return
         # First: whatever one beat runs into, the next one comes.
         self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
-        for frames in self.pipe.take_late():
+        for frames in self.pipe.drain_idle_lanes():
             self._decoded(frames)  # memory that was lent for it goes back
         if self.pipe.is_waited_for():
             self._ask()

@@ -151,7 +151,7 @@ def test_a_beat_that_fails_is_not_the_last_one(met: Any, monkeypatch: pytest.Mon
         beats.append(len(beats))
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(met.peer.pipe, "take_late", fail)
+    monkeypatch.setattr(met.peer.pipe, "drain_idle_lanes", fail)
     beat = met.peer._beat
     for _ in range(3):
         with pytest.raises(OSError, match="Too many"):
