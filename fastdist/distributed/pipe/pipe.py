@@ -105,7 +105,7 @@ class Pipe(Generic[C]):
         """Why this pipe is in error for good; None while it can be used."""
         return self._error
 
-    def check_out(self) -> OwnLane | None:
+    def borrow_lane(self) -> OwnLane | None:
         """Return a lane for the caller alone, or None if all are taken.
 
         Raises  the pipe's error
@@ -136,7 +136,7 @@ class Pipe(Generic[C]):
                 self._lanes_out -= 1
             raise
 
-    def check_in(self, own: OwnLane, *, broken: bool = False) -> None:
+    def return_lane(self, own: OwnLane, *, broken: bool = False) -> None:
         """Give a lane back; a broken one is closed, as is every one of a pipe in error."""
         if broken:
             # Before another lane can have its number: this one says no more.
@@ -191,7 +191,7 @@ class Pipe(Generic[C]):
             return True
 
     def _end_look(self, own: OwnLane, *, is_broken: bool) -> None:
-        self.check_in(own, broken=is_broken)
+        self.return_lane(own, broken=is_broken)
         with self._lock:
             self._is_looking = False
             self._look_ended.notify_all()

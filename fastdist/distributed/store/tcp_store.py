@@ -125,7 +125,7 @@ class TCPStore(Store):
                 if self._server is not None
                 else tcp_endpoint(self._address, port)
             )
-            self._give_back(self._borrow(time.monotonic() + seconds(timeout)))
+            self._return_connection(self._borrow_connection(time.monotonic() + seconds(timeout)))
             if world_size and wait_for_workers:
                 self.join(_WORKERS, -1, b"", world_size)
         except BaseException:
@@ -153,7 +153,7 @@ class TCPStore(Store):
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
         waited_s = self._seconds(None)
-        connection = self._borrow(time.monotonic() + waited_s)
+        connection = self._borrow_connection(time.monotonic() + waited_s)
         try:
             reply = connection.ask(Op.WATCH, [prefix.encode()], waited_s)
             require_ok(repr(self), Op.WATCH, [], reply.status, reply.frames, waited_s)
@@ -251,7 +251,7 @@ class TCPStore(Store):
             least_s = _CONNECT_TO_JOIN_S if op in (Op.JOIN, Op.DOOR) else _CONNECT_S
             patience_s = min(patience_s, max(waited_s, least_s))
         began = time.monotonic()
-        connection = self._borrow(began + patience_s, is_joining=op is Op.JOIN)
+        connection = self._borrow_connection(began + patience_s, is_joining=op is Op.JOIN)
         try:
             # To connect was part of the wait.
             left_s = max(0.0, began + waited_s - time.monotonic())
@@ -260,10 +260,10 @@ class TCPStore(Store):
             # An answer may still come on this connection; nobody must take it for his own.
             self._drop(connection)
             raise
-        self._give_back(connection)
+        self._return_connection(connection)
         return require_ok(repr(self), op, arguments, reply.status, reply.frames, waited_s)
 
-    def _borrow(self, deadline: float, *, is_joining: bool = False) -> Connection:
+    def _borrow_connection(self, deadline: float, *, is_joining: bool = False) -> Connection:
         self._require_own_process()
         with self._connections_lock:
             if self._is_closed:
@@ -286,7 +286,7 @@ class TCPStore(Store):
             self._count_back()
             raise
 
-    def _give_back(self, connection: Connection) -> None:
+    def _return_connection(self, connection: Connection) -> None:
         with self._connections_lock:
             if not self._is_closed:
                 self._idle.append(connection)

@@ -35,7 +35,7 @@ def make_pipe() -> Pipe:
 
 
 @pytest.mark.parametrize(
-    "use", [Pipe.check_out, Pipe.shared, lambda pipe: pipe.add_pending(1, Call())]
+    "use", [Pipe.borrow_lane, Pipe.shared, lambda pipe: pipe.add_pending(1, Call())]
 )
 def test_a_pipe_in_error_raises_a_fresh_copy_each_time(use: Callable[[Pipe], Any]) -> None:
     pipe, error = make_pipe(), WorkerLostError("w1 was lost", may_have_run=False)
@@ -53,9 +53,9 @@ def test_a_pipe_in_error_raises_a_fresh_copy_each_time(use: Callable[[Pipe], Any
 
 def test_breaking_off_ends_calls_and_lanes_once() -> None:
     pipe, call = make_pipe(), Call()
-    free, out = pipe.check_out(), pipe.check_out()
+    free, out = pipe.borrow_lane(), pipe.borrow_lane()
     assert free is not None and out is not None
-    pipe.check_in(free)
+    pipe.return_lane(free)
     pipe.add_pending(1, call)
     assert pipe.is_waited_for()
     error = WorkerLostError("w1 was lost")
@@ -63,7 +63,7 @@ def test_breaking_off_ends_calls_and_lanes_once() -> None:
     assert pipe.break_off(WorkerLostError("again")) == 0
     assert call.error is error and pipe.error is error
     assert free.lane.is_closed and not out.lane.is_closed  # type: ignore[attr-defined]
-    pipe.check_in(out)
+    pipe.return_lane(out)
     assert out.lane.is_closed  # type: ignore[attr-defined]
     assert not pipe.is_waited_for()
 
@@ -78,11 +78,11 @@ def test_lanes_have_numbers_of_their_own_and_use_those_of_closed_ones_again() ->
 
     pipe = Pipe(connect, lambda number: [b"hello"], lambda: None, max_own_lanes=3)
     for _ in range(100):
-        lanes = [pipe.check_out() for _ in range(3)]
-        assert pipe.check_out() is None
+        lanes = [pipe.borrow_lane() for _ in range(3)]
+        assert pipe.borrow_lane() is None
         for own, broken in zip(lanes, (True, False, True)):
             assert own is not None
-            pipe.check_in(own, broken=broken)
+            pipe.return_lane(own, broken=broken)
     assert set(there) == {1, 2, 3}
     pipe.break_off(WorkerLostError("over"))
     assert all(lane.is_closed for lane in there.values())
@@ -163,10 +163,10 @@ def pipe_with(news: list[list[Any]], most: int = 3) -> tuple[Pipe, list[int]]:
         return LaneWithNews(news[number - 1] if number <= len(news) else [])
 
     pipe = Pipe(connect, lambda number: [b"hello"], lambda: None, max_own_lanes=most)
-    lanes = [pipe.check_out() for _ in news]
+    lanes = [pipe.borrow_lane() for _ in news]
     for own in reversed(lanes):
         assert own is not None
-        pipe.check_in(own)
+        pipe.return_lane(own)
     return pipe, made
 
 
@@ -176,8 +176,8 @@ def test_a_lane_that_fails_while_late_answers_are_looked_for_is_closed_and_no_ot
     pipe, made = pipe_with([[[b"1"]], [OSError(24, "Too many open files")], [[b"3"], [b"3 too"]]])
     assert sorted(pipe.drain_idle_lanes()) == [[b"1"], [b"3"], [b"3 too"]]
     assert not pipe.is_waited_for()
-    lanes = [pipe.check_out() for _ in range(3)]
-    assert None not in lanes and pipe.check_out() is None
+    lanes = [pipe.borrow_lane() for _ in range(3)]
+    assert None not in lanes and pipe.borrow_lane() is None
     assert made == [1, 2, 3, 2]  # the failed one, made again
 
 
@@ -185,7 +185,7 @@ def test_a_caller_that_comes_during_a_look_opens_no_connection_for_it() -> None:
     found: list[Any] = []
     news: list[Any] = []
     pipe, made = pipe_with([news])
-    caller = threading.Thread(target=lambda: found.append(pipe.check_out()))
+    caller = threading.Thread(target=lambda: found.append(pipe.borrow_lane()))
     is_asking = threading.Event()
     wait_for = pipe._look_ended.wait_for
 

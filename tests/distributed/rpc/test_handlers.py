@@ -114,14 +114,14 @@ def shut_down_in_a_handler(method: str) -> None:
 
     owner = agent.counts if method == "call_sent" else pipe
     setattr(owner, method, interrupt(getattr(owner, method)))
-    call = rpc.rpc_sync if method == "check_out" else rpc_async_and_wait
+    call = rpc.rpc_sync if method == "borrow_lane" else rpc_async_and_wait
     # The other may have left before this worker's own end was noted, or may say that this one has.
     with pytest.raises((RpcNotRunningError, WorkerLostError, StaleIncarnationError)):
         call("w1", abs, (-1,))
     assert is_interrupted
 
 
-@pytest.mark.parametrize("method", ["call_sent", "add_pending", "check_out"])
+@pytest.mark.parametrize("method", ["call_sent", "add_pending", "borrow_lane"])
 def test_a_handler_may_shut_down_wherever_it_interrupts_a_call(group: Group, method: str) -> None:
     group[1].start(leave)
     group[0].run(shut_down_in_a_handler, method)

@@ -207,8 +207,10 @@ def what_is_done_meanwhile_is_done_when_requests_have_left() -> None:
 
     for lane in (mock.DEFAULT, None):  # one of its own, or that of all
         rpc.rpc_sync("w1", close_gate)
-        with mock.patch.object(there.pipe, "check_out", wraps=there.pipe.check_out) as check_out:
-            check_out.side_effect = [lane, lane, mock.DEFAULT]
+        with mock.patch.object(
+            there.pipe, "borrow_lane", wraps=there.pipe.borrow_lane
+        ) as borrow_lane:
+            borrow_lane.side_effect = [lane, lane, mock.DEFAULT]
             calls = [(there.info, wait_at_gate, ()), (there.info, fail_on_purpose, ())]
             passed, failed = agent.call_each(calls, open_it)
             assert passed.value() == "passed"

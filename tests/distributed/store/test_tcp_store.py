@@ -218,7 +218,7 @@ def test_a_connection_that_broke_while_it_idled_is_made_anew(served: TCPStore) -
 def test_a_call_that_does_not_end_does_not_keep_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_store, "_CLOSE_S", 0.05)
     store, port = host_store(timeout=10)
-    connection = store._borrow(time.monotonic() + 10)
+    connection = store._borrow_connection(time.monotonic() + 10)
     try:
         with pytest.raises(StoreError, match="1 calls did not end"):
             store.close()

@@ -189,7 +189,7 @@ class Client:
     def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
         """Send a call on a lane of its own; False if none is free, and nothing was done then."""
         pipe = call.peer.pipe
-        own = pipe.check_out()
+        own = pipe.borrow_lane()
         if own is None:
             return False
         self.number(call)
@@ -200,7 +200,7 @@ class Client:
             if size > _UNCHARGED_BYTES and call.message.effective_type in USER_WORK:
                 call.charge(size)
         except BaseException:
-            pipe.check_in(own)
+            pipe.return_lane(own)
             call.was_not_sent()
             raise
         call.send(own, size)

@@ -454,7 +454,7 @@ class LaneCall(Call):
         self._is_over = True
         if self._is_kept and not self._is_broken:
             self._acknowledge()
-        self.peer.pipe.check_in(self._own, broken=self._is_broken)
+        self.peer.pipe.return_lane(self._own, broken=self._is_broken)
         if self._is_sent and not self._size:
             self._client.give_up(self)
         self._settle(self._size, failed=failed)

@@ -122,7 +122,7 @@ class TornLane(SilentLane):
 def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
     counts, own = CallCounts(), OwnLane(TornLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
     ended: list[bool] = []
-    pipe = SimpleNamespace(check_in=lambda own, broken: ended.append(broken))
+    pipe = SimpleNamespace(return_lane=lambda own, broken: ended.append(broken))
     with pytest.raises(MemoryError):
         lane_call_of(own, counts, pipe=pipe)
     # A shutdown would wait for it.
@@ -208,7 +208,7 @@ def test_a_large_answer_is_acknowledged_and_the_lane_given_back(
 ) -> None:
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     given_back: list[bool] = []
-    pipe = SimpleNamespace(check_in=lambda own, broken: given_back.append(broken))
+    pipe = SimpleNamespace(return_lane=lambda own, broken: given_back.append(broken))
     waiting = lane_call_of(own, pipe=pipe)
     waiting.wait()
     words = [decode(frames) for frames in lane.sent[2:]]

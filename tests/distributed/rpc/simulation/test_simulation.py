@@ -79,18 +79,18 @@ def test_who_takes_over_the_lane_of_a_call_that_began_later_is_heard_all_the_sam
     scenario = Calls(0, quiet=True)
     scenarios[:] = [scenario]
     caller, ended = scenario.group.workers[0], list[int]()
-    check_out = Pipe.check_out
+    borrow_lane = Pipe.borrow_lane
 
-    def check_out_behind_another(pipe: Pipe) -> Any:
-        monkeypatch.setattr(Pipe, "check_out", check_out)
+    def borrow_behind_another(pipe: Pipe) -> Any:
+        monkeypatch.setattr(Pipe, "borrow_lane", borrow_lane)
         block_on(caller, 2)
-        return check_out(pipe)
+        return borrow_lane(pipe)
 
     def call_and_tell(key: int) -> None:
         block_on(caller, key)
         ended.append(key)
 
-    monkeypatch.setattr(Pipe, "check_out", check_out_behind_another)
+    monkeypatch.setattr(Pipe, "borrow_lane", borrow_behind_another)
     scenario.world.soon(caller, call_and_tell, 1)
     scenario.world.run_until(scenario.world.now + 5.0)
     assert ended == [1]

@@ -41,22 +41,22 @@ def met() -> Any:
 def test_the_answer_on_a_lane_of_its_own_is_waited_for_when_lane_0_of_who_left_ends(
     met: Any,
 ) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     assert met.peer.is_dead and met.peer.pipe.error is None and not met.told
-    met.peer.pipe.check_in(own)  # it has come
+    met.peer.pipe.return_lane(own)  # it has come
     met.progress.run_alarms()
     assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
     assert not own.lane.is_open
 
 
 def test_who_leaves_is_told_when_nobody_waits_any_more_for_what_it_sent(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.progress.run_present_alarms()
     assert MessageType.FAREWELL not in kinds_sent(met.peer)
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
     met.progress.skipped_s = 0.01
     met.progress.run_present_alarms()
     assert kinds_sent(met.peer).count(MessageType.FAREWELL) == 1
@@ -65,12 +65,12 @@ def test_who_leaves_is_told_when_nobody_waits_any_more_for_what_it_sent(met: Any
 def test_who_leaves_is_not_held_up_for_long_by_calls_that_it_will_not_answer(
     met: Any,
 ) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.progress.skipped_s = 0.25
     met.progress.run_present_alarms()
     assert MessageType.FAREWELL in kinds_sent(met.peer)
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
 
 
 def test_nobody_is_waited_for_when_nobody_waits_for_who_left(met: Any) -> None:
@@ -80,31 +80,31 @@ def test_nobody_is_waited_for_when_nobody_waits_for_who_left(met: Any) -> None:
 
 
 def test_who_waits_for_a_worker_that_died_hears_it_at_once(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer._step(Event.PROCESS_ENDED)
     assert "was lost" in str(met.peer.pipe.error) and met.told == [met.peer]
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
 
 
 def test_who_leaves_itself_meanwhile_is_told_nothing_more(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     met.peer.close(WorkerLostError("we have left"))
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
     met.progress.run_alarms()
     assert str(met.peer.pipe.error) == "we have left" and not met.told
 
 
 def test_answers_on_lane_0_are_read_while_others_of_who_left_are_waited_for(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     met.peer._shared.lane.came.append([b"an answer"])
     met.peer._read()
     # Left where it was, its descriptor would keep the progress thread awake until then.
     assert met.said == [[b"an answer"]] and not met.told
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
 
 
 def test_the_process_of_who_leaves_is_not_watched_any_more_when_it_has_ended(met: Any) -> None:
@@ -115,23 +115,23 @@ def test_the_process_of_who_leaves_is_not_watched_any_more_when_it_has_ended(met
 
 
 def test_who_left_is_over_at_once_when_another_has_its_rank(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     assert not met.told
     met.peer.was_replaced()
     assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
     met.progress.run_alarms()
     assert met.told == [met.peer]
 
 
 def test_who_is_waited_for_yet_is_over_at_once_when_another_has_its_rank(met: Any) -> None:
-    own = met.peer.pipe.check_out()
+    own = met.peer.pipe.borrow_lane()
     met.peer.said_goodbye()
     met.peer._step(Event.DISCONNECTED)
     met.peer.was_replaced()
     assert met.told == [met.peer]
-    met.peer.pipe.check_in(own)
+    met.peer.pipe.return_lane(own)
     met.progress.run_alarms()
     assert met.told == [met.peer]
 
