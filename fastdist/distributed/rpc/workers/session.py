@@ -243,7 +243,7 @@ class Session:
         return call_id > self._asked_up_to
 
     @property
-    def is_over(self) -> bool:
+    def has_left_or_died(self) -> bool:
         """Whether the peer is lost, or has left; what it sent before may be read yet."""
         return self.state in (State.SETTLING, State.DEAD)
 

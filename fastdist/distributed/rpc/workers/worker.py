@@ -442,7 +442,7 @@ class Worker:
         waits = self.is_met and self.pipe.is_waited_for()
         now, woke_at = self._progress.now(), self._progress.woke_at()
         actions = self._session.step(event, now, reason, is_waited_for=waits, woke_at=woke_at)
-        self.is_dead = self._session.is_over
+        self.is_dead = self._session.has_left_or_died
         try:
             for action in actions:
                 self._do(action)

@@ -121,7 +121,7 @@ def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that
     peer.step(Event.CONNECTED, clock.now())
     peer.step(Event.DISCONNECTED, clock.now(), woke_at=clock.woke_at())
     ran_s = 0.0
-    while not peer.is_over:
+    while not peer.has_left_or_died:
         now += 0.1
         due = now
         now += held_up_s

@@ -57,7 +57,7 @@ def test_a_goodbye_of_a_process_that_ends_without_a_shutdown_is_a_loss_with_its_
     assert peer.step(Event.LEFT, 5.0, why, is_waited_for=True) == []
     peer.step(Event.LEFT, 5.0)
     peer.step(Event.DISCONNECTED, 5.1, is_waited_for=True)
-    assert peer.is_over and peer.why_lost == ""
+    assert peer.has_left_or_died and peer.why_lost == ""
     assert peer.step(Event.TICK, 5.2) == [Die(why)]
     assert peer.why_lost == why and peer.is_surely_over
 
@@ -96,7 +96,7 @@ def test_what_came_by_another_lane_is_read_a_moment_after_the_end_of_the_first()
         assert (
             one.step(Event.DISCONNECTED, 5.1, is_waited_for=True) == [] and one.next_look() == 5.35
         )
-        assert one.is_over and one.state is State.SETTLING
+        assert one.has_left_or_died and one.state is State.SETTLING
         assert (
             one.step(Event.PROCESS_ENDED, 5.2, is_waited_for=True) == [] and one.next_look() == 5.35
         )
