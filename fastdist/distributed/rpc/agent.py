@@ -277,10 +277,10 @@ def first_number() -> int:
     return _first_number
 
 
-def run_start_hooks(worker_id: int, *, may_change: bool) -> None:
+def run_start_hooks(worker_id: int, *, takes_members_later: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
     global _first_number
-    _first_number = random_first_number() if may_change else 0
+    _first_number = random_first_number() if takes_members_later else 0
     load_for_rpc()
     for hook in _start_hooks:
         hook(worker_id)

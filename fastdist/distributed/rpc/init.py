@@ -118,7 +118,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         # A process may leave and join again: each time is a group of its own in the store.
         store = keys_of_group(met.store, number)
         store.set_timeout(left_s)
-        agents.run_start_hooks(met.rank, may_change=restarts or not met.world_size)
+        agents.run_start_hooks(met.rank, takes_members_later=restarts or not met.world_size)
         agent = backend_registry.init_backend(
             backend,
             store=store,

@@ -196,7 +196,7 @@ class ZmqAgent(RpcAgent):
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S
         # Where members come and go, and where a launcher sees each exit, a plain end is no failure.
-        may_go = not self.group.is_static or (self.group.may_change and store_is_hosted())
+        may_go = not self.group.is_static or (self.group.takes_members_later and store_is_hosted())
         if may_go and CAUSE not in why:
             return
         self._why_ended = why

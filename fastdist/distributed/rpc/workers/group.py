@@ -53,7 +53,7 @@ class Group:
         self.me = me
         self.is_static = me.world_size > 0
         # Whether another life may have a rank, or a member come, after this worker has.
-        self.may_change = not self.is_static or restarts
+        self.takes_members_later = not self.is_static or restarts
         # As they were when they were last read.
         self.members = list(members)
         self._counted: tuple[list[Record], Counter[str]] = ([], Counter())
@@ -70,7 +70,7 @@ class Group:
         Units   timeout_s for the store in seconds; None is its own
         Raises  StoreError; RpcError for what none of ours wrote
         """
-        if self.may_change:
+        if self.takes_members_later:
             # A store that has another host since may know nothing of the group yet.
             self.members = read_members(self._store, self.members, timeout_s) or self.members
         return list(self.members)
@@ -126,7 +126,7 @@ class Group:
 
         Never raises: then nobody starts it again.
         """
-        if not (self.may_change and store_is_hosted()):
+        if not (self.takes_members_later and store_is_hosted()):
             return
         mine = (
             self.me.incarnation,

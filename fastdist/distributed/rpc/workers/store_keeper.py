@@ -121,6 +121,6 @@ def keeper_of(keys: Store, workers: Workers, is_needed: Callable[[], bool]) -> S
         served = served.underlying_store
     if not (isinstance(keys, PrefixStore) and isinstance(served, TCPStore)):
         return None
-    if not workers.group.may_change or store_is_hosted():
+    if not workers.group.takes_members_later or store_is_hosted():
         return None
     return StoreKeeper(keys, served, workers, is_needed)

@@ -124,7 +124,7 @@ class Workers:
     def find(self, to: str | int | WorkerInfo) -> Worker | None:
         """Return the present life of a name or an id, or None."""
         found = self._known(to)
-        if self.group.may_change and (found is None or found.is_dead):
+        if self.group.takes_members_later and (found is None or found.is_dead):
             self.refresh()
             found = self._known(to)
         return found
@@ -135,7 +135,7 @@ class Workers:
         Note    the end of one that was never met is noticed by nobody here: the store tells of it
         """
         found = self._by_id.get(rank)
-        if self.group.may_change and not _is_life(found, incarnation):
+        if self.group.takes_members_later and not _is_life(found, incarnation):
             self.refresh()
             found = self._by_id.get(rank)
         return found if _is_life(found, incarnation) else None
@@ -177,7 +177,7 @@ class Workers:
 
     def may_return(self, worker: Worker) -> bool:
         """Return whether another life may follow a worker of a static group that was lost."""
-        return self.group.is_static and self.group.may_change and bool(worker.why_lost)
+        return self.group.is_static and self.group.takes_members_later and bool(worker.why_lost)
 
     def info_of(self, to: str | int | WorkerInfo) -> WorkerInfo:
         """Return the WorkerInfo of a member; one object for each life.
@@ -274,7 +274,7 @@ class Workers:
         """
         if known is None:
             return self.get(to)  # type: ignore[arg-type]
-        if not self.group.may_change or known.is_self or self.given_up is not None:
+        if not self.group.takes_members_later or known.is_self or self.given_up is not None:
             return known
         if known.is_dead and known is to:
             return known
@@ -368,7 +368,7 @@ class Workers:
         self._callers.forget(worker, word)
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
-        elif word is not None and self.group.may_change:
+        elif word is not None and self.group.takes_members_later:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
             remember(self._words, worker.record.incarnation, word)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)

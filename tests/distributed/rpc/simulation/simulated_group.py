@@ -167,7 +167,7 @@ class Worker(Process):
 
     def _begin(self) -> None:
         kind = self._group.kind
-        agent.run_start_hooks(self.rank, may_change=kind != "static")
+        agent.run_start_hooks(self.rank, takes_members_later=kind != "static")
         self.agent = ZmqAgent(
             SharedStore(self._group.store),
             f"w{self.rank}",
