@@ -87,7 +87,7 @@ class Workers:
         self._by_id: dict[int, Worker] = {}
         self._by_name: dict[str, Worker] = {}
         # What former lives are told that were given up and wake, by incarnation.
-        self._words: dict[int, GivenUpError] = {}
+        self._refusals_by_incarnation: dict[int, GivenUpError] = {}
         # The names of those that were lost and are forgotten, by id: one of them may come back.
         self._missed: dict[int, str] = {}
         self.is_open = False
@@ -301,10 +301,10 @@ class Workers:
             raise fresh(self.given_up)
         worker = self.find_life(rank, incarnation) or self.get(rank)
         if worker.record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
-            word = self._words.get(incarnation)
-            raise _stale_error(worker.name, rank) if word is None else fresh(word)
+            refusal = self._refusals_by_incarnation.get(incarnation)
+            raise _stale_error(worker.name, rank) if refusal is None else fresh(refusal)
         if worker.is_dead:
-            raise self._word_for(worker) or _stale_error(worker.name, rank)
+            raise self._refusal_for(worker) or _stale_error(worker.name, rank)
         if not worker.is_met:
             # Who calls us holds things here: we want to know when it dies.
             self.progress.post(self._watch, worker)
@@ -364,13 +364,13 @@ class Workers:
             return
         with self._parting:
             self._parting.notify_all()
-        word = self._word_for(worker)
-        self._callers.forget(worker, word)
+        refusal = self._refusal_for(worker)
+        self._callers.forget(worker, refusal)
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
-        elif word is not None and self.group.takes_members_later:
+        elif refusal is not None and self.group.takes_members_later:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
-            remember(self._words, worker.record.incarnation, word)
+            remember(self._refusals_by_incarnation, worker.record.incarnation, refusal)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
         ended = itertools.count(1)
@@ -487,7 +487,7 @@ class Workers:
         if self.is_open and self.given_up is None and not worker.is_dead:
             self.reach(worker)
 
-    def _word_for(self, worker: Worker) -> GivenUpError | None:
+    def _refusal_for(self, worker: Worker) -> GivenUpError | None:
         """Return what a worker is told that was lost here and lives; None for one that has left."""
         if not worker.why_lost:
             return None

@@ -52,9 +52,9 @@ def test_a_worker_keeps_little_of_the_lives_that_it_has_lost(
         workers.were_given_up(worker, GivenUpError("no", incarnation=1))
     come(store, member("last", 50, 200))
     workers.all()
-    for name in ("_words", "_missed", "_given_up_by"):
+    for name in ("_refusals_by_incarnation", "_missed", "_given_up_by"):
         assert len(getattr(workers, name)) <= 4, name
-    assert 119 in workers._words and 119 in workers._given_up_by
+    assert 119 in workers._refusals_by_incarnation and 119 in workers._given_up_by
 
 
 def test_calls_are_counted_by_name_for_the_latest_peers_and_as_a_sum_for_all() -> None:
