@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from fastdist.distributed.store.environment import store_is_hosted
 from fastdist.system.foreign_text import one_line
 
-from .workers.notices import CAUSE, ENDED, MOST_LETTERS
+from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 from .workers.worker import Worker
 from .workers.workers import Workers
 

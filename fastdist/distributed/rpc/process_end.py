@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 
 from fastdist.system.foreign_text import one_line
 
-from .workers.notices import CAUSE, ENDED, MOST_LETTERS
+from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 
 # Finalizers of larger numbers run first: this one before pools and queues, which calls may use.
 _PRIORITY: Final = 1000

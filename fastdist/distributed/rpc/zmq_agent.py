@@ -34,9 +34,9 @@ from .references.context import RRefContext
 from .telling import Teller
 from .workers import joining
 from .workers.callers import Callers
+from .workers.end_reasons import CAUSE
 from .workers.group import Group
 from .workers.joining import join_dynamic, join_static
-from .workers.notices import CAUSE
 from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_descriptors, require_name
 from .workers.session import Times

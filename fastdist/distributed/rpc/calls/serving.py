@@ -48,9 +48,9 @@ from ..message.types import (
 )
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
+from ..workers.end_reasons import WHY
 from ..workers.inquiry import acknowledged, calls_asked_about, tell
 from ..workers.joining import refuse_twin
-from ..workers.notices import WHY
 from ..workers.stuck import NOT_STUCK, Stuck, all_wait, pack_stuck
 from ..workers.worker import Worker
 from .outgoing import bytes_of, serving

@@ -17,7 +17,7 @@ from fastdist.system.foreign_text import one_line
 
 from ..message.metadata import Value
 from ..message.words import number, text
-from .notices import BEAT_S
+from .end_reasons import BEAT_S
 
 # The names of the parts of a report in a PONG.
 _NUM_THREADS: Final = "stuck"

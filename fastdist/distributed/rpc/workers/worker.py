@@ -37,6 +37,7 @@ from ..message.message import Message, decode
 from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
+from .end_reasons import BEAT_S, CAUSE, MOST_LETTERS, WHY
 from .inquiry import (
     MOST_OPEN,
     READ_STEP_MESSAGES,
@@ -47,7 +48,6 @@ from .inquiry import (
     act_on_findings,
     ask_about,
 )
-from .notices import BEAT_S, CAUSE, MOST_LETTERS, WHY
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Action, Die, Do, Event, Patience, Session, State
