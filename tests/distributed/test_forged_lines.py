@@ -17,7 +17,7 @@ from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.remote_errors import pack_error, unpack_error, words_of
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.telling import Teller
+from fastdist.distributed.rpc.notices import NoticeSender
 from fastdist.distributed.rpc.workers import joining
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
@@ -125,7 +125,7 @@ def test_a_note_that_did_not_arrive(caplog: pytest.LogCaptureFixture) -> None:
 
     peer: Any = SimpleNamespace(is_dead=False, why_lost="", id=1, name="w1")
     with caplog.at_level(logging.WARNING):
-        Teller(send).tell(
+        NoticeSender(send).send(
             peer, MessageType.RREF_USER_DELETE, {}, failure="an end", level=logging.WARNING
         )
     (record,) = caplog.records

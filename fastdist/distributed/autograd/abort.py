@@ -30,7 +30,7 @@ def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> No
     for worker in reached:
         if worker.is_self:
             continue
-        agent.teller.tell(
+        agent.notice_sender.send(
             worker,
             MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
             words,

@@ -66,17 +66,17 @@ class EndsEverywhere(ABC):
         if not workers:
             return
         try:
-            teller = get_current_agent().teller
+            notice_sender = get_current_agent().notice_sender
         except RpcNotRunningError:
             text = "no RPC agent: %s %s is not released on workers %s"
             _logger.info(text, self.what, id_text(number), sorted(one.id for one in workers))
             return
         for worker in workers:
-            teller.soon(self._tell, worker, number)
+            notice_sender.enqueue(self._tell, worker, number)
 
     def _tell(self, worker: Worker, over: Sequence[int]) -> None:
         words: dict[str, Value] = {self.ids: [*over]}
-        get_current_agent().teller.tell(
+        get_current_agent().notice_sender.send(
             *(worker, _KIND, words), failure=self.failure, level=self.level, retries=_RETRIES
         )
 
@@ -97,7 +97,7 @@ class EndsEverywhere(ABC):
             self.end(number)
         for owner, ids in self.held().items() if is_current_agent_set() else ():
             words: dict[str, Value] = {self.ids: [*ids], _HELD: True}
-            get_current_agent().teller.tell(
+            get_current_agent().notice_sender.send(
                 *(owner, _KIND, words),
                 failure=f"which {self.what}s are over was not asked",
                 then=functools.partial(self._read, owner),

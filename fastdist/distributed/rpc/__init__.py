@@ -19,7 +19,7 @@
 # tensors. Large tensors go in the message or by the arena: `options.py` has the names of both, and
 # `arena_offers.py` is how two workers come to share memory, `gpu_transport/` how they share that of
 # GPUs. What others should hear, and nobody waits for (a reference, a context or a level is over, a
-# pass has failed), goes by `telling.py`.
+# pass has failed), goes by `notices.py`.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee knows
 # what runs and what it answered (workers/callers.py): whoever greets again asks what became of its

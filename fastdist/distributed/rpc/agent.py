@@ -23,9 +23,9 @@ from .message.ids import random_first_number
 from .message.metadata import Value
 from .message.types import MessageType, call_type_of
 from .metrics import CallCounts
+from .notices import NoticeSender
 from .options import TensorPipeRpcBackendOptions
 from .references.context import RRefContext
-from .telling import Teller
 from .torch_names.argument_errors import incompatible, seconds
 from .workers.record import Record, WorkerInfo
 from .workers.worker import Worker
@@ -46,7 +46,7 @@ class RpcAgent(ABC):
     client: Client
     pool: ThreadPool
     # What this worker tells others without waiting for them.
-    teller: Teller
+    notice_sender: NoticeSender
     rrefs: RRefContext
 
     # ---- who is there --------------------------------------------------------------------------

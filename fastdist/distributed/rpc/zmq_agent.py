@@ -29,9 +29,9 @@ from .gpu_transport.late_calls import LateCalls
 from .leaving import DRAIN_AT_EXIT_S, DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
+from .notices import NoticeSender
 from .options import ARENA, CUDA_IPC, TensorPipeRpcBackendOptions, channels
 from .references.context import RRefContext
-from .telling import Teller
 from .workers import joining
 from .workers.callers import Callers
 from .workers.end_reasons import CAUSE
@@ -121,9 +121,9 @@ class ZmqAgent(RpcAgent):
         if options.device_maps:
             # Who sends no device's tensors does not pay for what they need.
             self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
-        self.teller = Teller(self.client.send)
+        self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
-        self.rrefs = RRefContext(workers, self.client, self.teller, first_number())
+        self.rrefs = RRefContext(workers, self.client, self.notice_sender, first_number())
         self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:
@@ -166,7 +166,7 @@ class ZmqAgent(RpcAgent):
         self.leaving.barrier.register()
         self._arenas.register()
         self.progress.start()
-        self.teller.start()
+        self.notice_sender.start()
         self.pool.start()
         if self.group.came_back:
             self.workers.meet_all()
@@ -227,7 +227,7 @@ class ZmqAgent(RpcAgent):
             for peer in self.workers.met()
         ]
         return [
-            self.teller.close,
+            self.notice_sender.close,
             self.rrefs.close,
             lambda: self.group.take_out(self.me, was_lost=bool(self._why_ended)),
             self.progress.timeouts.close,

@@ -15,7 +15,7 @@ from fastdist.core.errors import RpcError
 from fastdist.distributed.autograd import container as containers
 from fastdist.distributed.rpc import WorkerInfo
 from fastdist.distributed.rpc import agent as agents
-from fastdist.distributed.rpc.telling import Teller
+from fastdist.distributed.rpc.notices import NoticeSender
 from fastdist.distributed.rpc.workers.record import in_words
 from tests.distributed.lives import ME, Life, begin_anew, life
 
@@ -33,7 +33,7 @@ class FakeAgent:
         self.futures: list[Future[Any]] = []
         self.workers = self  # which find each other
         # Without a thread: what gathers is told when the test says so.
-        self.teller = Teller(self.send)
+        self.notice_sender = NoticeSender(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 
     def send(

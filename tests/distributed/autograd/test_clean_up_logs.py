@@ -24,7 +24,7 @@ class Warnings(logging.Handler):
         super().__init__(logging.WARNING)
         self.texts: list[str] = []
         self.came = threading.Event()
-        logging.getLogger("fastdist.distributed.rpc.telling").addHandler(self)
+        logging.getLogger("fastdist.distributed.rpc.notices").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(f"{record.levelname} {record.getMessage()}")
@@ -63,7 +63,7 @@ told: list[Warnings] = []
 def release() -> None:
     told.append(Warnings())
     da._release_context(da.current_context_id())
-    rpc._get_current_rpc_agent().teller.flush()
+    rpc._get_current_rpc_agent().notice_sender.flush()
 
 
 def listen() -> list[str]:
@@ -82,7 +82,7 @@ def test_a_worker_that_died_with_a_context_is_named_in_a_warning() -> None:
         group[1].kill()
         (text, *_) = group[0].run(listen)
         assert text.startswith(
-            "WARNING Could not release Dist Autograd Context on node 1: worker 'w1' was not told: "
+            "WARNING Could not release Dist Autograd Context on node 1: no notice to worker 'w1': "
         )
     finally:
         group.kill()

@@ -291,7 +291,7 @@ def test_a_context_that_was_only_opened_is_released_like_any_other(container: An
             da._release_context(context_id)
             with pytest.raises(ContextError, match=r"^Could not find autograd context with id"):
                 da._release_context(context_id)
-        agent.teller.tell_gathered()
+        agent.notice_sender.send_gathered()
     assert container.number_of_contexts() == 0
 
 
@@ -366,7 +366,7 @@ def test_a_release_forgets_first_and_asks_others_without_a_lock(container: Any) 
         seen: list[tuple[bool, bool]] = []
         agent.when_sent = lambda _: seen.append((shard.lock.locked(), 9 in shard.contexts))
         container.release_context(9)
-        agent.teller.tell_gathered()
+        agent.notice_sender.send_gathered()
     assert seen == [(False, False)]
 
 
@@ -393,7 +393,7 @@ def test_clean_up_goes_to_every_known_worker_with_20_retries(container: Any) -> 
         context = container.get_or_create_context(9)
         context.add_known_workers({life(1), life(2)})
         container.release_context(9)
-        agent.teller.tell_gathered()
+        agent.notice_sender.send_gathered()
     expected = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
     assert sorted(agent.sent) == [(i, expected, {"context_ids": [9]}, 20) for i in (1, 2)]
 
@@ -415,10 +415,10 @@ def test_a_failed_clean_up_is_logged(container: Any, caplog: pytest.LogCaptureFi
         agent.fails_for = {1}
         container.get_or_create_context(9).add_known_worker(life(1))
         container.release_context(9)
-        agent.teller.tell_gathered()
+        agent.notice_sender.send_gathered()
     (record,) = (one for one in caplog.records if one.levelno >= logging.WARNING)
     expected = (
-        "Could not release Dist Autograd Context on node 1: worker 'w1' was not told: worker 1 did "
+        "Could not release Dist Autograd Context on node 1: no notice to worker 'w1': worker 1 did "
     )
     assert record.levelno == logging.WARNING and record.getMessage().startswith(expected)
 
@@ -429,7 +429,7 @@ def test_one_worker_that_cannot_be_asked_does_not_keep_others_from_it(container:
         agent.raises_for = {1}
         container.get_or_create_context(9).add_known_workers({life(0), life(1), life(2)})
         container.release_context(9)
-        agent.teller.tell_gathered()
+        agent.notice_sender.send_gathered()
     assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 2]
 
 

@@ -255,7 +255,7 @@ def test_who_was_reached_by_a_call_whose_context_is_over_is_told_so(
         monkeypatch.setattr(container, "find_context", lambda context_id: context)
     came = Message(MessageType.PYTHON_RET, peer=life(1), metadata={"autograd.reached": (3, 7, 8)})
     interceptors.response_in(came, asked)
-    agent.teller.tell_gathered()
+    agent.notice_sender.send_gathered()
     assert sorted(sent[0] for sent in agent.sent) == [1, 7, 8]
 
 
@@ -340,7 +340,7 @@ def test_a_clean_up_is_passed_on_once_and_not_to_where_it_came_from(agent: FakeA
     message = Message(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, peer=life(1), metadata=words)
     messages.handle_clean_up(message)
     messages.handle_clean_up(message)
-    agent.teller.tell_gathered()
+    agent.notice_sender.send_gathered()
     assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 5]
 
 

@@ -19,7 +19,7 @@
 # So where ranks have several lives, a reference that is not passed on by the owner names the life
 # that makes its value, and so does who tells the owner of it.
 #
-# Nobody waits to hear of an end or of an acceptance: they go out together (telling.py).
+# Nobody waits to hear of an end or of an acceptance: they go out together (notices.py).
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from ..message.message import Message, packing
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType, remote_type_of
 from ..message.words import ids_of, lists_of, number, refuse
-from ..telling import RETRIES, TOGETHER_S, Teller
+from ..notices import RETRIES, TOGETHER_S, NoticeSender
 from ..workers.latest import remember
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
@@ -69,9 +69,11 @@ class RRefContext:
     Thread  any
     """
 
-    def __init__(self, workers: Workers, client: Client, teller: Teller, first_number: int) -> None:
+    def __init__(
+        self, workers: Workers, client: Client, notice_sender: NoticeSender, first_number: int
+    ) -> None:
         self.me = workers.get(workers.me.rank)
-        self._workers, self.client, self._teller = workers, client, teller
+        self._workers, self.client, self._notice_sender = workers, client, notice_sender
         self._numbers = itertools.count(first_number)
         self._maker = self.me.record.incarnation if first_number else 0
         self.owned = OwnedValues(workers)
@@ -83,7 +85,7 @@ class RRefContext:
         # References here of which their owners were not told yet, and the ranks of who sent them.
         # Without the lock, for they end in finalizers: whoever takes one out has it.
         self._untold: dict[int, int] = {}
-        self._forks = Forks(self._teller, self.owned, self._hold_or_refuse)
+        self._forks = Forks(self._notice_sender, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
             (MessageType.SCRIPT_REMOTE_CALL, self._remote_call_came),
@@ -149,13 +151,13 @@ class RRefContext:
         """Tell the owner, soon, that a reference here has ended, if it has heard of it at all."""
         parent = self._untold.pop(fork_id, None)
         if parent is None:
-            self._teller.soon(self._tell_delete, owner, (rref_id, fork_id))
+            self._notice_sender.enqueue(self._tell_delete, owner, (rref_id, fork_id))
         else:
-            self._teller.soon(self._tell_accept, parent, fork_id)
+            self._notice_sender.enqueue(self._tell_accept, parent, fork_id)
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look, soon, whether a value that lives here is needed any more."""
-        self._teller.soon(self.owned.local_ended, None, owned)
+        self._notice_sender.enqueue(self.owned.local_ended, None, owned)
 
     def delete_all(self, deadline: float) -> None:
         """Give all references of this worker up, telling the owners; before a graceful shutdown."""
@@ -172,7 +174,7 @@ class RRefContext:
         for rref in users:
             rref._is_deleted = True
             self.user_died(rref._owner, rref._id, rref._fork_id)
-        self._teller.flush()
+        self._notice_sender.flush()
 
     def close(self) -> None:
         """Forget everything."""
@@ -245,7 +247,7 @@ class RRefContext:
             self._accept(parent, fork_id)
         else:
             self._untold[fork_id] = parent
-            self._teller.soon(self._tell_forks, owner, fork_id)
+            self._notice_sender.enqueue(self._tell_forks, owner, fork_id)
         return rref
 
     def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
@@ -307,7 +309,7 @@ class RRefContext:
 
     def _accept(self, parent: int, fork_id: int) -> None:
         if parent != _NOBODY:
-            self._teller.soon(self._tell_accept, parent, fork_id)
+            self._notice_sender.enqueue(self._tell_accept, parent, fork_id)
 
     def _tell_accept(self, parent: int, fork_ids: Sequence[int]) -> None:
         if parent == self.me.id:
@@ -315,7 +317,7 @@ class RRefContext:
         elif (sender := self._workers.find(parent)) is not None:
             metadata = {"fork": tuple(fork_ids)}
             kind, failure = MessageType.RREF_CHILD_ACCEPT, "references were not accepted"
-            self._teller.tell(sender, kind, metadata, failure=failure)
+            self._notice_sender.send(sender, kind, metadata, failure=failure)
 
     # ---- what others ask -----------------------------------------------------------------------
 
@@ -410,7 +412,7 @@ class RRefContext:
         rref_ids, fork_ids = zip(*ended, strict=True)
         metadata = {"rref": rref_ids, "fork": fork_ids}
         kind, failure = MessageType.RREF_USER_DELETE, "references were not ended"
-        self._teller.tell(owner, kind, metadata, failure=failure)
+        self._notice_sender.send(owner, kind, metadata, failure=failure)
 
 
 def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:

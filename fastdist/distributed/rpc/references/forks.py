@@ -32,7 +32,7 @@ from ..message.message import Message
 from ..message.metadata import Value
 from ..message.types import REMOTE_CALLS, MessageType
 from ..message.words import lists_of, numbers
-from ..telling import Teller
+from ..notices import NoticeSender
 from ..workers.latest import remember
 from ..workers.worker import Worker
 from .owned import OwnedValues
@@ -61,11 +61,11 @@ class Forks:
 
     def __init__(
         self,
-        teller: Teller,
+        notice_sender: NoticeSender,
         owned: OwnedValues,
         hold_or_refuse: Callable[[Iterable[int]], list[int]],
     ) -> None:
-        self._teller = teller
+        self._notice_sender = notice_sender
         self._owned = owned
         self._hold_or_refuse = hold_or_refuse
         # Guards what is below it, and the calls that each worker has given up. No reference is
@@ -96,7 +96,7 @@ class Forks:
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
             self._take_back(None, [fork_id])
         else:
-            undo = functools.partial(self._teller.soon, self._take_back, None, fork_id)
+            undo = functools.partial(self._notice_sender.enqueue, self._take_back, None, fork_id)
             message.if_lost = (*message.if_lost, undo)
             if not is_told:
                 accept = functools.partial(self.accepted, (fork_id,))
@@ -112,14 +112,14 @@ class Forks:
         """Take note that this worker waits no more for a call whose answer has not come."""
         is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
-        self._teller.soon(self._tell_given_up, call.peer, (call.message.message_id, made))
+        self._notice_sender.enqueue(self._tell_given_up, call.peer, (call.message.message_id, made))
 
     def not_made(self, owner: Worker, rref_id: int) -> None:
         """Take note that a call that should have made a value at its owner has failed.
 
         Note    what the function raises is a value, too: the call may have been refused before it
         """
-        self._teller.soon(self._tell_given_up, owner, (None, rref_id))
+        self._notice_sender.enqueue(self._tell_given_up, owner, (None, rref_id))
 
     def given_up(self, request: Message) -> Reply:
         """Take back what the answers to calls bring, and tell which forks are here; a handler."""
@@ -156,7 +156,7 @@ class Forks:
         kind = MessageType.RREF_GIVE_UP_REQ
         look = functools.partial(self._look_at_held, callee, fork_ids)
         failure = "what came of calls that were given up is not known"
-        self._teller.tell(callee, kind, metadata, failure=failure, then=look)
+        self._notice_sender.send(callee, kind, metadata, failure=failure, then=look)
 
     def _look_at_held(self, callee: Worker, fork_ids: Sequence[int], reply: Reply) -> None:
         try:
@@ -166,7 +166,7 @@ class Forks:
             _logger.warning(text, callee.id, one_line(error))
             held = ()
         for fork_id in set(fork_ids).difference(held):
-            self._teller.soon(self._take_back, None, fork_id)
+            self._notice_sender.enqueue(self._take_back, None, fork_id)
 
     def _children_of(self, to: Worker, call_ids: Iterable[int], *, in_answer: bool) -> list[int]:
         wanted = {(to, call_id, in_answer) for call_id in call_ids}

@@ -408,7 +408,7 @@ def test_the_end_of_a_level_is_told_to_whom_the_level_was(
     agent.raises_for = {1}
     store.end(THEIRS)
     store.end(THEIRS)
-    agent.teller.tell_gathered()
+    agent.notice_sender.send_gathered()
     ((worker_id, _, words, retries),) = agent.sent
     assert (worker_id, words, retries) == (2, {"levels": [THEIRS]}, 20)
 
@@ -439,6 +439,6 @@ def test_an_owner_tells_which_levels_are_over_and_later_when_the_others_are(
         asked = Message(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, peer=life(1), metadata=words)
         reply = handle_clean_up(asked)
         assert reply is not None and reply.metadata == {"over": [open_here + 1]}
-    agent.teller.tell_gathered()
+    agent.notice_sender.send_gathered()
     kind = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
     assert [sent[:3] for sent in agent.sent] == [(1, kind, {"levels": [open_here]})]

@@ -418,7 +418,7 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(zmq_agent, "ThreadPool", threads.SimPool)
         patch.setattr(zmq_agent, "join_static", _join_static)
         patch.setattr(zmq_agent, "Record", _make_record)
-        patch.setattr(zmq_agent, "Teller", threads.SimTeller)
+        patch.setattr(zmq_agent, "NoticeSender", threads.SimNoticeSender)
         patch.setattr(joining, "leaves_its_place", _leaves_its_place)
         patch.setattr(zmq_agent, "Progress", threads.SimProgress)
         patch.setattr(pipe, "Doorbell", SimBell)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fastdist.concurrency.future import Future
-from fastdist.distributed.rpc.telling import TOGETHER_S, Send, Teller, Telling
+from fastdist.distributed.rpc.notices import TOGETHER_S, NoticeSender, Send, SendNotices
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Timeouts
 from tests.distributed.rpc.simulation.simulated_world import Clock, Process, World
 
@@ -167,8 +167,8 @@ class SimPool:
                 world.soon(self._process, work.function, work.argument)
 
 
-class SimTeller(Teller):
-    """A Teller whose thread is the world's."""
+class SimNoticeSender(NoticeSender):
+    """A NoticeSender whose thread is the world's."""
 
     def __init__(self, send: Send) -> None:
         super().__init__(send)
@@ -178,8 +178,8 @@ class SimTeller(Teller):
     def start(self) -> None:
         pass
 
-    def soon(self, tell: Telling, addressee: Any, item: Any) -> None:
-        super().soon(tell, addressee, item)
+    def enqueue(self, tell: SendNotices, addressee: Any, item: Any) -> None:
+        super().enqueue(tell, addressee, item)
         if not self._is_due:
             self._is_due = True
             world = self._process.world
@@ -187,7 +187,7 @@ class SimTeller(Teller):
 
     def flush(self) -> None:
         self._is_due = False
-        self.tell_gathered()
+        self.send_gathered()
 
 
 class SimCondition:
