@@ -23,8 +23,8 @@
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee knows
 # what runs and what it answered (workers/callers.py): whoever greets again asks what became of its
-# calls (workers/inquiry.py). So none runs twice, and none is lost but for what is too large to be
-# kept, which fails and says whether it has run.
+# calls (workers/reconciliation.py). So none runs twice, and none is lost but for what is too large
+# to be kept, which fails and says whether it has run.
 #
 # Who was declared lost and lives is fenced (workers/workers.py): all that it waits for ends with a
 # GivenUpError. It comes back as another life (workers/joining.py).

@@ -34,8 +34,8 @@ from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
 from ..torch_names.argument_errors import seconds
-from ..workers.inquiry import Acknowledged, acknowledge, ask_about, read_findings
 from ..workers.progress import Timeouts
+from ..workers.reconciliation import Acknowledged, acknowledge, pack_query, read_result
 from ..workers.stuck import Stuck, all_wait
 from ..workers.worker import Worker
 
@@ -405,9 +405,9 @@ class LaneCall(Call):
                     return answer, bytes_of(answer, frames)
                 self._ask()
             elif answer.message_id == NO_CALL:
-                if answer.type != MessageType.FINDINGS:
+                if answer.type != MessageType.RECONCILED:
                     return answer, bytes_of(answer, frames)
-                serial, never_came, gone = read_findings(answer)
+                serial, never_came, gone = read_result(answer)
                 if serial != own.serial:
                     continue
                 own.serial += 1  # used up: a copy does not know of a call that went again since
@@ -426,7 +426,7 @@ class LaneCall(Call):
         own.serial += 1
         # What cannot leave now would be asked for nothing: the connection has broken again.
         if own.lane.try_send(own.greet()):
-            own.lane.try_send(ask_about(own.serial, [self.message.message_id]))
+            own.lane.try_send(pack_query(own.serial, [self.message.message_id]))
 
     def _acknowledge(self) -> None:
         """Let the callee forget the answer. See Note [Answers that are kept]."""

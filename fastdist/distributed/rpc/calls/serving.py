@@ -49,8 +49,8 @@ from ..message.types import (
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
 from ..workers.end_reasons import WHY
-from ..workers.inquiry import acknowledged, calls_asked_about, tell
 from ..workers.joining import refuse_twin
+from ..workers.reconciliation import acknowledged, pack_result, read_query
 from ..workers.stuck import NOT_STUCK, Stuck, all_wait, pack_stuck
 from ..workers.worker import Worker
 from .outgoing import bytes_of, serving
@@ -480,12 +480,12 @@ class Server:
             read = acknowledged(words, sender)
             caller.forget_below(read.floor, {*read.open})
             self._callers.released.extend(caller.acknowledge(read.bytes))
-        elif message.type == MessageType.INQUIRY:
-            serial, call_ids = calls_asked_about(words, sender)
-            findings = caller.look_for(call_ids)
-            for frames in findings.answers:
+        elif message.type == MessageType.RECONCILE:
+            serial, call_ids = read_query(words, sender)
+            result = caller.reconcile(call_ids)
+            for frames in result.answers:
                 self._listener.reply(caller.route, frames)
-            self._listener.reply(caller.route, tell(serial, findings))
+            self._listener.reply(caller.route, pack_result(serial, result))
 
     def _greet(self, received: Received, message: Message) -> None:
         try:

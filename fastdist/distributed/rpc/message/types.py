@@ -72,8 +72,8 @@ class MessageType(IntEnum):
     ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
     ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
     # Notices: what became of these calls, whose connection broke; and what is known of them.
-    INQUIRY = OURS + 0x14
-    FINDINGS = OURS + 0x15
+    RECONCILE = OURS + 0x14
+    RECONCILED = OURS + 0x15
     # Calls that their caller has given up: what of the references in them and in their answers has
     # not come is taken back.
     RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST

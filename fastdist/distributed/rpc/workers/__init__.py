@@ -20,7 +20,7 @@
 # store_keeper.py   how the store outlives its host, where that is one of the workers
 # workers.py        the directory: found, met, admitted, given up; hooks
 # worker.py         one life; callers.py: who calls here
-# inquiry.py        what became of calls whose connection broke
+# reconciliation.py        what became of calls whose connection broke
 # session.py        how it fares
 # watching.py       whether a peer is there, and why its address takes no connection
 # progress.py       the thread that all of this runs on, and what is to expire

@@ -14,7 +14,7 @@ from fastdist.distributed.pipe.listener import Listener, Route
 
 from ..message.limits import DEFAULT
 from ..message.remote_errors import pack_error
-from .inquiry import UNREAD_STEP_BYTES, Findings
+from .reconciliation import UNREAD_STEP_BYTES, Reconciliation
 from .record import Record
 from .worker import Worker
 
@@ -198,21 +198,21 @@ class CallerLane:
         """Return a call that has come and is not answered yet."""
         return self._running.get(call_id)
 
-    def look_for(self, call_ids: Iterable[int]) -> Findings:
+    def reconcile(self, call_ids: Iterable[int]) -> Reconciliation:
         """Return what became of calls that came by this lane, if they came."""
-        findings = Findings([], [], [])
+        result = Reconciliation([], [], [])
         with self._lock:
             for call_id in call_ids:
                 if call_id in self._running:
                     continue
                 answer = self._answers.get(call_id)
                 if answer is not None:
-                    findings.answers.append(answer)
+                    result.answers.append(answer)
                 elif self._is_over(call_id):
-                    findings.answered_before.append(call_id)
+                    result.answered_before.append(call_id)
                 else:
-                    findings.never_came.append(call_id)
-        return findings
+                    result.never_received.append(call_id)
+        return result
 
     def _is_over(self, call_id: int) -> bool:
         """Return whether a call that does not run was answered, or given up by its caller."""

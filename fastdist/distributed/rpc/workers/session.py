@@ -220,13 +220,13 @@ class Session:
             self._note_attempt(event, now, reason)
         return self._look(now)
 
-    def asks_about(self, call_ids: Sequence[int]) -> int:
+    def next_query(self, call_ids: Sequence[int]) -> int:
         """Take note that a question what became of calls goes out; return its serial number."""
         self._asked_up_to = max(call_ids, default=self._asked_up_to)
         self.serial += 1
         return self.serial
 
-    def takes_findings(self, serial: int) -> bool:
+    def accepts_result(self, serial: int) -> bool:
         """Return whether this answers the last question what became of calls, for the first time.
 
         A copy of the answer, read later, does not know of calls that went again since.

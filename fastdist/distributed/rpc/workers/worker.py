@@ -38,17 +38,17 @@ from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from .end_reasons import BEAT_S, CAUSE, MOST_LETTERS, WHY
-from .inquiry import (
+from .progress import Progress
+from .reconciliation import (
     MOST_OPEN,
     READ_STEP_MESSAGES,
     UNREAD_STEP_BYTES,
     Acknowledged,
     Waiting,
     acknowledge,
-    act_on_findings,
-    ask_about,
+    apply_result,
+    pack_query,
 )
-from .progress import Progress
 from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Action, Die, Do, Event, Patience, Session, State
 from .stuck import NOT_STUCK, Stuck, read_stuck
@@ -406,8 +406,8 @@ class Worker:
             return None
 
     def _take_word(self, word: Message) -> None:
-        if word.type == MessageType.FINDINGS:
-            act_on_findings(word, self._session, self.pipe, self.name)
+        if word.type == MessageType.RECONCILED:
+            apply_result(word, self._session, self.pipe, self.name)
         elif word.type == MessageType.PONG:
             if self._session.is_unresponsive:
                 _logger.warning("worker %r answers again", self.info.name)
@@ -501,14 +501,14 @@ class Worker:
         # or goes after it.
         self.pipe.greet_again()
         call_ids = self.pipe.pending_ids()
-        serial = self._session.asks_about(call_ids)
+        serial = self._session.next_query(call_ids)
         debug_log.worker(
             self._me.rank,
             "worker %r is connected again; asks about %d calls",
             *(self.info.name, len(call_ids)),
         )
         if call_ids:
-            self.pipe.notify(ask_about(serial, call_ids))
+            self.pipe.notify(pack_query(serial, call_ids))
 
     def _end(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"

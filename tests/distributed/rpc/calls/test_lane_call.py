@@ -17,12 +17,12 @@ from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.workers.inquiry import (
-    Findings,
+from fastdist.distributed.rpc.workers.reconciliation import (
+    Reconciliation,
     acknowledged,
-    ask_about,
-    calls_asked_about,
-    tell,
+    pack_query,
+    pack_result,
+    read_query,
 )
 
 
@@ -74,9 +74,9 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
         clock.now += ASK_EVERY_S / 25
     assert lane.sent[:2] == [[b"hello"], [b"call"]]
     questions = [decode(frames) for frames in lane.sent[3::2]]
-    assert [message.type for message in questions] == [MessageType.INQUIRY] * 3
-    assert calls_asked_about(questions[0].metadata, 0) == (1, (7,))
-    assert lane.sent[-1] == ask_about(3, [7])
+    assert [message.type for message in questions] == [MessageType.RECONCILE] * 3
+    assert read_query(questions[0].metadata, 0) == (1, (7,))
+    assert lane.sent[-1] == pack_query(3, [7])
 
 
 class ForgetfulLane(SilentLane):
@@ -136,7 +136,7 @@ class LaneWithCopies(SilentLane):
 
     def __init__(self, call_id: int) -> None:
         super().__init__()
-        never_came = tell(1, Findings([], [call_id], []))
+        never_came = pack_result(1, Reconciliation([], [call_id], []))
         answer = Message(MessageType.PYTHON_RET, call_id).encode()
         self._comes = [LaneInDoubt(), never_came, never_came, answer]
 

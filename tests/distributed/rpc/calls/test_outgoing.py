@@ -18,8 +18,12 @@ from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers.inquiry import Findings, act_on_findings, tell
 from fastdist.distributed.rpc.workers.progress import Timeouts
+from fastdist.distributed.rpc.workers.reconciliation import (
+    Reconciliation,
+    apply_result,
+    pack_result,
+)
 from fastdist.distributed.rpc.workers.session import Session
 from fastdist.distributed.rpc.workers.stuck import NOT_STUCK
 from fastdist.distributed.rpc.workers.worker import Worker
@@ -144,9 +148,9 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
     sent: list[Any] = []
     notified: Any = SimpleNamespace(pending=pipe.pending, notify=sent.append)
     session = Session(0.0)
-    serial = session.asks_about([5])
-    findings = decode(tell(serial, Findings([], [5], [])), peer=SimpleNamespace(id=1))
-    act_on_findings(findings, session, notified, "w1")
+    serial = session.next_query([5])
+    result = decode(pack_result(serial, Reconciliation([], [5], [])), peer=SimpleNamespace(id=1))
+    apply_result(result, session, notified, "w1")
     assert sent == [[b"head", b"tensor"]]
 
 
@@ -160,9 +164,9 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
     call.peer.info.id = 1
     call.peer.lender = SimpleNamespace(renew=lambda _: False, end=lambda _: None)
     session = Session(0.0)
-    told = tell(session.asks_about([5]), Findings([], [5], []))
-    findings = decode(told, peer=SimpleNamespace(id=1))
-    act_on_findings(findings, session, pipe, "w1")
+    told = pack_result(session.next_query([5]), Reconciliation([], [5], []))
+    result = decode(told, peer=SimpleNamespace(id=1))
+    apply_result(result, session, pipe, "w1")
     error = call.future.exception()
     assert isinstance(error, WorkerLostError) and error.may_have_run is may_have_run
 

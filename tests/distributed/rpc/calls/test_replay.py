@@ -17,7 +17,7 @@ from fastdist.distributed.rpc.calls.serving import Server
 from fastdist.distributed.rpc.message.body import serialize_call
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers.inquiry import Acknowledged, acknowledge, ask_about
+from fastdist.distributed.rpc.workers.reconciliation import Acknowledged, acknowledge, pack_query
 from tests.distributed.rpc.calls.test_serving import CALLER, FakeListener, serve
 from tests.distributed.workers import Group
 
@@ -58,7 +58,7 @@ def session(rng: random.Random, *, first: int = 1) -> list[tuple[int, Any]]:
             said.append((SHARED, acknowledge(Acknowledged(100, min(shared[place - 2 :])))))
         if place % 5 == 4:
             said.append((OWN, call(100 + place)))
-    said.append((SHARED, ask_about(1, [59])))
+    said.append((SHARED, pack_query(1, [59])))
     return said
 
 

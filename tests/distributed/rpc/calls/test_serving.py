@@ -20,7 +20,7 @@ from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
 from fastdist.distributed.rpc.workers.callers import Callers
-from fastdist.distributed.rpc.workers.inquiry import MOST_OPEN, Acknowledged, acknowledge
+from fastdist.distributed.rpc.workers.reconciliation import MOST_OPEN, Acknowledged, acknowledge
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.rpc.workers.by_hand import caller_of
 

@@ -40,10 +40,10 @@ def test_look_for_tells_what_runs_from_what_was_answered_and_what_never_came() -
     lane = make_lane()
     lane.accept_request(1, request())
     answer(lane, 2, b"two")
-    findings = lane.look_for([1, 2, 3])
-    assert findings.answers == [(b"two",)]
-    assert findings.never_came == [3]
-    assert findings.answered_before == []
+    result = lane.reconcile([1, 2, 3])
+    assert result.answers == [(b"two",)]
+    assert result.never_received == [3]
+    assert result.answered_before == []
 
 
 def test_an_answer_leaves_by_the_connection_that_the_lane_has_by_then() -> None:
@@ -58,7 +58,7 @@ def test_the_next_answer_on_a_lane_of_ones_own_ends_the_care_for_the_last() -> N
     answer(lane, 1, b"one")
     answer(lane, 2, b"two")
     assert len(lane._answers) == 1
-    assert lane.look_for([2]).answers == [(b"two",)]
+    assert lane.reconcile([2]).answers == [(b"two",)]
 
 
 def test_a_late_answer_that_nobody_waits_for_does_not_drive_out_the_one_to_a_later_call() -> None:
@@ -66,7 +66,7 @@ def test_a_late_answer_that_nobody_waits_for_does_not_drive_out_the_one_to_a_lat
     lane.accept_request(1, request())
     answer(lane, 2, b"two")
     lane.answered(1, [b"one"], 3)
-    assert lane.look_for([2]).answers == [(b"two",)]
+    assert lane.reconcile([2]).answers == [(b"two",)]
     assert lane.running(1) is None
 
 
@@ -74,10 +74,10 @@ def test_answers_are_kept_up_to_a_count_and_the_forgotten_are_not_taken_for_new(
     lane = make_lane()
     for call_id in range(MAX_ANSWERS + 5):
         answer(lane, call_id, b"answer")
-    findings = lane.look_for([4, 5, MAX_ANSWERS + 5])
-    assert findings.answered_before == [4]
-    assert len(findings.answers) == 1
-    assert findings.never_came == [MAX_ANSWERS + 5]
+    result = lane.reconcile([4, 5, MAX_ANSWERS + 5])
+    assert result.answered_before == [4]
+    assert len(result.answers) == 1
+    assert result.never_received == [MAX_ANSWERS + 5]
 
 
 def test_answers_are_kept_up_to_a_size() -> None:
@@ -85,16 +85,16 @@ def test_answers_are_kept_up_to_a_size() -> None:
     for call_id in range(10):
         answer(lane, call_id, bytes(MAX_BYTES // 4))
     assert lane._bytes <= MAX_BYTES
-    assert len(lane.look_for(range(10)).answers) == 4
+    assert len(lane.reconcile(range(10)).answers) == 4
 
 
 def test_what_others_may_change_and_what_is_too_large_is_not_kept() -> None:
     for number in (SHARED, OWN):
         lane = make_lane(number)
         answer(lane, 1, b"head", b"a tensor that still has an owner")
-        assert lane.look_for([1]).answered_before == [1]
+        assert lane.reconcile([1]).answered_before == [1]
         answer(lane, 2, bytes(MAX_BYTES + 1))
-        assert lane.look_for([2]).answered_before == [2]
+        assert lane.reconcile([2]).answered_before == [2]
         assert lane._bytes == 0
 
 
@@ -154,7 +154,7 @@ def test_answers_that_were_read_are_not_kept_and_their_calls_do_not_run_again() 
     lane.forget_below(100, ())
     assert lane._bytes == 0 and not lane._answers and not lane._over
     assert not any(lane.accept_request(call_id, request()) for call_id in range(100))
-    assert lane.look_for([0, 99, 100]).never_came == [100]
+    assert lane.reconcile([0, 99, 100]).never_received == [100]
     assert lane.accept_request(100, request())
 
 
@@ -164,17 +164,17 @@ def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it
         answer(lane, call_id, b"%d" % call_id)
     lane.accept_request(10, request())
     lane.forget_below(12, (3, 10, 11))
-    findings = lane.look_for(range(12))
-    assert findings.answers == [(b"3",)]  # on its way: its connection may break yet
-    assert findings.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert findings.never_came == [11]
+    result = lane.reconcile(range(12))
+    assert result.answers == [(b"3",)]  # on its way: its connection may break yet
+    assert result.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert result.never_received == [11]
     assert not lane.accept_request(3, request()) and not lane.accept_request(10, request())
     # It is numbered, and has not left its worker yet.
     assert lane.accept_request(11, request())
     lane.answered(11, (b"11",), 2)
-    assert lane.look_for([11]).answers == [(b"11",)] and not lane.accept_request(11, request())
+    assert lane.reconcile([11]).answers == [(b"11",)] and not lane.accept_request(11, request())
     lane.forget_below(13, ())
-    assert lane.look_for([3, 11]).answered_before == [3, 11]
+    assert lane.reconcile([3, 11]).answered_before == [3, 11]
 
 
 @pytest.mark.parametrize("floor", [0, 5, 20])
@@ -193,7 +193,7 @@ def test_what_a_caller_has_given_up_is_not_kept_when_it_is_answered() -> None:
     lane.accept_request(1, request())
     lane.forget_below(5, ())
     lane.answered(1, (bytes(1000),), 1000)
-    assert lane._bytes == 0 and lane.look_for([1]).answered_before == [1]
+    assert lane._bytes == 0 and lane.reconcile([1]).answered_before == [1]
     assert not lane.accept_request(1, request())
 
 
@@ -202,7 +202,7 @@ def test_a_large_answer_on_a_lane_of_ones_own_goes_when_it_is_acknowledged() -> 
     answer(lane, 7, bytes(1 << 20))
     assert lane._bytes == 1 << 20
     lane.forget_below(8, ())
-    assert lane._bytes == 0 and lane.look_for([7]).answered_before == [7]
+    assert lane._bytes == 0 and lane.reconcile([7]).answered_before == [7]
     assert not lane.accept_request(7, request()) and lane.accept_request(8, request())
 
 

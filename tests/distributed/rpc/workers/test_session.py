@@ -117,18 +117,18 @@ def test_a_life_that_another_follows_is_over_at_once(is_leaving: bool) -> None:
 def test_a_call_that_was_asked_about_since_needs_no_other_greeting() -> None:
     peer = alive()
     assert peer.must_greet_again(3)
-    assert (peer.asks_about([3, 7]), peer.asks_about([])) == (1, 2)
+    assert (peer.next_query([3, 7]), peer.next_query([])) == (1, 2)
     assert not peer.must_greet_again(7) and peer.must_greet_again(8)
 
 
 def test_the_answer_to_the_last_question_counts_once() -> None:
     peer = alive()
-    serials = [peer.asks_about([3]), peer.asks_about([3])]
-    assert [peer.takes_findings(serial) for serial in (*serials, serials[1])] == [
+    serials = [peer.next_query([3]), peer.next_query([3])]
+    assert [peer.accepts_result(serial) for serial in (*serials, serials[1])] == [
         *(False, True),
         False,
     ]
-    assert peer.takes_findings(peer.asks_about([3]))
+    assert peer.accepts_result(peer.next_query([3]))
 
 
 def test_a_first_attempt_that_failed_is_followed_by_a_recovery() -> None:

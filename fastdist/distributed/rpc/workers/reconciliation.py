@@ -1,8 +1,8 @@
-"""What became of a call? The question of a caller whose connection broke, and its answer."""
+"""Reconciliation after a broken connection: a caller queries what became of its calls."""
 
-# See callers.py for the other end, session.py for when what is asked. Each question has a
-# serial number, and only the answer to the last one counts, once: an earlier answer may tell of an
-# earlier connection, and a copy of what was before the calls that never came went again.
+# See callers.py for the other end, and session.py for when a query is sent. Each query has a serial
+# number, and only the result of the last one counts, once: an earlier result may describe an
+# earlier connection, and a copy may date from before calls were sent again.
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Acknowledged(NamedTuple):
     open: tuple[int, ...] = ()
 
 
-class Findings(NamedTuple):
-    """What became of calls that a caller asks about; those that run are not in it."""
+class Reconciliation(NamedTuple):
+    """What became of the calls in a query; calls that still run are not in it."""
 
     answers: list[Sequence[Buffer]]
-    never_came: list[int]
+    never_received: list[int]
     answered_before: list[int]
 
 
@@ -66,14 +66,14 @@ class Waiting(Protocol):
         """Return whether what of the request is not in its frames may have been taken."""
 
 
-def ask_about(serial: int, call_ids: Iterable[int]) -> list[Buffer]:
-    """Return the message that asks what became of calls."""
+def pack_query(serial: int, call_ids: Iterable[int]) -> list[Buffer]:
+    """Return the message that queries what became of calls."""
     words: dict[str, Value] = {"serial": serial, "calls": (*call_ids,)}
-    return Message(MessageType.INQUIRY, metadata=words).encode()
+    return Message(MessageType.RECONCILE, metadata=words).encode()
 
 
-def calls_asked_about(words: Words, sender: int) -> tuple[int, tuple[int, ...]]:
-    """Return the serial number and the calls of an inquiry."""
+def read_query(words: Words, sender: int) -> tuple[int, tuple[int, ...]]:
+    """Return the serial number and the calls of a query."""
     return number(words, "serial", sender), numbers(words, "calls", sender)
 
 
@@ -98,24 +98,24 @@ def acknowledged(words: Words, sender: int) -> Acknowledged:
     return read
 
 
-def tell(serial: int, findings: Findings) -> list[Buffer]:
-    """Return the message that answers an inquiry; kept answers travel by themselves."""
-    found = (*findings.never_came,), (*findings.answered_before,)
+def pack_result(serial: int, result: Reconciliation) -> list[Buffer]:
+    """Return the message that answers a query; kept answers are sent separately."""
+    found = (*result.never_received,), (*result.answered_before,)
     words: dict[str, Value] = {"serial": serial, "never_came": found[0], "gone": found[1]}
-    return Message(MessageType.FINDINGS, metadata=words).encode()
+    return Message(MessageType.RECONCILED, metadata=words).encode()
 
 
-def read_findings(word: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+def read_result(word: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the serial number, the calls that never came, and those whose answer is gone."""
     words, sender = word.metadata, word.peer.id
     found = numbers(words, "never_came", sender), numbers(words, "gone", sender)
     return number(words, "serial", sender), *found
 
 
-def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
+def apply_result(word: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
     """Let calls go again that never came to a worker, and end those whose answers are gone."""
-    serial, never_came, gone = read_findings(word)
-    if not session.takes_findings(serial):
+    serial, never_came, gone = read_result(word)
+    if not session.accepts_result(serial):
         return  # of an earlier connection, or a copy
     for call_id in never_came:
         call = pipe.pending(call_id)
