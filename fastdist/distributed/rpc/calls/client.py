@@ -233,7 +233,7 @@ class Client:
             # Before the send: the answer may arrive before it returns.
             pipe.add_pending(call.message.message_id, call)
         except Exception as error:
-            call.message.was_lost()
+            call.message.undo_packing()
             call.fail(error)
             return ()
         if call.deadline is not None:
@@ -246,7 +246,7 @@ class Client:
     def could_not_write(self, call: FutureCall, error: Exception) -> None:
         """End a call that did not leave, unless something else has."""
         if call.peer.pipe.take_pending(call.message.message_id) is not None:
-            call.message.was_lost()
+            call.message.undo_packing()
             call.fail(error)
 
     def give_up(self, call: Call) -> None:

@@ -103,7 +103,7 @@ class Call:
 
     def was_not_sent(self) -> None:
         """Undo what packing the request did."""
-        self.message.was_lost()
+        self.message.undo_packing()
         self._take_back()
 
     def frames_again(self) -> Sequence[Buffer]:
@@ -162,7 +162,7 @@ class Call:
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
         """Return the error where a broken connection took the call, before or after it had run."""
         if not may_have_run:
-            self.message.was_lost()
+            self.message.undo_packing()
         what = "its answer is lost, and it has run" if may_have_run else "it has not run"
         return WorkerLostError(
             f"the connection to worker {self.peer.info.name!r} (rank {self.peer.info.id}) broke "
@@ -280,7 +280,7 @@ class LaneCall(Call):
             own.lane.send(self.frames, self.deadline)
             self._is_sent = True
         except LaneTimeout:
-            self.message.was_lost()
+            self.message.undo_packing()
             self._error = self.timeout_error()
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
@@ -338,7 +338,7 @@ class LaneCall(Call):
                 raise self._take_error()
             if is_refused:
                 # The peer does not know this worker, and has not taken the call in.
-                self.message.was_lost()
+                self.message.undo_packing()
             value = open_answer(answer, self)
             failed = False
             return value
@@ -509,7 +509,7 @@ def pack_request(
             call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
             message.body = b""  # the frames have it
     except BaseException as error:
-        message.was_lost()
+        message.undo_packing()
         if isinstance(error, TransformError):
             raise TransformError(f"rpc: {call.describe()}: {error}") from None
         raise
@@ -521,10 +521,10 @@ def open_answer(answer: Message, call: Call) -> Any:
     Raises  what the callee raised, with its type where that can be had here
     """
     request = call.message
-    if request.if_lost and answer.metadata.get(UNREAD):
-        request.was_lost()
-    elif request.if_read:
-        request.was_read()
+    if request.undo_steps and answer.metadata.get(UNREAD):
+        request.undo_packing()
+    elif request.delivery_steps:
+        request.confirm_delivery()
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
     if answer.is_bare and (answer.type in WITH_VALUE or not answer.entries):

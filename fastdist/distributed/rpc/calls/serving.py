@@ -196,7 +196,7 @@ class Incoming:
                 interceptors.response_out(answer, request)
             self._send(answer)
         except BaseException as error:
-            answer.was_lost()
+            answer.undo_packing()
             self._answer_error(error, was_async=was_async)
             return
         self._has_ended(was_async=was_async)
@@ -208,14 +208,14 @@ class Incoming:
         answer = pack_error(error, me, request)
         try:
             if not answer.body:
-                answer.was_lost()  # it travels as text
+                answer.undo_packing()  # it travels as text
             if not request.is_read:
                 answer.metadata[UNREAD] = True
             self._send(answer)
         except Exception as failure:
             # It pickles, and is too large for a message, say. Its caller must hear of it all the
             # same.
-            answer.was_lost()
+            answer.undo_packing()
             failure.__context__ = error
             self._send(pack_error(failure, me, request, text_only=True))
         self._has_ended(was_async=was_async)

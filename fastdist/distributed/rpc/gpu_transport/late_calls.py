@@ -61,7 +61,7 @@ class LateCall(FutureCall):
     def fail(self, error: Exception) -> None:
         """End the call with the pipe's error."""
         if self._stop():
-            self.message.was_lost()
+            self.message.undo_packing()
         super().fail(error)
 
     def lost(self, *, may_have_run: bool) -> None:
@@ -76,7 +76,7 @@ class LateCall(FutureCall):
         if not self._stop():
             super().expire()
         elif self.peer.pipe.take_pending(self.message.message_id) is not None:
-            self.message.was_lost()
+            self.message.undo_packing()
             self.end(None, self.timeout_error())
 
     def _stop(self) -> bool:

@@ -97,8 +97,8 @@ class Message:
     refusal: Exception | None = None
     # On the way out: what takes back what packing it did, and what is to be done when it is known
     # to have been read, which only requests may ask for. See Note [Packing].
-    if_lost: Sequence[Callable[[], None]] = ()
-    if_read: Sequence[Callable[[], None]] = ()
+    undo_steps: Sequence[Callable[[], None]] = ()
+    delivery_steps: Sequence[Callable[[], None]] = ()
 
     def wrap(self, type: int) -> None:
         """Become a message of another type around the one it was."""
@@ -167,15 +167,15 @@ class Message:
         finally:
             packing.message = outer
 
-    def was_lost(self) -> None:
+    def undo_packing(self) -> None:
         """Take back what packing it did: nobody has read it, and nobody will."""
-        steps, self.if_lost, self.if_read = self.if_lost, (), ()
+        steps, self.undo_steps, self.delivery_steps = self.undo_steps, (), ()
         for step in steps:
             step()
 
-    def was_read(self) -> None:
+    def confirm_delivery(self) -> None:
         """Take note that it was read, for it has been answered."""
-        steps, self.if_read = self.if_read, ()
+        steps, self.delivery_steps = self.delivery_steps, ()
         for step in steps:
             step()
 
@@ -374,7 +374,7 @@ def decode(
     message.body, message.lent_bytes, message.is_read = b"", 0, False
     message.tensors, message.metadata = [], {}
     message.tangents = message.requires_grad = message.entries = message.buffers = ()
-    message.if_lost = message.if_read = message.goals = ()
+    message.undo_steps = message.delivery_steps = message.goals = ()
     message.autograd = message.refusal = None
     if header_alone:
         return message

@@ -97,10 +97,10 @@ class Forks:
             self._take_back(None, [fork_id])
         else:
             undo = functools.partial(self._notice_sender.enqueue, self._take_back, None, fork_id)
-            message.if_lost = (*message.if_lost, undo)
+            message.undo_steps = (*message.undo_steps, undo)
             if not is_told:
                 accept = functools.partial(self.accepted, (fork_id,))
-                message.if_read = (*message.if_read, accept)
+                message.delivery_steps = (*message.delivery_steps, accept)
 
     def accepted(self, fork_ids: Iterable[int]) -> None:
         """Take note that forks have come."""
