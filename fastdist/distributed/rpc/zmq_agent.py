@@ -127,7 +127,7 @@ class ZmqAgent(RpcAgent):
         self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:
-            workers.lost_callbacks.append(keeper.was_lost)
+            workers.lost_callbacks.append(keeper.handle_lost)
 
     def _meet(self, store: Store, world_size: int) -> Group:
         """Enter the group, in the time that init_rpc has left."""

@@ -51,7 +51,7 @@ class StoreKeeper:
         # Whether it was told that there is no store.
         self._has_told = False
 
-    def was_lost(self, worker: Worker) -> None:
+    def handle_lost(self, worker: Worker) -> None:
         """Look after the store soon, unless a member has left: it may have been its host."""
         if not worker.why_lost:
             return

@@ -73,7 +73,7 @@ class Owner(Protocol):
     context: Context
     progress: Progress
 
-    def was_lost(self, worker: Worker) -> None:
+    def handle_lost(self, worker: Worker) -> None:
         """Take note of a worker's end, once."""
 
     def is_silent(self, worker: Worker, why: str) -> None:
@@ -523,7 +523,7 @@ class Worker:
         if self.is_met:
             self.pipe.break_off(error)
             self.pipe.close()
-        self._owner.was_lost(self)
+        self._owner.handle_lost(self)
 
     def _unwatch(self) -> None:
         if self._prober is not None:

@@ -353,7 +353,7 @@ class Workers:
         if self.given_up is None and is_out(self._given_up_by, len(there), stood_still=stood_still):
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
 
-    def was_lost(self, worker: Worker) -> None:
+    def handle_lost(self, worker: Worker) -> None:
         """Let all who keep anything of a worker hear of its end.
 
         Note    of this one when it was given up the rooms above alone, which may wait for itself

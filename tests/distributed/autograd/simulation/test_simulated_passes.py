@@ -281,9 +281,9 @@ def weight_gradient(context_id: int, length: int) -> Tensor | None:
     return da.get_gradients(context_id).get(weight_here(length))
 
 
-def was_lost(workers: Workers, lost: PeerWorker) -> None:
+def handle_lost(workers: Workers, lost: PeerWorker) -> None:
     """Stand where a worker hears of the end of another, and take note when it acts on that."""
-    tell_was_lost(workers, lost)
+    real_handle_lost(workers, lost)
     if not scenarios:
         return
     name = scenarios[-1].group.by_incarnation[lost.record.incarnation].name
@@ -295,14 +295,14 @@ def note_lost(name: str) -> None:
     told[name] = scenarios[-1].world.now
 
 
-tell_was_lost = Workers.was_lost
+real_handle_lost = Workers.handle_lost
 
 
 @contextmanager
 def machine_of_passes() -> Iterator[None]:
     """Let agents in the block live in a simulated group, and scenarios hear of losses."""
     with simulated_machine(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workers, "was_lost", was_lost)
+        patch.setattr(Workers, "handle_lost", handle_lost)
         yield
 
 

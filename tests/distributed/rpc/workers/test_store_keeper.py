@@ -44,19 +44,19 @@ def test_who_is_lost_during_a_look_is_looked_after_next_and_nobody_after_that() 
     def is_needed() -> bool:
         looks.append(len(looks))
         if len(looks) == 1:
-            keeper.was_lost(LOST[1])
+            keeper.handle_lost(LOST[1])
         return False
 
     unused: Any = None
     keeper = StoreKeeper(keys, unused, alarms, is_needed)
-    keeper.was_lost(LOST[0])
+    keeper.handle_lost(LOST[0])
     for expected in (1, 2):
         (look,) = alarms
         alarms.clear()
         look()
         assert len(looks) == expected
     assert not alarms
-    keeper.was_lost(LOST[0])
+    keeper.handle_lost(LOST[0])
     assert len(alarms) == 1
 
 
@@ -74,7 +74,7 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
         keys = keys_of_group(served, 0)
         alarms.group = group = Group(keys, RECORDS[1])
         keeper = StoreKeeper(keys, served, alarms, lambda: True)
-        keeper.was_lost(LOST[0])
+        keeper.handle_lost(LOST[0])
         began = time.monotonic()
         with monkeypatch.context() as patch, Standstill() as stood:
             patch.setattr(TCPStore, "host_instead", cannot)
@@ -90,12 +90,12 @@ def test_a_look_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
     alarms, unused = Alarms(), cast(Any, None)
     keeper = StoreKeeper(PrefixStore("group", HashStore()), unused, alarms, lambda: True)
-    keeper.was_lost(LOST[0])
+    keeper.handle_lost(LOST[0])
     monkeypatch.setattr(keeper, "_keep", fail)
     with pytest.raises(KeyError):  # which the pool logs
         alarms.pop()()
     monkeypatch.setattr(keeper, "_keep", lambda lost: True)
     alarms.pop()()
     assert not alarms
-    keeper.was_lost(LOST[1])
+    keeper.handle_lost(LOST[1])
     assert len(alarms) == 1

@@ -26,7 +26,7 @@ def met() -> Any:
             choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
         ),
         progress=progress,
-        was_lost=told.append,
+        handle_lost=told.append,
     )
     peer = Worker(OTHER, owner, Patience())
     peer.meet()
