@@ -80,7 +80,7 @@ class EndsEverywhere(ABC):
             *(worker, _KIND, words), failure=self.failure, level=self.level, retries=_RETRIES
         )
 
-    def hear(self, request: Message) -> Reply | None:
+    def handle_end(self, request: Message) -> Reply | None:
         """End what is over, or tell which is of those that the sender holds."""
         sender = request.peer
         named = numbers(request.metadata, self.ids, sender.id)

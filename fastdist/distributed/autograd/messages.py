@@ -67,7 +67,7 @@ def handle_abort(request: Message) -> None:
 def handle_clean_up(request: Message) -> Reply | None:
     """End the contexts, or levels, that a message is about, or tell which of them are over."""
     is_of_levels = tangent_store().ids in request.metadata
-    return (tangent_store() if is_of_levels else get_instance()).hear(request)
+    return (tangent_store() if is_of_levels else get_instance()).handle_end(request)
 
 
 def install_all() -> None:

@@ -124,12 +124,12 @@ class RingDoor:
             self._awake.pop()
         return True
 
-    def hear(self, ready: Sequence[tuple[int, int]]) -> None:
+    def on_readable(self, ready: Sequence[tuple[int, int]]) -> None:
         """Take note of which descriptors became readable."""
         for fd, _ in ready:
             caller = self._callers.get(fd)
             if caller is not None:
-                caller.end.line.hear()
+                caller.end.line.drain()
                 caller.end.reader.wakes()
                 if caller.end.writer.is_busy():
                     caller.go_on()
@@ -151,7 +151,7 @@ class RingDoor:
                 left_ms = max(0.0, deadline - time.monotonic()) * 1000
                 if not left_ms or not line.poll(left_ms):
                     break
-                caller.end.line.hear()
+                caller.end.line.drain()
             self._forget(caller)
         for asking in self._asking.values():
             asking.close()

@@ -84,7 +84,7 @@ class RingLane:
         """Return READABLE, WRITABLE, both or neither."""
         if self._instead is not None:
             return self._instead.events()
-        self._end.line.hear()
+        self._end.line.drain()
         can_read = self._end.line.has_ended or not self._end.reader.sleeps()
         return can_read * READABLE | (not self._end.writer.waits()) * WRITABLE
 
@@ -156,7 +156,7 @@ class RingLane:
             if fd == self._closed_fd:
                 closed = True
             else:
-                self._end.line.hear()
+                self._end.line.drain()
         if is_over():
             return  # what has arrived before the end still counts
         if closed:

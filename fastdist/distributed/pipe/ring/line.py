@@ -16,7 +16,7 @@ _MOST_READS: Final = 64
 class Line:
     """A connected unix socket that says nothing but "look".
 
-    Thread  ring from any; hear from whoever reads the ring
+    Thread  ring from any; drain from the reader of the ring
     """
 
     __slots__ = ("_socket", "fd", "has_ended")
@@ -36,7 +36,7 @@ class Line:
         except OSError:
             self.has_ended = True
 
-    def hear(self) -> None:
+    def drain(self) -> None:
         """Take in what was rung, or that the other has hung up."""
         try:
             for _ in range(_MOST_READS):

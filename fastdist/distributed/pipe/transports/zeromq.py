@@ -259,7 +259,7 @@ class ZmqListener:
                 self._sleeping = False
                 received = self._receive() if by_socket and may_sleep else None
             if rings is not None:
-                rings.hear(ready)
+                rings.on_readable(ready)
             if received is not None:
                 return received
             if not may_sleep:

@@ -120,7 +120,7 @@ def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
 
     bell: Any = Bell()
     line = Line(bell)
-    line.hear()
+    line.drain()
     assert 0 < bell.num_reads < 1000 and not line.has_ended
 
 
