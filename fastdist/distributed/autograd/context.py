@@ -213,7 +213,7 @@ class DistAutogradContext:
                 return True
         return part.give_up(error)
 
-    def lacks(self, pass_id: int, message_ids: Sequence[int]) -> list[int]:
+    def sends_without_receive(self, pass_id: int, message_ids: Sequence[int]) -> list[int]:
         """Return for which sends no word comes from here: their receives are not in the pass."""
         with self._lock:
             part = self._passes.get(pass_id)

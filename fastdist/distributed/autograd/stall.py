@@ -158,11 +158,11 @@ def handle_progress(request: Message) -> Reply:
     terms = filled(Terms, words, sender)
     context = get_instance().find_context(terms.context_id)
     if SENDS in words:
-        told = Sends(numbers(words, SENDS, sender), begun=True)
+        sends = Sends(numbers(words, SENDS, sender), begun=True)
         if context is not None:
-            lacks = (*context.lacks(terms.pass_id, told.sends),)
-            told = Sends(lacks, context.find_pass(terms.pass_id) is not None)
-        return Reply([], told._asdict())
+            missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
+            sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
+        return Reply([], sends._asdict())
     # Who has no such context has no part in the pass, as if that were over.
     nothing = Progress(0, 0, 0, begun=True)
     return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())

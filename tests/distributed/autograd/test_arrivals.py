@@ -132,11 +132,14 @@ def test_a_worker_says_which_messages_have_no_part_in_its_pass(
         )
 
     receive(5)
-    assert context.lacks(1, [5, 6]) == [6]
+    assert context.sends_without_receive(1, [5, 6]) == [6]
     add_send_rpc_backward(context, 7, [leaf()], life(2))
     come(context, 1)
     receive(6)
-    assert context.lacks(1, [5, 6]) == [6] and context.lacks(2, [5, 6]) == []
+    assert (
+        context.sends_without_receive(1, [5, 6]) == [6]
+        and context.sends_without_receive(2, [5, 6]) == []
+    )
 
 
 def test_gradients_that_do_not_reach_who_began_this_part_of_a_pass_end_all_of_it(
