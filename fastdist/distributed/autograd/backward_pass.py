@@ -211,7 +211,7 @@ class BackwardPass:
                     self.unused.add(message_id)
             return True
 
-    def note_told(self, count: int) -> None:
+    def mark_notified(self, count: int) -> None:
         """Count words of the root that nothing follows; it tells others when its part is over."""
         with self._lock:
             self.num_sent += count

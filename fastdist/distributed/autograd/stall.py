@@ -47,12 +47,12 @@ _ANSWER_WITHIN_S = 10.0
 # nothing, as one does each time that an answer needs no gradient (a metric, say). Asking costs a
 # message to each worker, and is over when all have begun; who does not answer, or begin, is asked
 # again after twice the time, up to so long.
-QUIET_S = 0.01
-_QUIET_AT_MOST_S = 1.0
+FIRST_POLL_S = 0.01
+_LONGEST_POLL_S = 1.0
 # Who waits for one worker's answer looks this often whether another one has failed.
 LOOK_S = 0.25
 
-Told = dict[Worker, set[int]]
+Notified = dict[Worker, set[int]]
 Round = dict[Worker, Progress]
 
 
@@ -70,12 +70,12 @@ def wait_for_pass(
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest;
             WorkerLostError where these wait for a worker that is gone, and nobody has said so
     """
-    is_asking, quiet_s = part.terms.is_auto and begun is not None, QUIET_S
+    is_asking, poll_interval_s = part.terms.is_auto and begun is not None, FIRST_POLL_S
     began = time.monotonic()
-    if is_asking and wait(quiet_s):
+    if is_asking and wait(poll_interval_s):
         return  # nearly always
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
-    told = Told()
+    notified = Notified()
 
     def look() -> Round | None:
         """Return how the pass stands; None where that is not known, or somebody begins only now."""
@@ -86,18 +86,18 @@ def wait_for_pass(
         # Without an answer of each somebody might sleep on, and the pass with it.
         lost = _sends_without_receive(get_current_agent(), part, found)
         is_asking = lost is None or not all(answer.begun for answer in found.values())
-        moved = _let_all_begin(get_current_agent(), part, found, lost or {}, told)
+        moved = _let_all_begin(get_current_agent(), part, found, lost or {}, notified)
         begun.extend(moved)
         return None if moved else found
 
     # Who cannot begin must not keep the root from seeing that nothing moves.
     until = began + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking:
-        quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)
+        poll_interval_s = min(2 * poll_interval_s, _LONGEST_POLL_S)
         look()
         if time.monotonic() >= until:
             break
-        if is_asking and wait(quiet_s):
+        if is_asking and wait(poll_interval_s):
             return
     before: Round | None = None
     while not wait(timeout_s if timeout_s > 0 else None):
@@ -173,22 +173,22 @@ def _let_all_begin(
     part: BackwardPass,
     found: Round,
     lost: dict[Worker, list[int]],
-    told: Told,
+    notified: Notified,
 ) -> list[Future[Any]]:
     """Ask those that have not begun to do so, and tell of sends that are lost; return the answers.
 
-    `told` is who needs no second word, and of which sends.
+    `notified` is who needs no second word, and of which sends.
     """
     answers: list[Future[Any]] = []
     for worker, answer in found.items():
-        heard = told.get(worker)
-        sends = [i for i in lost.get(worker, ()) if heard is None or i not in heard]
-        if not sends and (answer.begun or heard is not None):
+        earlier = notified.get(worker)
+        sends = [i for i in lost.get(worker, ()) if earlier is None or i not in earlier]
+        if not sends and (answer.begun or earlier is not None):
             continue
-        told.setdefault(worker, set()).update(sends)
+        notified.setdefault(worker, set()).update(sends)
         words = part.terms._asdict()
         words[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
-        part.note_told(len(sends))
+        part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), words)
         # What fails there later is told here, and nowhere else: the pass must not wait for more.
         part.add_outstanding_rpc(begun, wait=False)
@@ -244,14 +244,14 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
             answers = [
                 agent.send(worker, kind, (), words, timeout_s=_ANSWER_WITHIN_S) for worker in to_ask
             ]
-            told = [
+            reports = [
                 Progress.read(answer.wait().metadata, worker.id)
                 for worker, answer in zip(to_ask, answers, strict=True)
             ]
         except RpcError:
             return None
-        found.update(zip(to_ask, told, strict=True))
-        to_ask = _living(agent, (rank for one in told for rank in one.workers)) - found.keys()
+        found.update(zip(to_ask, reports, strict=True))
+        to_ask = _living(agent, (rank for one in reports for rank in one.workers)) - found.keys()
     return found
 
 
@@ -262,10 +262,10 @@ def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
 
 
 def _at_rest(found: Round) -> bool:
-    told = found.values()
-    waits = any(answer.waiting or not answer.begun for answer in told)
-    idle = waits and all(answer.running == 0 for answer in told)
-    return idle and sum(a.sent for a in told) == sum(a.received for a in told)
+    reports = found.values()
+    waits = any(answer.waiting or not answer.begun for answer in reports)
+    idle = waits and all(answer.running == 0 for answer in reports)
+    return idle and sum(a.sent for a in reports) == sum(a.received for a in reports)
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:

@@ -76,7 +76,7 @@ def test_a_pass_that_is_over_takes_and_sends_nothing(agent: FakeAgent) -> None:
 def test_what_its_root_tells_when_it_is_over_is_counted_all_the_same(agent: FakeAgent) -> None:
     part = a_part()
     part.end()
-    part.note_told(2)
+    part.mark_notified(2)
     assert part.progress().sent == 2
 
 

@@ -100,7 +100,7 @@ def test_a_pass_asks_soon_at_first_and_then_less_and_less_often(
         return len(waited) > 8
 
     wait_for_pass(*a_pass(is_auto=True), wait, [])
-    assert waited == [*(stall.QUIET_S * 2**i for i in range(7)), 1.0, 1.0]
+    assert waited == [*(stall.FIRST_POLL_S * 2**i for i in range(7)), 1.0, 1.0]
 
 
 def test_only_members_that_live_are_asked() -> None:

@@ -115,7 +115,7 @@ def layer_that_waits(x: fd.Tensor, w: fd.Tensor) -> fd.Tensor:
 
 
 def hold_on() -> None:
-    threading.Event().wait(3 * stall.QUIET_S)
+    threading.Event().wait(3 * stall.FIRST_POLL_S)
 
 
 def check_a_slow_pass() -> None:
