@@ -30,13 +30,13 @@ from .dependencies import compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .lost_workers import end_sends_to_the_lost
 from .message_autograd import receive_recorded, send_recorded
+from .node_errors import with_node_named
 from .outbox import MESSAGES, NOT_RECORDED, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue
 from .pass_words import Terms
 from .plain_nodes import is_plain, run_plain
 from .roots import validate_roots
 from .stall import are_over, first_failed, has_answer, wait_for_pass
-from .told_errors import told_on_node
 
 if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
@@ -384,7 +384,7 @@ class DistEngine:
             after_pass(task.other_streams)
             done = self._clean_up(context, part, error)
             if done is not None:
-                done.try_complete(error=told_on_node(error))
+                done.try_complete(error=with_node_named(error))
             task.forget_error()
             return
 
@@ -392,7 +392,7 @@ class DistEngine:
             failure = sent.exception()
             done = self._clean_up(context, part, failure)
             if done is not None:
-                done.try_complete(error=None if failure is None else told_on_node(failure))
+                done.try_complete(error=None if failure is None else with_node_named(failure))
 
         part.settle().add_done_callback(answer)
 

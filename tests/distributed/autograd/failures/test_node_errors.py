@@ -11,7 +11,7 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import GraphError
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.told_errors import told_on_node
+from fastdist.distributed.autograd.node_errors import with_node_named
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import leaf, with_hook
@@ -79,9 +79,9 @@ TOLD = [
 def test_an_error_keeps_its_class_and_says_once_where_it_was(
     agent: FakeAgent, error: Exception, kind: type[Exception], text: str
 ) -> None:
-    named = told_on_node(error)
+    named = with_node_named(error)
     travelled = pickle.loads(pickle.dumps(named))
-    for told in (named, told_on_node(named), told_on_node(travelled)):
+    for told in (named, with_node_named(named), with_node_named(travelled)):
         assert isinstance(told, kind) and isinstance(told, RuntimeError)
         assert str(told) == f"Error on Node 3: {text}"
     assert named.__cause__ is error

@@ -10,11 +10,11 @@ from ..rpc.message.remote_errors import text_of
 from .container import get_instance
 
 # In the dictionary of an error, so that it travels: its text, led by the worker where it happened.
-_TOLD = "_told_on_node"
+_TEXT = "_text_with_node"
 _LED = "Error on Node "
 
 
-def told_on_node(error: BaseException) -> BaseException:
+def with_node_named(error: BaseException) -> BaseException:
     """Return error as one of its class and a RuntimeError, its text led by this worker, unless it
     says already where it was.
 
@@ -28,17 +28,17 @@ def told_on_node(error: BaseException) -> BaseException:
     # It may come from another worker. Not its text: a KeyError's is the repr of what it was given.
     given = error.args[0] if error.args else None
     is_led = isinstance(given, str) and given.startswith(_LED)
-    told = error.__dict__.get(_TOLD, given if is_led else None)
+    earlier = error.__dict__.get(_TEXT, given if is_led else None)
     try:
-        text = f"{_LED}{get_instance().worker_id}: {text_of(error)}" if told is None else told
+        text = f"{_LED}{get_instance().worker_id}: {text_of(error)}" if earlier is None else earlier
     except ContextError:  # RPC has shut down during the pass, and nobody asks where it was
         return error
     try:
         named = _rebuilt(error, text)
     except Exception:  # of a class that wants no others beside it, or none that inherit
         lead, _, rest = text.partition(": ")
-        named = GraphError(text if told else f"{lead}: {type(error).__name__}: {rest}")
-    named.__cause__ = error if told is None else error.__cause__
+        named = GraphError(text if earlier else f"{lead}: {type(error).__name__}: {rest}")
+    named.__cause__ = error if earlier is None else error.__cause__
     return named
 
 
@@ -57,20 +57,20 @@ def _rebuilt(error: Exception, text: str) -> Exception:
     named = made(kind) if issubclass(kind, RuntimeError) else None
     if named is None or str(named) != text:
         named = made(_as_runtime_error(kind))
-        named.__dict__[_TOLD] = text
+        named.__dict__[_TEXT] = text
     return named  # type: ignore[no-any-return]
 
 
 def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
     """Return a class of errors that are RuntimeErrors, and of a kind; they travel as of that."""
 
-    def told(error: Exception) -> str:
-        return error.__dict__.get(_TOLD) or kind.__str__(error)
+    def text(error: Exception) -> str:
+        return error.__dict__.get(_TEXT) or kind.__str__(error)
 
-    def travels(error: Exception) -> tuple[Any, ...]:
+    def reduced(error: Exception) -> tuple[Any, ...]:
         rebuild, (_, args, parts), (attributes, slots) = reduce_error(error)[:3]
         return rebuild, (kind, args, parts), slots | attributes
 
     bases = (kind,) if issubclass(kind, RuntimeError) else (kind, GraphError)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, bases, names | {"__str__": told, "__reduce__": travels})
+    return type(kind.__name__, bases, names | {"__str__": text, "__reduce__": reduced})
