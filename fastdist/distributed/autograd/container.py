@@ -183,23 +183,23 @@ class DistAutogradContainer(EndsEverywhere):
         if not self._release(context_id):
             raise ContextError(_unknown(context_id))
 
-    def end(self, number: int, told_by: Worker | None = None) -> None:
-        """Do the same, silently if there is none; told_by is the worker that asked, if one did."""
-        self._release(number, told_by)
+    def end(self, number: int, notified_by: Worker | None = None) -> None:
+        """End a context if it is here; notified_by is the worker whose notice said so, if any."""
+        self._release(number, notified_by)
 
     release_context_if_present = end
 
-    def _release(self, context_id: int, told_by: Worker | None = None) -> bool:
+    def _release(self, context_id: int, notified_by: Worker | None = None) -> bool:
         # Whoever is asked to release it may have a message of it that waits to be run.
-        context = self._shard(context_id).take(context_id, may_come=told_by is not None)
+        context = self._shard(context_id).take(context_id, may_come=notified_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
         if context is not None:
-            self.close(context, told_by)
+            self.close(context, notified_by)
         return context is not None
 
-    def close(self, context: DistAutogradContext, told_by: Worker | None = None) -> None:
-        """End the pass of a context that was taken out, and tell whom it touched but told_by."""
+    def close(self, context: DistAutogradContext, notified_by: Worker | None = None) -> None:
+        """End the pass of a context, and notify the workers that it reached except notified_by."""
         # First: a pass that begins now is refused, or seen.
         workers = context.close()
         if debug_log.of_autograd:
@@ -210,7 +210,7 @@ class DistAutogradContainer(EndsEverywhere):
             which = id_text(context.id)
             part.fail(ContextReleasedError(f"context {which} was released during a backward pass"))
         # The lock is dropped: only now are messages sent.
-        self.tell_end(workers - {told_by}, context.id)
+        self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
         """Return which contexts are here, and let a worker hear of their ends."""

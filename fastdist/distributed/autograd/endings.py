@@ -47,8 +47,8 @@ class EndsEverywhere(ABC):
     level = logging.INFO
 
     @abstractmethod
-    def end(self, number: int, told_by: Worker | None = None) -> None:
-        """End one here, if it is here, and tell all whom this worker told of it but told_by."""
+    def end(self, number: int, notified_by: Worker | None = None) -> None:
+        """End one here, if it is here, and tell all whom this worker told of it but notified_by."""
 
     @abstractmethod
     def open_to(self, numbers: Sequence[int], worker: Worker) -> Collection[int]:

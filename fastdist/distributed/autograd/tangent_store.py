@@ -55,7 +55,7 @@ class TangentStore(EndsEverywhere):
         self._counter = itertools.count()
         # By global id: whom we told; of a mirror whose level it is, and which levels are outside of
         # it, outermost first.
-        self._told: dict[int, set[Worker]] = {}
+        self._notified: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
         self._ended = Tombstones()
@@ -89,7 +89,7 @@ class TangentStore(EndsEverywhere):
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])
             for global_id in alive:
-                self._told.setdefault(global_id, set()).add(worker)
+                self._notified.setdefault(global_id, set()).add(worker)
         return alive
 
     def lives(self, global_ids: Iterable[int], worker: Worker) -> list[Value]:
@@ -122,16 +122,16 @@ class TangentStore(EndsEverywhere):
                 # Under the lock, so that an end that is heard now finds the mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
 
-    def end(self, number: int, told_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and tell all whom we told of it but told_by."""
+    def end(self, number: int, notified_by: Worker | None = None) -> None:
+        """End a level here if it is a mirror, and tell all whom we told of it but notified_by."""
         with self._lock:
-            told = self._told.pop(number, set())
+            told = self._notified.pop(number, set())
             self._outer.pop(number, None)
             self._owner.pop(number, None)
             if number not in self._ended:
                 self._ended.put(number)
         ForwardADLevel.release_mirror(number)
-        self.tell_end(told - {told_by}, number)
+        self.tell_end(told - {notified_by}, number)
 
     def stop(self) -> None:
         """End all mirrors, when RPC has shut down.
@@ -141,7 +141,7 @@ class TangentStore(EndsEverywhere):
         """
         with self._lock:
             mirrors = list(self._outer)
-            self._told.clear()
+            self._notified.clear()
             self._outer.clear()
             self._owner.clear()
             self._ended.clear()

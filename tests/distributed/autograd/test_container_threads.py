@@ -84,7 +84,7 @@ def test_a_context_that_is_released_while_it_is_brought_does_not_come_back(
             return
 
     def release() -> None:
-        da._init(3).release_context_if_present(5 << 48, told_by=life(5))
+        da._init(3).release_context_if_present(5 << 48, notified_by=life(5))
 
     def prepare() -> tuple[Step, Step]:
         da._stop(), da._init(3)

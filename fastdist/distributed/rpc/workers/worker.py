@@ -117,7 +117,7 @@ class Worker:
         # Whether it has answered our goodbye, for it has read all.
         self.acknowledged_goodbye = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
-        self.end_was_told: Future[None] = InternalFuture()
+        self.end_handled: Future[None] = InternalFuture()
         self._owner, self._patience = owner, patience
         self._me, self._progress = owner.me, owner.progress
         self._session = Session(self._progress.now(), patience)

@@ -149,7 +149,7 @@ class Workers:
         if worker is None:
             known = ", ".join(sorted(self._by_name))
             kind = "name" if isinstance(to, str) else "id"
-            lost = self._told_missed(to)
+            lost = self._explain_missed(to)
             near = "" if lost else did_you_mean(to, self._by_name)
             raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}")
         return worker
@@ -158,7 +158,7 @@ class Workers:
         me = self.me
         return RpcError(f"name:{me.name},rank:{me.rank} could not find destination {what}")
 
-    def _told_missed(self, to: str | int | WorkerInfo) -> str:
+    def _explain_missed(self, to: str | int | WorkerInfo) -> str:
         """Return what became of who was lost, as the group forgets it soon."""
         wanted = getattr(to, "name", to)
         for rank, name in list(self._missed.items()):
@@ -380,7 +380,7 @@ class Workers:
                 callback(worker)
             finally:
                 if next(ended) == len(callbacks):
-                    worker.end_was_told.set_result(None)
+                    worker.end_handled.set_result(None)
 
         for callback in callbacks:
             self._submit(tell, callback)
@@ -456,7 +456,7 @@ class Workers:
             if before.name == now.name:
                 # Once all that was kept of the former life has gone.
                 tell = functools.partial(self._tell_if_lost, before, now)
-                before.end_was_told.when_done(tell)
+                before.end_handled.when_done(tell)
 
     def _add(self, record: Record) -> Worker:
         if record.rank != self.me.rank:

@@ -202,7 +202,7 @@ class Passes(Calls):
         assert da._get_debug_info() == NOTHING, f"{worker.name}: {da._get_debug_info()}"
         mirrors = da.tangent_store().number_of_mirrors()
         assert mirrors == 0, f"{worker.name}: {mirrors} mirrors"
-        told = da.tangent_store()._told
+        told = da.tangent_store()._notified
         assert not told, f"{worker.name}: {told} were told of levels"
         assert ForwardADLevel.count() == 0, f"{worker.name}: {ForwardADLevel.count()} levels"
         assert not self.references_of(worker), f"{worker.name}: {self.references_of(worker)}"

@@ -128,7 +128,7 @@ def test_who_has_a_rank_now_does_not_wait_until_all_have_heard_the_end_of_who_ha
         now = workers.reach(LATER.rank)
     assert before.is_dead and now.record.incarnation == LATER.incarnation and told == []
     run(jobs)
-    assert told == [before, before] and before.end_was_told.done()
+    assert told == [before, before] and before.end_handled.done()
     now.close(RpcError("the test is over"))
 
 
