@@ -118,7 +118,7 @@ class DistEngine:
             self._tell_unused(context, task, outbox)
             task.add_outstanding(1)
             self._work(task, [root, *ended], outbox)
-            while (asked := outbox.send_in_person()) is not None:
+            while (asked := outbox.send_direct()) is not None:
                 self._take_answer(context, task, outbox, begun, *asked)
             wait_for_pass(context, part, partial(are_over, begun), begun)
             failed = first_failed(begun)
@@ -188,7 +188,7 @@ class DistEngine:
         *,
         fresh: bool,
         sender: Worker | None = None,
-        in_person: bool = False,
+        direct: bool = False,
     ) -> tuple[Future[None], Parcel | None]:
         """Go on from sends whose gradients came; the Future is done when all that follows is.
 
@@ -223,7 +223,7 @@ class DistEngine:
                 task.mark_completed_and_post_process()
         starts = self._arrive(context, part, came, fresh=fresh)
         self._work(task, [*starts, *ended], outbox)
-        parcel = outbox.parcels.pop(sender, None) if in_person and sender else None
+        parcel = outbox.parcels.pop(sender, None) if direct and sender else None
         outbox.flush()
         if parcel is not None and not done.done():
             # More is to come, here or elsewhere; these gradients must not wait for it.

@@ -19,7 +19,7 @@ from .abort import abort_everywhere
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor, reduce_sparse
-from .outbox import IN_PERSON, unpack
+from .outbox import DIRECT, unpack
 from .pass_words import REASON, Terms
 from .rref_backward import handle_rref_backward, rref_backward
 from .sparse_parts import rebuild_recorded
@@ -43,7 +43,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         # What a worker sends to itself may share memory with what it still holds.
         fresh=not request.peer.is_self,
         sender=request.peer,
-        in_person=IN_PERSON in words,
+        direct=DIRECT in words,
     )
     if parcel is not None:
         done.value()  # it is over: what failed is raised where the gradients came from

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # than HOLD_S or one light Node, and not at all once it has nothing else to do.
 #
 # Where they leave to is known at three places. The root's own thread will only wait: it sends on a
-# lane of its own, asks for the answer `in_person`, and takes it without a hop. A worker that can
+# lane of its own, asks for the answer `direct`, and takes it without a hop. A worker that can
 # answer such a message for good puts the gradients for its sender into the answer. All else goes
 # as messages by the shared lane.
 
@@ -44,7 +44,7 @@ LIGHT = 1 << 14  # elements
 
 # Names in a message's metadata: pairs of an autograd message id and how many tensors answer it.
 MESSAGES = "messages"
-IN_PERSON = "in_person"
+DIRECT = "direct"
 # For each pair the id of the send that was filed for these gradients, or NOT_RECORDED; with
 # create_graph alone.
 RECORDED = "recorded"
@@ -172,7 +172,7 @@ class Outbox:
             return
         answered.add_done_callback(parcel.look)
 
-    def send_in_person(self) -> tuple[Parcel, LaneCall] | None:
+    def send_direct(self) -> tuple[Parcel, LaneCall] | None:
         """Send all, one of them on a lane whose answer this thread will take; None if it cannot."""
         if not self.parcels:
             return None
@@ -183,8 +183,8 @@ class Outbox:
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
             tensors, words = self._packed(parcel)
-            words[IN_PERSON] = True
-            call = get_current_agent().send_in_person(to, kind, tensors, words)
+            words[DIRECT] = True
+            call = get_current_agent().send_direct(to, kind, tensors, words)
         except Exception as error:
             parcel.sent.try_complete(error=error)
             return None

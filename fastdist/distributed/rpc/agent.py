@@ -139,15 +139,15 @@ class RpcAgent(ABC):
         kind = MessageType(message_type)
         return self.client.send(to, kind, tensors, metadata, timeout_s, retries)
 
-    def send_in_person(
+    def send_direct(
         self,
         to: Worker,
         kind: MessageType,
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
-        """Send a request whose sender takes the answer itself; see Client.send_in_person."""
-        return self.client.send_in_person(to, kind, tensors, metadata)
+        """Send a request whose sender takes the answer itself; see Client.send_direct."""
+        return self.client.send_direct(to, kind, tensors, metadata)
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
         """Run function(*arguments) soon in the agent's pool, behind no user's work.

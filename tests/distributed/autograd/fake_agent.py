@@ -59,7 +59,7 @@ class FakeAgent:
             future.set_result(None)
         return future
 
-    def send_in_person(self, *request: Any) -> None:
+    def send_direct(self, *request: Any) -> None:
         """Have no lane free."""
 
     def device_map_to(self, worker: Life) -> dict[Device, Device]:

@@ -137,7 +137,7 @@ class Client:
         resend.send()
         return resend.outcome
 
-    def send_in_person(
+    def send_direct(
         self,
         to: Worker,
         kind: MessageType,

@@ -72,7 +72,7 @@ class FaultyClient(Client):
         """Send a request whose answer its sender will wait for."""
         return self.request(to, kind, value, (), *others)
 
-    def send_in_person(self, *request: Any) -> None:
+    def send_direct(self, *request: Any) -> None:
         """Send nothing: what goes by a lane of its own passes no faults."""
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
