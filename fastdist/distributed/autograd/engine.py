@@ -31,7 +31,15 @@ from .global_cpu_thread import GlobalCpuThread, log_expired
 from .lost_workers import end_sends_to_the_lost
 from .message_autograd import receive_recorded, send_recorded
 from .node_errors import with_node_named
-from .outbox import MESSAGES, NOT_RECORDED, Gradients, Outbox, Parcel, set_current_outbox, unpack
+from .outbox import (
+    MESSAGES,
+    NOT_RECORDED,
+    GradientBatch,
+    Gradients,
+    Outbox,
+    set_current_outbox,
+    unpack,
+)
 from .own_queue import OwnQueue
 from .pass_words import Terms
 from .plain_nodes import is_plain, run_plain
@@ -140,7 +148,7 @@ class DistEngine:
         task: DistGraphTask,
         outbox: Outbox,
         begun: list[Future[Any]],
-        parcel: Parcel,
+        batch: GradientBatch,
         asked: LaneCall,
     ) -> None:
         """Wait for the answer to gradients, and go on with those that it brings."""
@@ -156,15 +164,15 @@ class DistEngine:
             reply = asked.result()
         except Exception as error:
             # The callee's, or its loss. It ends the pass, and whoever waits for that raises it.
-            parcel.sent.try_complete(error=error)
+            batch.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
-            came = unpack(reply.tensors, reply.metadata, parcel.to.id)
-            fresh = not parcel.to.is_self
+            came = unpack(reply.tensors, reply.metadata, batch.to.id)
+            fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
         # Only now: until here the pass could not look finished.
-        parcel.sent.try_complete(None)
+        batch.sent.try_complete(None)
 
     def _tell_unused(
         self, context: DistAutogradContext, task: DistGraphTask, outbox: Outbox
@@ -189,12 +197,12 @@ class DistEngine:
         fresh: bool,
         sender: Worker | None = None,
         direct: bool = False,
-    ) -> tuple[Future[None], Parcel | None]:
+    ) -> tuple[Future[None], GradientBatch | None]:
         """Go on from sends whose gradients came; the Future is done when all that follows is.
 
         The first gradients of a pass here set it up, and their answer waits for the whole of it
         (and for all that it sent on); later ones only add to it and are answered at once.
-        A parcel is for a sender that takes the answer in person, and travels in it.
+        A batch is for a sender that takes the answer in person, and travels in it.
 
         Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """
@@ -223,15 +231,15 @@ class DistEngine:
                 task.mark_completed_and_post_process()
         starts = self._arrive(context, part, came, fresh=fresh)
         self._work(task, [*starts, *ended], outbox)
-        parcel = outbox.parcels.pop(sender, None) if direct and sender else None
+        batch = outbox.batches.pop(sender, None) if direct and sender else None
         outbox.flush()
-        if parcel is not None and not done.done():
+        if batch is not None and not done.done():
             # More is to come, here or elsewhere; these gradients must not wait for it.
-            outbox.send(parcel)
-            parcel = None
-        if parcel is not None:
-            parcel.sent.try_complete(None)
-        return done, parcel
+            outbox.send(batch)
+            batch = None
+        if batch is not None:
+            batch.sent.try_complete(None)
+        return done, batch
 
     def _arrive(
         self,
@@ -324,7 +332,7 @@ class DistEngine:
         try:
             running.graph_task, running.depth, tls.inline_pass = task, task.depth, None
             while not task.has_error and (taken := queue.take()) is not None:
-                if outbox.parcels and outbox.is_due(_elements(taken[0])):
+                if outbox.batches and outbox.is_due(_elements(taken[0])):
                     outbox.flush()
                 # Each time: a hook may have left them otherwise.
                 if current_context_id() != context_id:
@@ -351,7 +359,7 @@ class DistEngine:
             set_current_outbox(outbox_before)
         if task.has_error:
             # The first error ends the pass; what is queued here is not worth running.
-            outbox.parcels.clear()
+            outbox.batches.clear()
         elif not task.add_outstanding(-starts):
             task.mark_completed_and_post_process()
 

@@ -36,7 +36,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         context = get_instance().retrieve_context(terms.context_id)
     except ContextError as error:
         raise ContextReleasedError(str(error)) from error
-    done, parcel = dist_engine().execute_send_functions_async(
+    done, batch = dist_engine().execute_send_functions_async(
         context,
         came,
         terms,
@@ -45,9 +45,9 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         sender=request.peer,
         direct=DIRECT in words,
     )
-    if parcel is not None:
+    if batch is not None:
         done.value()  # it is over: what failed is raised where the gradients came from
-        return Reply(*parcel.content())
+        return Reply(*batch.content())
     return done
 
 

@@ -73,7 +73,7 @@ class Gradients(NamedTuple):
     follow: Callable[[], None] | None = None
 
 
-class Parcel:
+class GradientBatch:
     """Gradients for one worker, and the Future of its having got them."""
 
     __slots__ = ("gradients", "sent", "to")
@@ -123,7 +123,7 @@ class Outbox:
 
     def __init__(self, part: BackwardPass) -> None:
         self.part = part
-        self.parcels: dict[Worker, Parcel] = {}
+        self.batches: dict[Worker, GradientBatch] = {}
         self._since = 0.0
 
     def add(self, to: Worker, gradients: Gradients) -> None:
@@ -131,18 +131,18 @@ class Outbox:
         is_unused = gradients.tensors is None
         if not self.part.note_sent(gradients.message_id, is_unused=is_unused):
             return
-        parcel = self.parcels.get(to)
-        if parcel is None:
-            if not self.parcels:
+        batch = self.batches.get(to)
+        if batch is None:
+            if not self.batches:
                 self._since = time.perf_counter()
-            parcel = self.parcels[to] = Parcel(to)
+            batch = self.batches[to] = GradientBatch(to)
             # The worker for which this one runs its part waits for the answer to that; and its own
             # part cannot end before it has these gradients. So nobody need wait for it here.
             wait = to is not self.part.requester
-            self.part.add_outstanding_rpc(parcel.sent, wait=wait)
+            self.part.add_outstanding_rpc(batch.sent, wait=wait)
             if not wait:
-                parcel.sent.add_done_callback(self._tell_if_lost)
-        parcel.gradients.append(gradients)
+                batch.sent.add_done_callback(self._tell_if_lost)
+        batch.gradients.append(gradients)
 
     def _tell_if_lost(self, sent: Future[None]) -> None:
         """Let the pass fail everywhere: this worker may have answered already that all is well."""
@@ -156,45 +156,45 @@ class Outbox:
 
     def flush(self) -> None:
         """Send all by the shared lanes."""
-        parcels, self.parcels = self.parcels, {}
-        for parcel in parcels.values():
-            self.send(parcel)
+        batches, self.batches = self.batches, {}
+        for batch in batches.values():
+            self.send(batch)
 
-    def send(self, parcel: Parcel) -> None:
-        """Send one parcel by the shared lane."""
+    def send(self, batch: GradientBatch) -> None:
+        """Send one batch by the shared lane."""
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            tensors, words = self._packed(parcel)
-            answered = get_current_agent().send(parcel.to, kind, tensors, words)
+            tensors, words = self._packed(batch)
+            answered = get_current_agent().send(batch.to, kind, tensors, words)
         except Exception as error:
-            # Whoever waits for the parcel raises it.
-            parcel.sent.try_complete(error=error)
+            # Whoever waits for the batch raises it.
+            batch.sent.try_complete(error=error)
             return
-        answered.add_done_callback(parcel.look)
+        answered.add_done_callback(batch.look)
 
-    def send_direct(self) -> tuple[Parcel, LaneCall] | None:
+    def send_direct(self) -> tuple[GradientBatch, LaneCall] | None:
         """Send all, one of them on a lane whose answer this thread will take; None if it cannot."""
-        if not self.parcels:
+        if not self.batches:
             return None
-        parcels, self.parcels = self.parcels, {}
-        to, parcel = parcels.popitem()
-        for other in parcels.values():
+        batches, self.batches = self.batches, {}
+        to, batch = batches.popitem()
+        for other in batches.values():
             self.send(other)
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            tensors, words = self._packed(parcel)
+            tensors, words = self._packed(batch)
             words[DIRECT] = True
             call = get_current_agent().send_direct(to, kind, tensors, words)
         except Exception as error:
-            parcel.sent.try_complete(error=error)
+            batch.sent.try_complete(error=error)
             return None
         if call is None:
-            self.send(parcel)
+            self.send(batch)
             return None
-        return parcel, call
+        return batch, call
 
-    def _packed(self, parcel: Parcel) -> tuple[list[Tensor], dict[str, Value]]:
-        tensors, words = parcel.content()
+    def _packed(self, batch: GradientBatch) -> tuple[list[Tensor], dict[str, Value]]:
+        tensors, words = batch.content()
         return tensors, {**self.part.terms._asdict(), **words}
 
 

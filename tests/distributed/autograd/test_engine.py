@@ -271,10 +271,10 @@ def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAge
     with da.context() as context_id:
         context = da._retrieve_context(context_id)
         pass_id = next_pass(context)
-        done, parcel = dist_engine().execute_send_functions_async(
+        done, batch = dist_engine().execute_send_functions_async(
             context, [], Terms(context_id, pass_id, is_auto=True), fresh=True
         )
-        assert done.done() and done.exception() is None and parcel is None
+        assert done.done() and done.exception() is None and batch is None
         part, task, is_new = dist_engine()._begin(
             context, GraphRoot((), (), 0), Terms(context_id, pass_id)
         )
@@ -297,10 +297,10 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
         return found or begin(*args)
 
     monkeypatch.setattr(engine, "_begin", begin_too_late)
-    done, parcel = engine.execute_send_functions_async(
+    done, batch = engine.execute_send_functions_async(
         context, [], Terms(context.id, 9, is_auto=True), fresh=True
     )
-    assert done.done() and done.exception() is None and parcel is None
+    assert done.done() and done.exception() is None and batch is None
 
 
 def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:

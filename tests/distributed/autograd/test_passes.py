@@ -209,10 +209,10 @@ def go(
 ) -> Future[None]:
     """Let a gradient of ones come for one send."""
     ones = (fastdist.ones(2, dtype=fastdist.float64),)
-    done, parcel = dist_engine().execute_send_functions_async(
+    done, batch = dist_engine().execute_send_functions_async(
         context, [Gradients(message_id, ones)], Terms(context.id, pass_id, retain), fresh=False
     )
-    assert parcel is None
+    assert batch is None
     return done
 
 

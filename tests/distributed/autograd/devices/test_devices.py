@@ -202,9 +202,9 @@ def test_gradients_that_leave_together_are_waited_for_together(
         for receive in receives:
             receive.apply((g.array, (g * 2.0).array, None), False)
     outbox.set_current_outbox(before)
-    (parcel,) = mine.parcels.values()
+    (batch,) = mine.batches.values()
     assert waits.count == 0
-    tensors, _ = parcel.content()
+    tensors, _ = batch.content()
     assert waits.count == 1
     assert [each.tolist() for each in tensors] == [[2.0] * 3, [4.0] * 3, [0.0] * 2] * 2
 
@@ -252,8 +252,8 @@ def sent_by(
         receive.apply_recorded(grads, True)
     outbox.set_current_outbox(before)
     assert waits.count == 0
-    (parcel,) = mine.parcels.values()
-    tensors, _ = parcel.content()
+    (batch,) = mine.batches.values()
+    tensors, _ = batch.content()
     return tensors, waits.count
 
 

@@ -268,16 +268,16 @@ _sent: list[list[str]] = []
 
 
 def keep_what_is_sent() -> None:
-    from fastdist.distributed.autograd.outbox import Parcel
+    from fastdist.distributed.autograd.outbox import GradientBatch
 
-    content = Parcel.content
+    content = GradientBatch.content
 
-    def kept(parcel: Parcel) -> Any:
-        tensors, words = content(parcel)
+    def kept(batch: GradientBatch) -> Any:
+        tensors, words = content(batch)
         _sent.append([str(one.device) for one in tensors])
         return tensors, words
 
-    Parcel.content = kept  # type: ignore[method-assign]
+    GradientBatch.content = kept  # type: ignore[method-assign]
 
 
 def last_sent() -> list[str]:
@@ -366,12 +366,12 @@ def test_a_peer_that_dies_during_a_pass_ends_it_and_gives_all_back(group: Group)
 
 def die_at_gradients() -> None:
     """Let this worker end when its part of a pass has gradients to send."""
-    from fastdist.distributed.autograd.outbox import Parcel
+    from fastdist.distributed.autograd.outbox import GradientBatch
 
-    def content(parcel: Parcel) -> Any:
+    def content(batch: GradientBatch) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Parcel.content = content  # type: ignore[method-assign]
+    GradientBatch.content = content  # type: ignore[method-assign]
 
 
 def lose_a_pass() -> bool:
