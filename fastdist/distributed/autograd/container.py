@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
-from ..rpc.agent import first_number, get_current_agent
+from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import MAX_WORKER_ID, id_text, with_decimal
 from ..rpc.torch_names.argument_errors import incompatible
@@ -60,7 +60,7 @@ class DistAutogradContainer(EndsEverywhere):
     def start(self, worker_id: int) -> None:
         """Give out ids of this worker from now on."""
         self.worker_id = worker_id
-        first = worker_id << AUTO_INCREMENT_BITS | first_number()
+        first = worker_id << AUTO_INCREMENT_BITS | id_offset()
         self.context_ids, self._next_message = itertools.count(first), itertools.count(first)
         self.max_id = worker_id << AUTO_INCREMENT_BITS | AUTO_INCREMENT_MASK
         self.initialized = True

@@ -13,7 +13,7 @@ from ...dispatch.tangents import levels_of, set_tangent, tangent_of
 from ...graph.forward_grad import ForwardADLevel, adopt
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor
-from ..rpc.agent import first_number, get_current_agent
+from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.message.layout import TangentEntry
 from ..rpc.message.message import Message
 from ..rpc.message.words import number, numbers, refuse
@@ -62,7 +62,7 @@ class TangentStore(EndsEverywhere):
 
     def next_id(self) -> int:
         """Return a global id that no other level has."""
-        own = first_number() + next(self._counter)
+        own = id_offset() + next(self._counter)
         return get_instance().worker_id << AUTO_INCREMENT_BITS | own
 
     def chain_of(self, level: ForwardADLevel) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from .calls.client import Client
 from .calls.outgoing import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
 from .handlers import Reply
-from .message.ids import random_first_number
+from .message.ids import random_id_offset
 from .message.metadata import Value
 from .message.types import MessageType, call_type_of
 from .metrics import CallCounts
@@ -227,7 +227,7 @@ class RpcAgent(ABC):
 _agent_lock = threading.Lock()
 _agent: RpcAgent | None = None
 _forked_from: int | None = None
-_first_number = 0
+_id_offset = 0
 
 
 # Called with the worker id by init_rpc, before the group is joined, and by shutdown.
@@ -268,19 +268,19 @@ def more_debug_info() -> dict[str, str]:
     return {name: str(value) for ask in _debug_infos for name, value in ask().items()}
 
 
-def first_number() -> int:
+def id_offset() -> int:
     """Return where the numbers begin that stand beside this worker's id in ids of its own.
 
     That is 0 where no rank has a second life. Else an earlier one may have given out ids from
     there, and what these stand for may be there still: values, and messages of a context.
     """
-    return _first_number
+    return _id_offset
 
 
 def run_start_hooks(worker_id: int, *, takes_members_later: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
-    global _first_number
-    _first_number = random_first_number() if takes_members_later else 0
+    global _id_offset
+    _id_offset = random_id_offset() if takes_members_later else 0
     load_for_rpc()
     for hook in _start_hooks:
         hook(worker_id)
@@ -288,8 +288,8 @@ def run_start_hooks(worker_id: int, *, takes_members_later: bool) -> None:
 
 def run_stop_hooks() -> None:
     """Tell the rooms above that RPC is down."""
-    global _first_number
-    _first_number = 0
+    global _id_offset
+    _id_offset = 0
     for hook in _stop_hooks:
         hook()
 

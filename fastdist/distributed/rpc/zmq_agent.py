@@ -17,7 +17,7 @@ from fastdist.distributed.sockets import Security
 from fastdist.distributed.store import Store
 from fastdist.distributed.store.environment import store_is_hosted
 
-from .agent import RpcAgent, first_number
+from .agent import RpcAgent, id_offset
 from .arena_offers import ArenaOffers
 from .calls.client import Client
 from .calls.outgoing import Call
@@ -123,7 +123,7 @@ class ZmqAgent(RpcAgent):
             self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
         self.notice_sender = NoticeSender(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
-        self.rrefs = RRefContext(workers, self.client, self.notice_sender, first_number())
+        self.rrefs = RRefContext(workers, self.client, self.notice_sender, id_offset())
         self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:

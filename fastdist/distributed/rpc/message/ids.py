@@ -25,7 +25,7 @@ _LONG: Final = 1 << 32
 _FORM = re.compile(r"(\d+):(?:([0-9a-f]{1,9})\.)?(\d+)")
 
 
-def random_first_number() -> int:
+def random_id_offset() -> int:
     """Return where a life that may not be its rank's first begins to count.
 
     Note    half of the 48 bits that a number has, at least, are left to count in

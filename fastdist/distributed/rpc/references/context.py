@@ -70,12 +70,12 @@ class RRefContext:
     """
 
     def __init__(
-        self, workers: Workers, client: Client, notice_sender: NoticeSender, first_number: int
+        self, workers: Workers, client: Client, notice_sender: NoticeSender, id_offset: int
     ) -> None:
         self.me = workers.get(workers.me.rank)
         self._workers, self.client, self._notice_sender = workers, client, notice_sender
-        self._numbers = itertools.count(first_number)
-        self._maker = self.me.record.incarnation if first_number else 0
+        self._numbers = itertools.count(id_offset)
+        self._maker = self.me.record.incarnation if id_offset else 0
         self.owned = OwnedValues(workers)
         # Guards the three below it. Nothing is sent and no reference dropped while it is held.
         self._lock = threading.RLock()

@@ -8,7 +8,7 @@ import pytest
 
 from fastdist.distributed.rpc.message.ids import (
     id_text,
-    random_first_number,
+    random_id_offset,
     read_id,
     with_decimal,
 )
@@ -58,6 +58,6 @@ def test_what_is_no_id_is_told_as_it_is_and_not_read() -> None:
 
 
 def test_lives_of_a_rank_begin_at_random_places_and_count_from_0_there() -> None:
-    firsts = {random_first_number() for _ in range(1000)}
+    firsts = {random_id_offset() for _ in range(1000)}
     assert len(firsts) > 990 and all(0 <= first < 1 << 47 for first in firsts)
     assert all(id_text(first + 5).endswith(".5") for first in firsts if first >= 1 << 32)

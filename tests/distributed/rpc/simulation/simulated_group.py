@@ -52,7 +52,7 @@ _tangents = importlib.import_module("fastdist.distributed.autograd.tangent_store
 # What a process has one of: a variable of a module, and how a process gets its own.
 _OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
     (vars(agent), "_agent", lambda: None),
-    (vars(agent), "_first_number", int),
+    (vars(agent), "_id_offset", int),
     (vars(handlers), "_handlers", lambda: {**_handlers_of_rooms}),
     (vars(container), "_container", container.DistAutogradContainer),
     (vars(dist_engine), "_engine", dist_engine.DistEngine),
