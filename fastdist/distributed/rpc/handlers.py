@@ -36,7 +36,7 @@ class ValueReply(NamedTuple):
     value: Any
 
 
-class Later(NamedTuple):
+class DeferredResult(NamedTuple):
     """The result of a function or handler of this package whose Future is the answer.
 
     `what` names the function that gave it, for messages.
@@ -47,7 +47,7 @@ class Later(NamedTuple):
 
 
 Answer: TypeAlias = "Reply | ValueReply | None"
-Handler: TypeAlias = Callable[[Message], "Answer | Later | Future[Any]"]
+Handler: TypeAlias = Callable[[Message], "Answer | DeferredResult | Future[Any]"]
 
 # Entries come and go one at a time.
 _handlers: dict[int, Handler] = {}

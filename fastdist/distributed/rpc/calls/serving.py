@@ -31,7 +31,7 @@ from fastdist.system.foreign_text import many_lines, one_line
 
 from .. import interceptors
 from ..debug_log import debug_log
-from ..handlers import Later, Reply, ValueReply, handler_of
+from ..handlers import DeferredResult, Reply, ValueReply, handler_of
 from ..message.body import must_be_read
 from ..message.layout import INLINE_BYTES
 from ..message.message import Message, decode
@@ -112,8 +112,8 @@ class Incoming:
             return
         finally:
             serving.deadline = outer
-        if result.__class__ is Later:
-            self._answer_later(result)
+        if result.__class__ is DeferredResult:
+            self._answer_when_done(result)
         else:
             self._answer(result)
 
@@ -158,12 +158,12 @@ class Incoming:
                     f"{self.kind:#x}"
                 )
             result = handler(request)
-            return Later(result) if isinstance(result, Future) else result
+            return DeferredResult(result) if isinstance(result, Future) else result
 
-    def _answer_later(self, later: Later) -> None:
+    def _answer_when_done(self, deferred: DeferredResult) -> None:
         counts = self.server.counts
         if self.kind not in NOT_COUNTED:
-            name = later.what or f"a message of type {self.kind:#x}"
+            name = deferred.what or f"a message of type {self.kind:#x}"
             what = f"{name} (called by worker {self.caller.name!r})"
             counts.request_became_async(self, what)
 
@@ -175,7 +175,7 @@ class Incoming:
             else:
                 self._answer_error(error, was_async=True)
 
-        later.future.add_done_callback(answer)
+        deferred.future.add_done_callback(answer)
 
     def _answer(self, result: Any, *, was_async: bool = False) -> None:
         """Send what a function returned, or what a handler did."""
@@ -260,7 +260,7 @@ class Incoming:
 def run_function(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Run what a user wrote; return its value, or Later the Future of an async function.
+    """Run what a user wrote; return its value, or DeferredResult the Future of an async function.
 
     Raises  whatever it raises; RpcError for an async function that returned no Future
     """
@@ -273,7 +273,7 @@ def run_function(
             f"object, but got {type(result).__name__}: return what rpc_async or then gives, or do "
             "without @rpc.functions.async_execution"
         )
-    return Later(result, name_of(function))
+    return DeferredResult(result, name_of(function))
 
 
 def name_of(function: object) -> str:

@@ -38,7 +38,7 @@ from fastdist.core.errors import MessageError, OwnerLostError, RpcError
 
 from ..calls.client import Client
 from ..calls.serving import run_function
-from ..handlers import Later, Reply, ValueReply, register_handler
+from ..handlers import DeferredResult, Reply, ValueReply, register_handler
 from ..message.body import register_reducer
 from ..message.ids import RANK_SHIFT
 from ..message.message import Message, packing
@@ -321,7 +321,7 @@ class RRefContext:
 
     # ---- what others ask -----------------------------------------------------------------------
 
-    def _remote_call_came(self, request: Message) -> Later | Reply | None:
+    def _remote_call_came(self, request: Message) -> DeferredResult | Reply | None:
         rref_id, fork_id = ids_of(request)
         owned = self.owned.get_or_create(rref_id, request.peer)
         owned.is_begun = True
@@ -335,7 +335,7 @@ class RRefContext:
                 owned.future.was_read()  # it did not run, and its caller has given it up
             # Of references in what could not be read some have never come.
             return None if request.is_read else Reply([], {UNREAD: True})
-        if not isinstance(result, Later):
+        if not isinstance(result, DeferredResult):
             self.owned.complete(owned, result)
             return None
         answer: Future[None] = InternalFuture()
@@ -349,7 +349,7 @@ class RRefContext:
             answer.set_result(None)
 
         result.future.add_done_callback(finish)
-        return Later(answer, result.what)
+        return DeferredResult(answer, result.what)
 
     def _without_frames(self, error: BaseException) -> BaseException:
         """Return an error like what a function has raised, which says where that was.
@@ -368,7 +368,7 @@ class RRefContext:
         if owned.future.done():
             return ValueReply(owned.value())
         value = owned.future.then(lambda done: ValueReply(owned.value()))
-        return Later(value, "to_here")
+        return DeferredResult(value, "to_here")
 
     def _delete_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork"))

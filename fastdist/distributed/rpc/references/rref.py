@@ -14,7 +14,7 @@ from .. import constants
 from ..calls.client import Client
 from ..calls.outgoing import deadline_of
 from ..calls.serving import name_of
-from ..handlers import Later
+from ..handlers import DeferredResult
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import LOCAL, RANK_SHIFT, id_text
@@ -358,7 +358,9 @@ def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[st
     gate.require_callable_by_others(method)
     result = method(*args, **kwargs)
     return (
-        Later(result, name_of(method)) if hasattr(method, "_wrapped_async_rpc_function") else result
+        DeferredResult(result, name_of(method))
+        if hasattr(method, "_wrapped_async_rpc_function")
+        else result
     )
 
 

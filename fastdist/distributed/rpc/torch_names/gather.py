@@ -13,7 +13,7 @@ from ....core.short_repr import short_repr
 from .. import agent as agents
 from .. import constants
 from ..agent import get_current_agent
-from ..handlers import Later
+from ..handlers import DeferredResult
 from ..message import gate
 from ..message.types import MessageType
 from ..workers.record import in_words
@@ -105,7 +105,7 @@ def _fail(ended: Iterable[str], error: RpcError) -> None:
 
 
 @gate.export
-def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> Later:
+def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> DeferredResult:
     """Add the object of one worker; the answer is all of them."""
     with _lock:
         gathering = _gatherings.get(which)
@@ -122,7 +122,7 @@ def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> La
             del _gatherings[which]
     if is_whole:
         gathering.outcome.try_complete(gathering.gathered_objects)
-    return Later(gathering.outcome, "_all_gather")
+    return DeferredResult(gathering.outcome, "_all_gather")
 
 
 def _worker_lost(worker: Worker) -> None:
