@@ -43,15 +43,15 @@ def listen(path: str) -> socket.socket:
 
     Raises  OSError
     """
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        door.bind(path)
-        door.listen(_BACKLOG)
-        door.setblocking(False)
+        listener.bind(path)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except BaseException:
-        door.close()
+        listener.close()
         raise
-    return door
+    return listener
 
 
 def ask(path: str, max_frame_bytes: int) -> RingEnd:

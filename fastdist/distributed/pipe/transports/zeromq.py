@@ -19,7 +19,7 @@ from fastdist.distributed.pipe.lane import (
     LaneTimeout,
 )
 from fastdist.distributed.pipe.listener import Received, Route
-from fastdist.distributed.pipe.ring.door import RingCaller, RingDoor
+from fastdist.distributed.pipe.ring.acceptor import RingAcceptor, RingCaller
 from fastdist.distributed.sockets import (
     Doorbell,
     Pulse,
@@ -214,14 +214,14 @@ class ZmqListener:
         self._poller.register(self._fd, select.POLLIN)
         self._bell_fd = self._bell.fileno()
         self._poller.register(self._bell_fd, select.POLLIN)
-        self._rings: RingDoor | None = None
+        self._rings: RingAcceptor | None = None
 
     def open_rings(self, path: str) -> None:
         """Let callers of this host ask for rings at path.
 
         Raises  OSError
         """
-        self._rings = RingDoor(path, self._poller, max_frame_bytes())
+        self._rings = RingAcceptor(path, self._poller, max_frame_bytes())
 
     def bind(self, transport: str, endpoint: str, security: Security) -> None:
         """Listen at one more address."""

@@ -1,4 +1,4 @@
-"""A listener with a door for rings, and callers at it, in one process."""
+"""A listener that accepts rings, and its callers, in one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.distributed.sockets import Doorbell
 
 
 class House:
-    """A listener with a door, and callers."""
+    """A listener that accepts rings, and callers."""
 
     def __init__(self) -> None:
         self.context = Context(["shm", "ipc"])

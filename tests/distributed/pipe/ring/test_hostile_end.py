@@ -218,7 +218,8 @@ def test_many_generated_corruptions_are_found_or_harmless() -> None:
         try_one(seed)
 
 
-# ---- with a door and lanes -----------------------------------------------------------------------
+# ---- with an acceptor and lanes
+# -----------------------------------------------------------------------
 
 CASES = [
     (way, where, value)

@@ -1,4 +1,4 @@
-"""The door at which rings are asked for: strangers, limits, callers that hang up or do not read."""
+"""The acceptor of rings: strangers, limits, callers that hang up or do not read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from fastdist.distributed.pipe.lane import LaneInDoubt, LaneTimeout
-from fastdist.distributed.pipe.ring import door, meeting
+from fastdist.distributed.pipe.ring import acceptor, meeting
 from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from tests.distributed.pipe.ring.house import House, soon
@@ -57,7 +57,7 @@ def num_memories() -> int:
 
 
 class FullDoor(socket.socket):
-    """A door that has no descriptor for who comes in."""
+    """A listening socket of a process that has no descriptor left."""
 
     def accept(self) -> NoReturn:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -119,7 +119,7 @@ def test_another_user_gets_no_ring(house: House, monkeypatch: pytest.MonkeyPatch
 def test_who_comes_when_there_are_enough_rings_is_served_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "MOST_RINGS", 1)
+    monkeypatch.setattr(acceptor, "MOST_RINGS", 1)
     first, second = house.ring(), house.ring()
     first.send([b"first"], soon())
     second.send([b"second"], soon())
@@ -140,9 +140,9 @@ def test_without_descriptors_the_door_is_closed_and_nobody_waits_at_it(house: Ho
     early = house.ring()
     early.send([b"a"], soon())
     rings = house.listener._rings
-    assert rings is not None and rings._door is not None
+    assert rings is not None and rings._listener is not None
 
-    rings._door = FullDoor(fileno=rings._door.detach())
+    rings._listener = FullDoor(fileno=rings._listener.detach())
     assert house.receive(0.05) is None
     with pytest.raises(LaneInDoubt):
         early.receive(soon())

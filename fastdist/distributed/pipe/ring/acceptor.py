@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 class RingCaller:
     """One caller's ring, as the one who answers sees it; the route of what came by it.
 
-    Thread  reply and go_on from any; the rest from the door's reader
+    Thread  reply and go_on from any; the rest from the reader of the acceptor
     """
 
     __slots__ = ("_lock", "end")
@@ -63,10 +63,10 @@ class RingCaller:
             self.end.release()
 
 
-class RingDoor:
-    """Meets callers, and reads their rings.
+class RingAcceptor:
+    """Accepts callers of this machine, and reads their rings.
 
-    Thread  one at a time: who reads the listener that the door belongs to
+    Thread  one at a time: the reader of the listener that the acceptor belongs to
     Raises  OSError if the path is taken
     """
 
@@ -74,9 +74,9 @@ class RingDoor:
         self._path = path
         self._poller = poller
         self._max_frame_bytes = max_frame_bytes
-        self._door: socket.socket | None = meeting.listen(path)
-        self._door_fd = self._door.fileno()
-        poller.register(self._door_fd, select.POLLIN)
+        self._listener: socket.socket | None = meeting.listen(path)
+        self._listener_fd = self._listener.fileno()
+        poller.register(self._listener_fd, select.POLLIN)
         # By descriptor: who has come and not said yet what for, and whose ring is here.
         self._asking: dict[int, socket.socket] = {}
         self._callers: dict[int, RingCaller] = {}
@@ -137,7 +137,7 @@ class RingDoor:
                     self._awake.append(caller)
             elif fd in self._asking:
                 self._meet(fd)
-            elif fd == self._door_fd:
+            elif fd == self._listener_fd:
                 self._let_in()
 
     def close(self, linger_s: float = 0.0) -> None:
@@ -162,13 +162,13 @@ class RingDoor:
         return any(caller.end.reader.has_some() for caller in self._awake)
 
     def _let_in(self) -> None:
-        assert self._door is not None
+        assert self._listener is not None
         try:
-            line, _ = self._door.accept()
+            line, _ = self._listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
-            # No descriptor is left, say. Who waits at the door is sent away, and takes another way.
+            # No descriptor is left, say. Callers that wait are refused, and use another transport.
             _logger.warning("no more rings for callers of this host: %s", error)
             self._stop_meeting()
             return
@@ -200,9 +200,9 @@ class RingDoor:
         caller.release()
 
     def _stop_meeting(self) -> None:
-        if self._door is not None:
-            self._poller.unregister(self._door_fd)
-            self._door.close()
-            self._door = None
+        if self._listener is not None:
+            self._poller.unregister(self._listener_fd)
+            self._listener.close()
+            self._listener = None
             with suppress(FileNotFoundError):
                 unlink(self._path)
