@@ -27,13 +27,13 @@ Lookup = Callable[[bytes], str | None]
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 THREAD_NAME = "fastdist-zap"
 _JOIN_S = 5.0
-# The pause after a door that could not count its connections.
+# The pause after a domain that could not count its connections.
 _AFTER_FAILURE_S = 1.0
 
 _logger = logging.getLogger(__name__)
 
 
-class Door(NamedTuple):
+class ZapDomain(NamedTuple):
     """One bound socket: who may come in, and, where that is counted, who has and who may not."""
 
     lookup: Lookup
@@ -78,7 +78,7 @@ _CLOSED = Verdict(b"300", b"this socket has just been closed")
 _handler_lock = threading.Lock()
 _handler: _Handler | None = None
 # Read by the thread without the lock: entries are only put in or taken out whole.
-_doors: dict[str, Door] = {}
+_zap_domains: dict[str, ZapDomain] = {}
 
 
 def admit(
@@ -94,13 +94,13 @@ def admit(
     """
     global _handler
     domain = unique_name("fastdist")
-    door = Door(lookup, connections, refusals, events)
+    zap_domain = ZapDomain(lookup, connections, refusals, events)
     with _handler_lock:
         if _handler is None:
             _handler = _Handler()
-        _doors[domain] = door
+        _zap_domains[domain] = zap_domain
         if events is not None:
-            _handler.watch(door)
+            _handler.watch(zap_domain)
     return domain
 
 
@@ -111,15 +111,15 @@ def dismiss(domain: str) -> None:
     """
     global _handler
     with _handler_lock:
-        door = _doors.pop(domain, None)
+        zap_domain = _zap_domains.pop(domain, None)
         handler = _handler
-        if door is None or handler is None:
+        if zap_domain is None or handler is None:
             return
-        if not _doors:
+        if not _zap_domains:
             _handler = None
             handler.stop()
-        if door.events is not None:
-            handler.let_go(door.events)
+        if zap_domain.events is not None:
+            handler.let_go(zap_domain.events)
 
 
 class _Handler:
@@ -135,20 +135,20 @@ class _Handler:
         # What the thread does next, when the bell rings.
         self._orders: SimpleQueue[Callable[[Waiter], None]] = SimpleQueue()
         self._is_stopping = False
-        self._watched: list[Door] = []
+        self._watched: list[ZapDomain] = []
         self._socket = open_socket(zmq.ROUTER, "zap")
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(ZAP_ENDPOINT)
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
-    def watch(self, door: Door) -> None:
-        """Read the events of a door from now on."""
+    def watch(self, zap_domain: ZapDomain) -> None:
+        """Read the events of a domain from now on."""
 
         def begin(waiter: Waiter) -> None:
-            assert door.events is not None
-            self._watched.append(door)
-            waiter.add(door.events.socket)
+            assert zap_domain.events is not None
+            self._watched.append(zap_domain)
+            waiter.add(zap_domain.events.socket)
 
         self._order(begin)
 
@@ -160,7 +160,9 @@ class _Handler:
         is_done = threading.Event()
 
         def end(waiter: Waiter) -> None:
-            self._watched = [door for door in self._watched if door.events is not events]
+            self._watched = [
+                zap_domain for zap_domain in self._watched if zap_domain.events is not events
+            ]
             waiter.remove(events.socket)
             events.let_go()
             is_done.set()
@@ -190,7 +192,7 @@ class _Handler:
                 if self._bell in waiter.wait(look_at):
                     self._bell.clear()
                     self._obey(waiter)
-                looks = [_look_at(door) for door in self._watched]
+                looks = [_look_at(zap_domain) for zap_domain in self._watched]
                 look_at = min((look for look in looks if look is not None), default=None)
                 while has_message(self._socket):
                     answer(self._socket)
@@ -209,11 +211,11 @@ class _Handler:
             order(waiter)
 
 
-def _look_at(door: Door) -> float | None:
-    """Call take_note of a door; return when to do so again, also after an error."""
+def _look_at(zap_domain: ZapDomain) -> float | None:
+    """Call take_note of a domain; return when to do so again, also after an error."""
     try:
-        return door.take_note()
-    except Exception:  # this thread lets members in at every door
+        return zap_domain.take_note()
+    except Exception:  # this thread admits the members of every domain
         _logger.exception("connections of members could not be counted")
         return time.monotonic() + _AFTER_FAILURE_S
 
@@ -238,19 +240,19 @@ def _judge(question: list[bytes]) -> Verdict:
     if len(question) != 7:
         return _STRANGER
     version, _, domain, address, _, mechanism, public_key = question
-    door = _doors.get(domain.decode(errors="replace"))
+    zap_domain = _zap_domains.get(domain.decode(errors="replace"))
     if version != b"1.0" or mechanism != b"CURVE":
         return _STRANGER
-    if door is None:
+    if zap_domain is None:
         return _CLOSED
-    user, host = door.lookup(public_key), address.decode(errors="replace")
+    user, host = zap_domain.lookup(public_key), address.decode(errors="replace")
     # First what has ended: a peer that comes back must not be counted twice.
-    door.take_note()
-    if door.refusals is not None:
-        door.refusals.judged(host, may_enter=user is not None)
+    zap_domain.take_note()
+    if zap_domain.refusals is not None:
+        zap_domain.refusals.judged(host, may_enter=user is not None)
     if user is None:
         return _STRANGER
-    connections = door.connections
+    connections = zap_domain.connections
     if connections is not None:
         may_enter = connections.admit(user, host)
         for descriptor, endpoint in connections.take_overdue():

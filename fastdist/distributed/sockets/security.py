@@ -229,7 +229,7 @@ class Roster:
 
 
 def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
-    """Have the ZAP handler look after the socket's door from here on; return its domain there."""
+    """Let the ZAP handler authenticate the socket's peers from now on; return its domain."""
     kinds: list[str] = []
     if not socket.is_monitored:
         if socket.connections is not None or socket.refusals is not None:

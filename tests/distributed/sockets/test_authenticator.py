@@ -100,11 +100,11 @@ def test_a_question_that_cannot_be_judged_is_refused_and_the_next_one_answered(
 def test_a_door_that_cannot_count_its_connections_lets_members_in(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class BrokenDoor:
+    class BrokenDomain:
         def take_note(self) -> None:
             raise OSError(24, "Too many open files")
 
-    broken: Any = BrokenDoor()
+    broken: Any = BrokenDomain()
     before = time.monotonic()
     again = authenticator._look_at(broken)
     assert again is not None and again > before

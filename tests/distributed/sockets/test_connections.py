@@ -322,12 +322,12 @@ def test_only_what_is_counted_is_listened_for(router: Socket) -> None:
     # libzmq tells of accepts that fail for want of descriptors as fast as it can.
     from fastdist.distributed.sockets import authenticator
 
-    (door,) = authenticator._doors.values()
-    assert door.events is not None
+    (zap_domain,) = authenticator._zap_domains.values()
+    assert zap_domain.events is not None
     lane, events = lane_of(1, router)
     speak(lane, events, router)
     kinds = set()
-    while (event := door.events.try_receive()) is not None:
+    while (event := zap_domain.events.try_receive()) is not None:
         kinds.add(event.kind)
     assert kinds <= {monitor.ACCEPTED, monitor.DISCONNECTED}
     lane.close()

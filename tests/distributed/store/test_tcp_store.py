@@ -67,12 +67,12 @@ def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong
         if not somebody_came.is_set():
             # As where the store has closed, and libzmq goes on with a handshake for a moment.
             with monkeypatch.context() as patch:
-                patch.setattr(authenticator, "_doors", {})
+                patch.setattr(authenticator, "_zap_domains", {})
                 verdict = judge(question)
             somebody_came.set()
             return verdict
         deadline = time.monotonic() + 20
-        while authenticator._doors:
+        while authenticator._zap_domains:
             assert time.monotonic() < deadline
         return judge(question)
 
