@@ -275,7 +275,7 @@ def _second_host(host: str, port: int, error: StoreError, protection: _Protectio
     )
     try:
         with TCPStore(host, port, timeout=ASK_S, rank=0, **protection) as first:
-            who, *_ = first.ask_at_the_door(line)
+            who, *_ = first.query_host(line)
     except (StoreError, AuthenticationError):
         return error
     return StoreError(

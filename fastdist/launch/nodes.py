@@ -18,7 +18,7 @@ from typing import TypeAlias
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
-from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
 from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.launch.environment import Place

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
 from fastdist.launch.report import Failure
 from fastdist.launch.worker_process import WorkerProcess
 

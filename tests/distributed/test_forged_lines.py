@@ -46,8 +46,8 @@ def test_a_line_at_the_stores_door() -> None:
         tell=lambda level, line: told.append(line),
     )
     with closing(host), closing(TCPStore("127.0.0.1", host.port, security="none")) as member:
-        member.ask_at_the_door(FORGED)
-        member.ask_at_the_door("x" * 100_000)
+        member.query_host(FORGED)
+        member.query_host("x" * 100_000)
     require_one_line(told[0])
     assert len(told[1]) < 5000
 

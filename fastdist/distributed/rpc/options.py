@@ -10,7 +10,7 @@ from fastdist.core.device import Device
 from fastdist.distributed.arena.layout import why_not_viable
 from fastdist.distributed.pipe.registry import NotViable, Registered, Registry, names_of, transports
 from fastdist.distributed.restarts import may_workers_return
-from fastdist.distributed.sockets import patience
+from fastdist.distributed.sockets import liveness_timeouts
 from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
@@ -193,8 +193,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         if not isinstance(local_address, str | None):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
-        self.frozen_s, self.grace_s = patience.frozen_s(frozen_s), patience.grace_s(grace_s)
-        self._is_frozen_s_default = not patience.is_chosen(frozen_s)
+        self.frozen_s, self.grace_s = (
+            liveness_timeouts.frozen_s(frozen_s),
+            liveness_timeouts.grace_s(grace_s),
+        )
+        self._is_frozen_s_default = not liveness_timeouts.is_chosen(frozen_s)
         self.restarts = _restarts(restarts)
         if _transports is None:
             _transports = names_of("FASTDIST_TRANSPORTS")
@@ -230,7 +233,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     @property
     def is_frozen_s_chosen(self) -> bool:
         """Whether frozen_s is what somebody said: then it is not longer on a crowded machine."""
-        return not self._is_frozen_s_default or self.frozen_s != patience.FROZEN_S
+        return not self._is_frozen_s_default or self.frozen_s != liveness_timeouts.FROZEN_S
 
     def device_maps_as_text(self) -> dict[str, dict[str, str]]:
         """Return the maps as others are told of them."""

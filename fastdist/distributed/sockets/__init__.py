@@ -10,8 +10,8 @@
 # `refusals.py` who did not get in. `waiting.py` tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD
 # is edge triggered]), `doorbell.py` how to wake such a sleeper, `monitor.py` what became of a
 # connection, `pulse.py` whether the process at its other end runs, `attempt.py` why none comes
-# about, and `patience.py` how long that may last. `addresses.py` knows ports, the directories for
-# ipc sockets, and by which address others reach this machine.
+# about, and `liveness_timeouts.py` how long that may last. `addresses.py` knows ports, the
+# directories for ipc sockets, and by which address others reach this machine.
 #
 # A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
 #                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)

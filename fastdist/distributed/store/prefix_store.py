@@ -26,9 +26,9 @@ class PrefixStore(Store):
         """Return a watch on all keys of this view that begin with prefix; close it when done."""
         return _PrefixWatch(self, self.underlying_store.watch(f"{self.prefix}/{prefix}"))
 
-    def ask_at_the_door(self, line: str = "") -> list[str]:
+    def query_host(self, line: str = "") -> list[str]:
         """Ask the store below."""
-        return self.underlying_store.ask_at_the_door(line)
+        return self.underlying_store.query_host(line)
 
     @property
     def job_secret(self) -> JobSecret | None:

@@ -127,8 +127,10 @@ class StoreServer:
             self._count(route, first)
             question = unpack_question(frames)
             owner, now = (route, question.request_id), time.monotonic()
-            if question.op is Op.DOOR:
-                answers = [Answer(owner, Status.OK, self._at_the_door(question.arguments, first))]
+            if question.op is Op.QUERY_HOST:
+                answers = [
+                    Answer(owner, Status.OK, self._answer_host_query(question.arguments, first))
+                ]
             else:
                 deadline = now + question.timeout_s
                 request = Request(question.op, question.arguments, owner, deadline)
@@ -140,8 +142,8 @@ class StoreServer:
             answers = [Answer(owner, Status.REFUSED, [told.encode(errors="backslashreplace")])]
         self._send(answers)
 
-    def _at_the_door(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
-        """Tell what a member wants told here, and return who the host is and who was refused."""
+    def _answer_host_query(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
+        """Log a member's line, if it sent one; return the host and the peers that it refused."""
         for line in lines[:1]:
             told = one_line(line, _MAX_LINE)
             self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")

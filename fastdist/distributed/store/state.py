@@ -35,7 +35,7 @@ class Op(IntEnum):
     JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come
     WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
-    DOOR = 13  # lines for the host to tell -> who the host is, then who was refused at its door
+    QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
     ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
     WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
 

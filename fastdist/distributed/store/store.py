@@ -217,17 +217,17 @@ class Store(ABC):
                 raise late
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
-    def ask_at_the_door(self, line: str = "") -> list[str]:
-        """Return who hosts the store, and whom it has refused; have it told a line, if given.
+    def query_host(self, line: str = "") -> list[str]:
+        """Return the host of the store and the peers that it refused; let it log a line, if given.
 
-        Note    a store that nobody hosts has no door, and returns nothing
+        Note    a store without a host returns nothing
         """
         return []
 
     def refused(self) -> str:
         """Return, in a clause for an error, who came to the store and was refused, and why."""
         try:
-            _, *refusals = self.ask_at_the_door() or ("",)
+            _, *refusals = self.query_host() or ("",)
         except StoreError:
             return ""  # it is gone: of whoever it refused, it has told where it ran
         shown = "; ".join(refusals[:_MAX_REFUSALS])
@@ -311,7 +311,7 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
         expected = len(arguments)
     elif op is Op.JOIN:
         expected = int(arguments[2])
-    elif op is Op.DOOR:
+    elif op is Op.QUERY_HOST:
         expected = max(1, len(frames))
     if len(frames) != expected or (
         op in _NUMBERS and not re.fullmatch(rb"-?\d{1,4000}", frames[0])

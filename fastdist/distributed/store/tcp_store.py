@@ -145,10 +145,10 @@ class TCPStore(Store):
         """Let those come again whose processes have ended: the job's workers are started anew."""
         self._ask(Op.ROUND, [])
 
-    def ask_at_the_door(self, line: str = "") -> list[str]:
+    def query_host(self, line: str = "") -> list[str]:
         """Return who hosts the store, and whom it has refused; have it told a line, if given."""
         lines = [line.encode()] if line else []
-        return [frame.decode(errors="replace") for frame in self._ask(Op.DOOR, lines, ASK_S)]
+        return [frame.decode(errors="replace") for frame in self._ask(Op.QUERY_HOST, lines, ASK_S)]
 
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
@@ -248,7 +248,7 @@ class TCPStore(Store):
         waited_s, patience_s = self._seconds(timeout), self._seconds(None)
         if timeout is not None:
             # A question without patience needs a connection all the same.
-            least_s = _CONNECT_TO_JOIN_S if op in (Op.JOIN, Op.DOOR) else _CONNECT_S
+            least_s = _CONNECT_TO_JOIN_S if op in (Op.JOIN, Op.QUERY_HOST) else _CONNECT_S
             patience_s = min(patience_s, max(waited_s, least_s))
         began = time.monotonic()
         connection = self._borrow_connection(began + patience_s, is_joining=op is Op.JOIN)

@@ -168,7 +168,7 @@ def refused_by(host: Host, count: int) -> list[str]:
     """Return what is told of who was refused, once it is of so many."""
     deadline = time.monotonic() + 30
     while True:
-        _, *lines = host.store.ask_at_the_door()
+        _, *lines = host.store.query_host()
         found = sum(int(line.split()[0]) for line in lines)
         if found == count:
             return lines
@@ -247,4 +247,4 @@ def test_members_that_wait_for_long_are_not_told_of_as_refused(host: Host) -> No
     with TCPStore("127.0.0.1", host.port, timeout=3.5, secret=host.store.job_secret) as member:
         with pytest.raises(StoreTimeoutError):
             member.wait(["what nobody sets"])
-        assert member.ask_at_the_door()[1:] == [] and host.is_silent()
+        assert member.query_host()[1:] == [] and host.is_silent()

@@ -19,7 +19,7 @@ from ..frames import Buffer
 from ..listener import Received
 from . import meeting
 from .end import RingEnd
-from .patience import Patience
+from .spin_policy import SpinPolicy
 
 # Each takes a descriptor and, once used, some memory. Who comes later keeps to ZeroMQ.
 MOST_RINGS: Final = 1024
@@ -45,7 +45,7 @@ class RingCaller:
     def reply(self, frames: Sequence[Buffer]) -> bool:
         """Send a message; False if the caller has hung up. Never blocks."""
         with self._lock:
-            if self.end.line.has_ended:
+            if self.end.bell.has_ended:
                 return False
             if not self.end.write(frames):
                 # Its sender may change the memory that it is in.
@@ -83,7 +83,7 @@ class RingAcceptor:
         # Those that would ring for nothing: they are looked at before anybody sleeps.
         self._awake: list[RingCaller] = []
         self._in_a_row = 0
-        self._patience = Patience()
+        self._spin_policy = SpinPolicy()
 
     def take(self) -> Received | None:
         """Return the next message that came by a ring; None also now and then if there are more."""
@@ -111,13 +111,13 @@ class RingAcceptor:
 
     def look(self) -> bool:
         """Look for a while whether something comes; return whether it did."""
-        return bool(self._awake) and self._patience.look(self._has_some)
+        return bool(self._awake) and self._spin_policy.look(self._has_some)
 
     def fall_asleep(self) -> bool:
         """Ask all callers to ring; False if something has come meanwhile."""
         while self._awake:
             caller = self._awake[-1]
-            if caller.end.line.has_ended and not caller.end.reader.has_some():
+            if caller.end.bell.has_ended and not caller.end.reader.has_some():
                 self._forget(caller)
             elif not caller.end.reader.sleeps():
                 return False
@@ -129,7 +129,7 @@ class RingAcceptor:
         for fd, _ in ready:
             caller = self._callers.get(fd)
             if caller is not None:
-                caller.end.line.drain()
+                caller.end.bell.drain()
                 caller.end.reader.wakes()
                 if caller.end.writer.is_busy():
                     caller.go_on()
@@ -147,11 +147,11 @@ class RingAcceptor:
         for fd, caller in list(self._callers.items()):
             line = select.poll()
             line.register(fd, select.POLLIN)
-            while not caller.go_on() and not caller.end.line.has_ended:
+            while not caller.go_on() and not caller.end.bell.has_ended:
                 left_ms = max(0.0, deadline - time.monotonic()) * 1000
                 if not left_ms or not line.poll(left_ms):
                     break
-                caller.end.line.drain()
+                caller.end.bell.drain()
             self._forget(caller)
         for asking in self._asking.values():
             asking.close()
@@ -195,8 +195,8 @@ class RingAcceptor:
         self._awake.append(caller)
 
     def _forget(self, caller: RingCaller) -> None:
-        if self._callers.pop(caller.end.line.fd, None) is not None:
-            self._poller.unregister(caller.end.line.fd)
+        if self._callers.pop(caller.end.bell.fd, None) is not None:
+            self._poller.unregister(caller.end.bell.fd)
         caller.release()
 
     def _stop_meeting(self) -> None:

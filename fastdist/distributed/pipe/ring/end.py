@@ -1,4 +1,4 @@
-"""One of the two ends of a pair of rings, and the line to the other."""
+"""One of the two ends of a pair of rings, and the bell of the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from fastdist.core.errors import MessageError
 
 from ..frames import Buffer
-from .line import Line
+from .bell_socket import BellSocket
 from .memory import RingReader, RingWriter
 
 # The ways through the memory: a caller's requests, and the answers to them.
@@ -25,16 +25,16 @@ class RingEnd:
     Thread  writing: one at a time; reading: one at a time
     """
 
-    __slots__ = ("_memory", "line", "read", "reader", "write", "writer")
+    __slots__ = ("_memory", "bell", "read", "reader", "write", "writer")
 
     def __init__(
         self, connected: socket.socket, memory: mmap.mmap, *, writes: int, max_frame_bytes: int
     ) -> None:
-        self.line = line = Line(connected)
+        self.bell = bell = BellSocket(connected)
         self._memory = memory
-        self.writer = RingWriter(memory, writes, line.ring)
+        self.writer = RingWriter(memory, writes, bell.ring)
         reads = ANSWERS + REQUESTS - writes
-        self.reader = RingReader(memory, reads, max_frame_bytes, line.ring)
+        self.reader = RingReader(memory, reads, max_frame_bytes, bell.ring)
         self.write, self.read = self.writer.write, self.reader.read
 
     def write_in_pieces(self, frames: Sequence[Buffer]) -> bool:
@@ -46,12 +46,12 @@ class RingEnd:
         """Send more of what goes in pieces; if some is left, the other rings when there is room."""
         # With nothing left nobody is rung: a caller that waits for its answer would wake for it.
         is_all = not self.writer.is_busy()
-        while not is_all and not self.line.has_ended:
+        while not is_all and not self.bell.has_ended:
             try:
                 is_all = self.writer.go_on()
             except MessageError:
                 # The other has made rubbish of the ring; it takes nothing more in.
-                self.line.hang_up()
+                self.bell.hang_up()
                 return False
             if not is_all and self.writer.waits():
                 break
@@ -60,7 +60,7 @@ class RingEnd:
     def release(self) -> None:
         """Hang up, and let go of the memory; a second time does nothing."""
         if not self._memory.closed:
-            self.line.close()
+            self.bell.close()
             for release in (self.writer.release, self.reader.release, self._memory.close):
                 # A part is in use where the handler of a signal has interrupted a read or a write.
                 with suppress(BufferError):

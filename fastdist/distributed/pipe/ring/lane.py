@@ -13,7 +13,7 @@ from fastdist.distributed.sockets import Doorbell, Pulse, poll_timeout_ms
 from ..frames import Buffer
 from ..lane import READABLE, WRITABLE, Lane, LaneClosed, LaneInDoubt, LaneTimeout
 from . import meeting
-from .patience import Patience
+from .spin_policy import SpinPolicy
 
 # A sleeper looks up after that, and rings: should it have missed a bell, the other may have too.
 _LOOK_UP_MS: Final = 2000
@@ -35,10 +35,10 @@ class RingLane:
         self._end = meeting.ask(path, max_frame_bytes)
         self._make_instead = instead
         self._instead: Lane | None = None
-        self._patience = Patience()
+        self._spin_policy = SpinPolicy()
         self._closed_fd = closed.fileno()
         self._poller = select.poll()
-        self._poller.register(self._end.line.fd, select.POLLIN)
+        self._poller.register(self._end.bell.fd, select.POLLIN)
         self._poller.register(self._closed_fd, select.POLLIN)
 
     @property
@@ -50,7 +50,7 @@ class RingLane:
         """Send a message if it can leave now; never blocks."""
         if self._instead is not None:
             return self._instead.try_send(frames)
-        return not self._end.line.has_ended and self._end.write(frames)
+        return not self._end.bell.has_ended and self._end.write(frames)
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
         """Send a message as soon as there is room for it."""
@@ -69,7 +69,7 @@ class RingLane:
             return self._instead.receive(deadline)
         reader = self._end.reader
         frames = self._read()
-        if frames is None and self._instead is None and self._patience.look(reader.has_some):
+        if frames is None and self._instead is None and self._spin_policy.look(reader.has_some):
             frames = self._read()
         while frames is None:
             if self._has_ended():
@@ -84,13 +84,13 @@ class RingLane:
         """Return READABLE, WRITABLE, both or neither."""
         if self._instead is not None:
             return self._instead.events()
-        self._end.line.drain()
-        can_read = self._end.line.has_ended or not self._end.reader.sleeps()
+        self._end.bell.drain()
+        can_read = self._end.bell.has_ended or not self._end.reader.sleeps()
         return can_read * READABLE | (not self._end.writer.waits()) * WRITABLE
 
     def fileno(self) -> int:
-        """Return the descriptor of the line, or of what has taken its place."""
-        return self._end.line.fd if self._instead is None else self._instead.fileno()
+        """Return the descriptor of the bell, or of the lane that has replaced it."""
+        return self._end.bell.fd if self._instead is None else self._instead.fileno()
 
     def connection_fileno(self) -> int:
         """Return -1: the lane that others share is the one that is watched."""
@@ -121,7 +121,7 @@ class RingLane:
 
     def _has_ended(self) -> bool:
         """Return whether there is no ring any more: the other has hung up, and all is read."""
-        if self._instead is None and self._end.line.has_ended:
+        if self._instead is None and self._end.bell.has_ended:
             self._hang_up()
         return self._instead is not None
 
@@ -129,7 +129,7 @@ class RingLane:
         end, is_sent = self._end, False
         try:
             is_sent = end.write_in_pieces(frames)
-            while not is_sent and not end.line.has_ended:
+            while not is_sent and not end.bell.has_ended:
                 self._sleep(deadline, end.writer.has_room)
                 is_sent = end.go_on()
         except BaseException:
@@ -156,7 +156,7 @@ class RingLane:
             if fd == self._closed_fd:
                 closed = True
             else:
-                self._end.line.drain()
+                self._end.bell.drain()
         if is_over():
             return  # what has arrived before the end still counts
         if closed:
@@ -164,4 +164,4 @@ class RingLane:
         if not ready:
             if is_last:
                 raise LaneTimeout(f"nothing by the ring of the worker at {self._path} in time")
-            self._end.line.ring()
+            self._end.bell.ring()

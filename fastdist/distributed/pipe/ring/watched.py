@@ -41,7 +41,7 @@ class WatchedRingLane(RingLane):
     def events(self) -> int:
         """Return READABLE, WRITABLE, both or neither; go on with what had no room."""
         if self._instead is None:
-            self._end.line.drain()
+            self._end.bell.drain()
             can_write = (not self._end.writer.is_busy() or self._end.go_on()) * WRITABLE
             if not self._end.reader.sleeps():
                 return READABLE | can_write

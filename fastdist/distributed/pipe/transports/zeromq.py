@@ -303,7 +303,7 @@ class ZmqListener:
     def knows(self, route: Route) -> bool:
         """Return whether the connection of a message that came in may still be there."""
         if isinstance(route, RingCaller):
-            return not route.end.line.has_ended
+            return not route.end.bell.has_ended
         return route in self._ranks
 
     def wake(self) -> None:

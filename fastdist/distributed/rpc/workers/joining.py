@@ -22,7 +22,7 @@ from fastdist.distributed.pipe.host import process_lives
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import Doorbell, knock
-from fastdist.distributed.sockets.patience import FROZEN_S
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.system.foreign_text import one_line
@@ -358,7 +358,7 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
     if second.incarnation != me.incarnation:
         return taken  # this one came first, or is a third
     try:
-        store.ask_at_the_door(
+        store.query_host(
             f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "
             f"first is {first.whereabouts}"
         )

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
-from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, GRACE_S
 from fastdist.distributed.sockets.pulse import BEATS_PATIENCE
 
 
@@ -123,8 +123,8 @@ class Times(NamedTuple):
     def towards(self, *, crowding: float, is_near: bool) -> Patience:
         """Return the times for a peer.
 
-        Defaults are `crowding` times as long: see sockets/patience.py. Between two hosts (not
-        `is_near`) a network that refuses looks like a port that is gone: a refusal may last as
+        Defaults are `crowding` times as long: see sockets/liveness_timeouts.py. Between two hosts
+        (not `is_near`) a network that refuses looks like a port that is gone: a refusal may last as
         long as silence.
         """
         frozen_s = self.frozen_s if self.is_chosen else self.frozen_s * crowding

@@ -23,7 +23,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.restarts import run_restart_hooks
-from fastdist.distributed.sockets.patience import crowding
+from fastdist.distributed.sockets.liveness_timeouts import crowding
 from fastdist.system.foreign_text import one_line
 
 from ..message.error_parts import fresh

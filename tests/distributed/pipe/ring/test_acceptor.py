@@ -222,7 +222,7 @@ def test_rubbish_in_a_ring_ends_it_alone(house: House, caplog: pytest.LogCapture
     came = [house.receive(), house.receive()]
     assert sorted(bytes(received.frames[0]) for received in came if received) == [b"a", b"b"]
     bad._end._memory[0:8] = b"\xff" * 8
-    bad._end.line.ring()
+    bad._end.bell.ring()
     assert house.receive(0.05) is None
     assert "is not listened to any more" in caplog.text
     with pytest.raises(LaneInDoubt):
@@ -270,7 +270,7 @@ def test_rubbish_where_an_answer_waits_for_room_ends_the_ring(house: House) -> N
     assert house.listener.reply(received.route, [bytes(2 * CAPACITY)])
     read = 256 + 64  # of the answers; see memory.py
     lane._end._memory[read : read + 8] = b"\xff" * 8
-    lane._end.line.ring()
+    lane._end.bell.ring()
     assert house.receive(0.05) is None
     assert not house.listener.reply(received.route, [b"more"])
     assert house.receive(0.05) is None

@@ -15,9 +15,9 @@ from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.lane import LaneInDoubt
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.ring import memory as ring_memory
+from fastdist.distributed.pipe.ring.bell_socket import BellSocket
 from fastdist.distributed.pipe.ring.end import ANSWERS, REQUESTS
 from fastdist.distributed.pipe.ring.lane import RingLane
-from fastdist.distributed.pipe.ring.line import Line
 from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES, RingReader, RingWriter
 from tests.distributed.pipe.ring.house import House, soon
 
@@ -119,7 +119,7 @@ def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
             return bytes(size)
 
     bell: Any = Bell()
-    line = Line(bell)
+    line = BellSocket(bell)
     line.drain()
     assert 0 < bell.num_reads < 1000 and not line.has_ended
 
@@ -251,7 +251,7 @@ def test_a_caller_that_spoils_its_ring_holds_up_nobody_else(house: House) -> Non
         # An answer to it may be lost, and must not raise here.
         for frames in ([b"answer"], [b"answer", bytes(300_000)]):
             house.listener.reply(received.route, frames)
-        hostile._end.line.ring()
+        hostile._end.bell.ring()
         question = b"%d" % number
         honest.send([question], soon())
         while (received := house.receive()) is not None and received.frames != [question]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fastdist.concurrency.future import Future
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.rpc.functions import async_execution
-from fastdist.distributed.sockets.patience import FROZEN_S
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S
 from tests.distributed.rpc.simulation.simulated_group import Group, Kind, Worker, here, unexpected
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fastdist.distributed.rpc import TensorPipeRpcBackendOptions
-from fastdist.distributed.sockets.patience import FROZEN_S, crowding, frozen_s, grace_s
+from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, crowding, frozen_s, grace_s
 
 
 def test_an_option_goes_before_the_environment_and_that_before_the_default(

@@ -1,4 +1,4 @@
-"""The line between two ends of a ring: a byte wakes the other, and its end is the other's end."""
+"""The bell of a ring: a unix socket whose bytes wake the peer, and whose end is the peer's end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _AT_ONCE: Final = 4096
 _MOST_READS: Final = 64
 
 
-class Line:
-    """A connected unix socket that says nothing but "look".
+class BellSocket:
+    """A connected unix socket that only wakes its peer.
 
     Thread  ring from any; drain from the reader of the ring
     """

@@ -18,7 +18,7 @@ _LOOKS_A_TIME: Final = 16
 _MOST_DOUBLINGS: Final = 8
 
 
-class Patience:
+class SpinPolicy:
     """Decides from what came of it before.
 
     Looking holds the processor, and the interpreter lock: where all processors are busy, or the

@@ -7,19 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastdist.distributed.pipe.ring import patience
-from fastdist.distributed.pipe.ring.patience import LOOK_NS, Patience
+from fastdist.distributed.pipe.ring import spin_policy
+from fastdist.distributed.pipe.ring.spin_policy import LOOK_NS, SpinPolicy
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a quarter of a look pass each time that somebody asks for the time."""
     ticks = itertools.count(0, LOOK_NS // 4)
-    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic_ns=lambda: next(ticks)))
-    monkeypatch.setattr(patience, "_has_two_processors", lambda: True)
+    monkeypatch.setattr(spin_policy, "time", SimpleNamespace(monotonic_ns=lambda: next(ticks)))
+    monkeypatch.setattr(spin_policy, "_has_two_processors", lambda: True)
 
 
-def looks_of(calm: Patience, times: int) -> list[bool]:
+def looks_of(calm: SpinPolicy, times: int) -> list[bool]:
     """Return at which of so many waits, all in vain, somebody looked."""
     looked: list[bool] = []
     for _ in range(times):
@@ -31,21 +31,21 @@ def looks_of(calm: Patience, times: int) -> list[bool]:
 
 def test_what_comes_while_somebody_looks_is_seen() -> None:
     answers = iter([False] * 20 + [True])
-    assert Patience().look(lambda: next(answers))
+    assert SpinPolicy().look(lambda: next(answers))
 
 
 def test_who_looks_in_vain_does_so_half_as_often_each_time() -> None:
     seldom = [True, False, True, False, False, False, True, *[False] * 7, True]
-    assert looks_of(Patience(), len(seldom)) == seldom
+    assert looks_of(SpinPolicy(), len(seldom)) == seldom
 
 
 def test_who_has_seen_something_looks_as_if_for_the_first_time() -> None:
-    calm = Patience()
+    calm = SpinPolicy()
     looks_of(calm, 2)
     assert calm.look(lambda: True)
     assert looks_of(calm, 3) == [True, False, True]
 
 
 def test_who_has_one_processor_never_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_has_two_processors", lambda: False)
-    assert looks_of(Patience(), 600) == [False] * 600
+    monkeypatch.setattr(spin_policy, "_has_two_processors", lambda: False)
+    assert looks_of(SpinPolicy(), 600) == [False] * 600
