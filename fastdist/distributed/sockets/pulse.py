@@ -20,7 +20,7 @@ from enum import Enum, auto
 
 BEAT_S = 1.0
 # So often in a row the other end may stay silent before it counts as frozen: 2 to 3 s after it did.
-BEATS_PATIENCE = 2
+MOST_MISSED_BEATS = 2
 
 
 class Beat(Enum):
@@ -85,7 +85,7 @@ class Pulse:
         # Called with a knock before it is closed, for who waits for its answer.
         self.before_close: Callable[[Knock], None] | None = None
         # How often the other end may stay silent; more on a machine with many workers a core.
-        self.beats_patience = BEATS_PATIENCE
+        self.most_missed_beats = MOST_MISSED_BEATS
         self._late = 0
 
     def connected(self, descriptor: int) -> None:
@@ -113,7 +113,7 @@ class Pulse:
             self.heard()
         if self.knock is not None:
             self._late += 1
-            return Beat.FROZEN if self._late >= self.beats_patience else Beat.LATE
+            return Beat.FROZEN if self._late >= self.most_missed_beats else Beat.LATE
         if self.descriptor >= 0:
             self.knock = Knock(self.descriptor)
         return Beat.FINE

@@ -58,8 +58,8 @@ def leave_early() -> None:
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     with pytest.MonkeyPatch.context() as monkeypatch:
         # However slow the machine is, nobody gives up waiting.
-        patience = functools.partial(session.Patience, settle_s=30.0)
-        monkeypatch.setattr(session, "Patience", patience)
+        timeouts = functools.partial(session.LivenessTimeouts, settle_s=30.0)
+        monkeypatch.setattr(session, "LivenessTimeouts", timeouts)
         monkeypatch.setattr(leaving, "LINGER_S", 30.0)
         options = rpc.TensorPipeRpcBackendOptions(init_method=store, rpc_timeout=20)
         rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
@@ -130,8 +130,8 @@ def leave_with_calls_under_way() -> list[int]:
     rank = int(os.environ["RANK"])
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        patience = functools.partial(session.Patience, settle_s=30.0)
-        monkeypatch.setattr(session, "Patience", patience)
+        timeouts = functools.partial(session.LivenessTimeouts, settle_s=30.0)
+        monkeypatch.setattr(session, "LivenessTimeouts", timeouts)
         monkeypatch.setattr(leaving, "LINGER_S", 30.0)
         options = rpc.TensorPipeRpcBackendOptions(
             init_method=store, rpc_timeout=0, num_worker_threads=NUM_CALLS + 2

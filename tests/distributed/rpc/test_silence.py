@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import session, worker
-from fastdist.distributed.rpc.workers.session import Patience
+from fastdist.distributed.rpc.workers.session import LivenessTimeouts
 from tests.distributed.workers import run_group
 from tests.standstill import Standstill
 
@@ -54,7 +54,7 @@ def wait_until_w1_is(how: str) -> None:
 def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
     """Return what was told of silences, and how long this worker stood still."""
     worker.BEAT_S = 0.2
-    session.Patience = functools.partial(Patience, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
+    session.LivenessTimeouts = functools.partial(LivenessTimeouts, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
     rpc.add_silence_hook(note)
     logging.getLogger(worker.__name__).addHandler(Ends())
     with Standstill() as stood:

@@ -190,7 +190,7 @@ def test_on_a_crowded_machine_more_knocks_may_stay_unanswered(tmp_path: Path) ->
         with standard_socket.socket(standard_socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "door"))
             pulse = Pulse()
-            pulse.beats_patience = 5
+            pulse.most_missed_beats = 5
             pulse.connected(connection.fileno())
             try:
                 found = [pulse.beat() for _ in range(6)]

@@ -19,7 +19,7 @@ _MOST_DOUBLINGS: Final = 8
 
 
 class SpinPolicy:
-    """Decides from what came of it before.
+    """Decides whether to spin before sleeping, by how earlier spins ended.
 
     Looking holds the processor, and the interpreter lock: where all processors are busy, or the
     other end takes its time, it delays what is waited for.

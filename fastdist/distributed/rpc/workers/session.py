@@ -30,7 +30,7 @@ from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, GRACE_S
-from fastdist.distributed.sockets.pulse import BEATS_PATIENCE
+from fastdist.distributed.sockets.pulse import MOST_MISSED_BEATS
 
 
 class State(Enum):
@@ -92,8 +92,8 @@ Action: TypeAlias = Do | Unresponsive | Die
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long what may last, in seconds.
+class LivenessTimeouts:
+    """Limits on the silence of a peer, in seconds.
 
     `notice_s` is how long ago the last sign of life was when a connection is broken off for
     silence, by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
@@ -110,7 +110,7 @@ class Patience:
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
     # How many knocks in a row may stay unanswered before the connection is broken off.
-    beats: int = BEATS_PATIENCE
+    beats: int = MOST_MISSED_BEATS
 
 
 class Times(NamedTuple):
@@ -120,8 +120,8 @@ class Times(NamedTuple):
     grace_s: float | None = None
     is_chosen: bool = True
 
-    def towards(self, *, crowding: float, is_near: bool) -> Patience:
-        """Return the times for a peer.
+    def towards(self, *, crowding: float, is_near: bool) -> LivenessTimeouts:
+        """Return the limits for one peer.
 
         Defaults are `crowding` times as long: see sockets/liveness_timeouts.py. Between two hosts
         (not `is_near`) a network that refuses looks like a port that is gone: a refusal may last as
@@ -132,8 +132,10 @@ class Times(NamedTuple):
         if grace_s is None:
             grace_s = GRACE_S * crowding if is_near else frozen_s
         # After a connection was broken off there must be time for it to come back.
-        beats = max(BEATS_PATIENCE, min(round(BEATS_PATIENCE * crowding), int(frozen_s / 4.0)))
-        return Patience(
+        beats = max(
+            MOST_MISSED_BEATS, min(round(MOST_MISSED_BEATS * crowding), int(frozen_s / 4.0))
+        )
+        return LivenessTimeouts(
             frozen_s=frozen_s,
             grace_s=grace_s,
             notice_s=beats + 0.5,
@@ -149,13 +151,13 @@ class Session:
     Units   now is in seconds of any one clock that does not go back
     """
 
-    def __init__(self, now: float, patience: Patience | None = None) -> None:
+    def __init__(self, now: float, timeouts: LivenessTimeouts | None = None) -> None:
         self.state = State.JOINING
         # Empty while the peer lives, and where it has left.
         self.why_lost = ""
         # Whether its host has said so.
         self.is_surely_over = False
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or LivenessTimeouts()
         self._silent_since: float | None = now
         self._refused_since: float | None = None
         self._woke_at = -math.inf
@@ -257,18 +259,18 @@ class Session:
         if self.state is State.DEAD:
             return None
         if self.state is State.SETTLING:
-            return self._settling_since + self._patience.settle_s
+            return self._settling_since + self._timeouts.settle_s
         if self.state is State.LEAVING:
             return self._look_while_leaving()
         if self._silent_since is None:
             if self._asked_since is None or self.is_unresponsive:
                 return None
-            return self._asked_since + self._patience.unresponsive_s
+            return self._asked_since + self._timeouts.unresponsive_s
         times = [self._silent_since + self._limit(self._silent_since)]
         if self.state is State.ALIVE:
-            times.append(self._silent_since + self._patience.suspect_s)
+            times.append(self._silent_since + self._timeouts.suspect_s)
         if self._refused_since is not None:
-            times.append(self._refused_since + self._patience.grace_s)
+            times.append(self._refused_since + self._timeouts.grace_s)
         return min(times)
 
     def _note_attempt(self, event: Event, now: float, reason: str) -> None:
@@ -291,19 +293,19 @@ class Session:
         return [Do.RECOVER] if was_broken else []
 
     def _leave(self, event: Event, now: float, is_waited_for: bool) -> list[Action]:
-        patience = self._patience
+        timeouts = self._timeouts
         was_connected = self.state is State.ALIVE and not self._is_broken
         if self.state is not State.LEAVING:
             self._leaving_since = now
             self._is_broken = not was_connected
             self.state = State.LEAVING
         actions: list[Action] = []
-        is_settled = not is_waited_for or now >= self._leaving_since + patience.settle_s
+        is_settled = not is_waited_for or now >= self._leaving_since + timeouts.settle_s
         if is_settled and not self._said_farewell:
             self._said_farewell = True
             actions.append(Do.SAY_FAREWELL)
         # The end of its process is not the end of what it sent.
-        is_over = now >= self._leaving_since + patience.leave_s
+        is_over = now >= self._leaving_since + timeouts.leave_s
         if event is Event.DISCONNECTED or self._is_broken or is_over:
             self.state, self._settling_since = State.SETTLING, now
             return [*actions, *self._settle(now, is_waited_for)]
@@ -311,13 +313,13 @@ class Session:
         return actions
 
     def _look_while_leaving(self) -> float:
-        until = self._leaving_since + self._patience.leave_s
+        until = self._leaving_since + self._timeouts.leave_s
         if self._said_farewell:
             return until
-        return min(until, self._looked_whether_read + self._patience.look_whether_read_s)
+        return min(until, self._looked_whether_read + self._timeouts.look_whether_read_s)
 
     def _settle(self, now: float, is_waited_for: bool) -> list[Action]:
-        if is_waited_for and now < self._settling_since + self._patience.settle_s:
+        if is_waited_for and now < self._settling_since + self._timeouts.settle_s:
             return []
         if self._why_ended:
             return self._die(self._why_ended, surely=True)
@@ -328,16 +330,16 @@ class Session:
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
             # What this process did not hear while it stood still is nobody's silence.
-            self._silent_since = max(now - self._patience.notice_s, self._woke_at)
+            self._silent_since = max(now - self._timeouts.notice_s, self._woke_at)
 
     def _look(self, now: float) -> list[Action]:
         if self._silent_since is None:
             return self._look_at_question(now)
-        patience = self._patience
+        timeouts = self._timeouts
         limit_s = self._limit(self._silent_since)
         is_late = now >= self._silent_since + limit_s
         if self._refused_since is not None and (
-            is_late or now >= self._refused_since + patience.grace_s
+            is_late or now >= self._refused_since + timeouts.grace_s
         ):
             return self._die("nobody listens at its address any more", surely=True)
         if is_late:
@@ -345,10 +347,10 @@ class Session:
             found = f" ({self._found})" if self._found else ""
             return self._die(
                 f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}; "
-                f"FASTDIST_FROZEN_S or the option frozen_s, here {patience.frozen_s:g}, says how "
+                f"FASTDIST_FROZEN_S or the option frozen_s, here {timeouts.frozen_s:g}, says how "
                 "long that may last"
             )
-        if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
+        if self.state is State.ALIVE and now >= self._silent_since + timeouts.suspect_s:
             self.state = State.SUSPECT
             return [Do.TELL_SILENCE]
         return []
@@ -361,12 +363,12 @@ class Session:
         return [Unresponsive(now - self._asked_since)]
 
     def _limit(self, silent_since: float) -> float:
-        patience = self._patience
-        limit_s = patience.join_s if self.state is State.JOINING else patience.frozen_s
-        if self._refused_since is None or patience.grace_s <= limit_s:
+        timeouts = self._timeouts
+        limit_s = timeouts.join_s if self.state is State.JOINING else timeouts.frozen_s
+        if self._refused_since is None or timeouts.grace_s <= limit_s:
             return limit_s
         # A longer time for an address that refuses than for silence was chosen by the user.
-        return max(limit_s, self._refused_since - silent_since + patience.grace_s)
+        return max(limit_s, self._refused_since - silent_since + timeouts.grace_s)
 
     def _die(self, reason: str, *, left: bool = False, surely: bool = False) -> list[Action]:
         # In this order: who finds it dead may ask why.

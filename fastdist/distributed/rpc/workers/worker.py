@@ -50,7 +50,7 @@ from .reconciliation import (
     pack_query,
 )
 from .record import Record, WorkerInfo, in_words, own_lanes_between
-from .session import Action, Die, Do, Event, Patience, Session, State
+from .session import Action, Die, Do, Event, LivenessTimeouts, Session, State
 from .stuck import NOT_STUCK, Stuck, read_stuck
 from .watching import EVENT_OF, Prober, PulseTaker
 
@@ -91,7 +91,7 @@ class Worker:
     Thread  any; methods with an underscore run on the progress thread
     """
 
-    def __init__(self, record: Record, owner: Owner, patience: Patience) -> None:
+    def __init__(self, record: Record, owner: Owner, timeouts: LivenessTimeouts) -> None:
         self.record = record
         self.info: WorkerInfo = record.info
         self.id = record.rank
@@ -118,9 +118,9 @@ class Worker:
         self.acknowledged_goodbye = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
         self.end_handled: Future[None] = InternalFuture()
-        self._owner, self._patience = owner, patience
+        self._owner, self._timeouts = owner, timeouts
         self._me, self._progress = owner.me, owner.progress
-        self._session = Session(self._progress.now(), patience)
+        self._session = Session(self._progress.now(), timeouts)
         # Of a unix socket it is known: its file, or who listens there, is gone.
         self._prober: Prober | None = None
         self._pidfd: int | None = None
@@ -171,7 +171,7 @@ class Worker:
     def meet(self) -> None:
         """Let it be sent to; `open` comes next. Not by two threads at once."""
         record, limits = self.record, self._me.limits
-        self._session = Session(self._progress.now(), self._patience)
+        self._session = Session(self._progress.now(), self._timeouts)
         self.credit = Credit(limits.outstanding_bytes, limits.outstanding_calls)
         own_lanes = min(own_lanes_between(self._me, record), record.limits.connections - 1)
         self.pipe = Pipe(self._connect, self._greet, self._attend, own_lanes)
@@ -290,7 +290,7 @@ class Worker:
         if self._connection_fd >= 0:
             self._progress.watch(self._connection_fd, self._read_connection)
         if shared.lane.pulse is not None:
-            shared.lane.pulse.beats_patience = self._patience.beats
+            shared.lane.pulse.most_missed_beats = self._timeouts.beats
             self._pulse = PulseTaker(
                 *(shared.lane, shared.lane.pulse, self._progress),
                 *(self._ask, self.pipe.is_waited_for),

@@ -33,7 +33,7 @@ from .group import LOOK_S, Group
 from .latest import remember
 from .progress import Progress
 from .record import Record, WorkerInfo, did_you_mean, in_words
-from .session import Patience, Times
+from .session import LivenessTimeouts, Times
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -462,7 +462,7 @@ class Workers:
         if record.rank != self.me.rank:
             # From here on these are what may be sent to it: no more than either end allows.
             record = replace(record, limits=self.me.limits.towards(record.limits))
-        worker = Worker(record, self, self._patience_with(record))
+        worker = Worker(record, self, self._liveness_timeouts_of(record))
         self._by_id[worker.id] = self._by_name[worker.name] = worker
         return worker
 
@@ -476,7 +476,7 @@ class Workers:
         if before.why_lost:
             self._submit(_tell_of_return, now.info)
 
-    def _patience_with(self, record: Record) -> Patience:
+    def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
         # Either end may wait for a core.
         there = max(self.group.num_on_machine(one) for one in (record, self.me))
         is_near = self.me.shares_host_with(record)

@@ -15,7 +15,7 @@ import pytest
 from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc.workers import progress as progress_module
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Progress
-from fastdist.distributed.rpc.workers.session import Event, Patience, Session
+from fastdist.distributed.rpc.workers.session import Event, LivenessTimeouts, Session
 from fastdist.distributed.rpc.workers.worker import Worker
 
 
@@ -117,7 +117,7 @@ def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that
     now = 100.0
     monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     clock = AwakeClock()
-    peer = Session(clock.now(), Patience(frozen_s=10.0, notice_s=0.0))
+    peer = Session(clock.now(), LivenessTimeouts(frozen_s=10.0, notice_s=0.0))
     peer.step(Event.CONNECTED, clock.now())
     peer.step(Event.DISCONNECTED, clock.now(), woke_at=clock.woke_at())
     ran_s = 0.0

@@ -11,7 +11,7 @@ from fastdist.distributed.rpc.workers.session import (
     Die,
     Do,
     Event,
-    Patience,
+    LivenessTimeouts,
     Session,
     State,
     Times,
@@ -19,17 +19,17 @@ from fastdist.distributed.rpc.workers.session import (
 )
 
 _ATTEMPTS = (Event.REFUSED, Event.UNREACHED, Event.REACHED)
-PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, notice_s=2, join_s=10)
+TIMEOUTS = LivenessTimeouts(suspect_s=3, frozen_s=10, grace_s=1, notice_s=2, join_s=10)
 
 
 def alive(now: float = 0.0) -> Session:
-    peer = Session(now, PATIENCE)
+    peer = Session(now, TIMEOUTS)
     assert peer.step(Event.CONNECTED, now) == []
     return peer
 
 
 def test_a_peer_joins_by_its_first_handshake() -> None:
-    peer = Session(0.0, PATIENCE)
+    peer = Session(0.0, TIMEOUTS)
     assert peer.state is State.JOINING
     peer.step(Event.REACHED, 0.1)
     assert peer.state is State.JOINING
@@ -132,7 +132,7 @@ def test_the_answer_to_the_last_question_counts_once() -> None:
 
 
 def test_a_first_attempt_that_failed_is_followed_by_a_recovery() -> None:
-    peer = Session(0.0, PATIENCE)
+    peer = Session(0.0, TIMEOUTS)
     peer.step(Event.DISCONNECTED, 5.0)
     assert peer.step(Event.CONNECTED, 6.0) == [Do.RECOVER]
     assert peer.state is State.ALIVE
@@ -190,7 +190,7 @@ def test_a_peer_that_refuses_connections_is_dead_after_the_grace() -> None:
 
 
 def test_an_address_that_refuses_is_dead_for_that_even_where_silence_has_no_more_time() -> None:
-    peer = Session(0.0, Patience(frozen_s=10, grace_s=10, notice_s=2))
+    peer = Session(0.0, LivenessTimeouts(frozen_s=10, grace_s=10, notice_s=2))
     peer.step(Event.CONNECTED, 0.0)
     peer.step(Event.DISCONNECTED, 5.0)
     peer.step(Event.REFUSED, 5.5)
@@ -251,7 +251,7 @@ def test_a_connection_is_broken_though_only_the_attempt_at_the_next_one_tells(ev
 
 
 def test_a_peer_that_never_answers_is_dead_after_the_time_to_join() -> None:
-    peer = Session(0.0, PATIENCE)
+    peer = Session(0.0, TIMEOUTS)
     assert peer.next_look() == 10.0
     assert peer.step(Event.TICK, 9.9) == [] and peer.next_look() == 10.0
     (action,) = peer.step(Event.TICK, 10.0)
@@ -313,7 +313,7 @@ def test_dead_is_final(event: Event) -> None:
 def test_any_order_of_events_dies_once_and_never_forgets_to_look_again() -> None:
     rng = random.Random(11)
     for _ in range(2000):
-        peer, now, deaths = Session(0.0, PATIENCE), 0.0, 0
+        peer, now, deaths = Session(0.0, TIMEOUTS), 0.0, 0
         for _ in range(40):
             now += rng.choice((0.01, 0.3, 1.0, 4.0))
             actions = peer.step(rng.choice(list(Event)), now)
@@ -346,7 +346,7 @@ def test_silence_is_always_followed_by_death_within_its_time() -> None:
 
 def test_what_nobody_has_chosen_is_longer_on_a_crowded_machine() -> None:
     usual = Times(is_chosen=False).towards(crowding=1.0, is_near=True)
-    assert usual == Patience()
+    assert usual == LivenessTimeouts()
     crowded = Times(is_chosen=False).towards(crowding=8.0, is_near=True)
     assert (crowded.frozen_s, crowded.join_s, crowded.grace_s) == (80.0, 80.0, 8.0)
     assert (crowded.beats, crowded.notice_s) == (16, 16.5)
@@ -363,7 +363,7 @@ def test_what_was_chosen_is_kept_on_a_crowded_machine() -> None:
 
 
 def test_an_address_may_refuse_for_longer_than_silence_may_last_where_somebody_chose_that() -> None:
-    peer = Session(0.0, Patience(frozen_s=10, grace_s=30, notice_s=2))
+    peer = Session(0.0, LivenessTimeouts(frozen_s=10, grace_s=30, notice_s=2))
     peer.step(Event.CONNECTED, 0.0)
     peer.step(Event.DISCONNECTED, 5.0)
     peer.step(Event.REFUSED, 5.5)
@@ -371,7 +371,7 @@ def test_an_address_may_refuse_for_longer_than_silence_may_last_where_somebody_c
     look = peer.next_look()
     assert look == 35.5
     assert peer.step(Event.TICK, look) == [Die("nobody listens at its address any more")]
-    silent = Session(0.0, Patience(frozen_s=10, grace_s=30, notice_s=2))
+    silent = Session(0.0, LivenessTimeouts(frozen_s=10, grace_s=30, notice_s=2))
     silent.step(Event.CONNECTED, 0.0)
     silent.step(Event.DISCONNECTED, 5.0)
     assert len(_deaths(silent.step(Event.TICK, 13.0))) == 1

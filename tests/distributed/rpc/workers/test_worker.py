@@ -11,7 +11,7 @@ import pytest
 
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers.session import Event, Patience
+from fastdist.distributed.rpc.workers.session import Event, LivenessTimeouts
 from fastdist.distributed.rpc.workers.worker import Worker
 from tests.distributed.rpc.workers.by_hand import ME, OTHER, ProgressByHand, SilentLane, kinds_sent
 
@@ -28,7 +28,7 @@ def met() -> Any:
         progress=progress,
         handle_lost=told.append,
     )
-    peer = Worker(OTHER, owner, Patience())
+    peer = Worker(OTHER, owner, LivenessTimeouts())
     peer.meet()
     peer._take = said.append  # type: ignore[method-assign]
     peer.open()
