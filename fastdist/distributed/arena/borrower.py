@@ -39,7 +39,7 @@ from .layout import (
 # that the borrower has taken stays its own until it releases it, or its process ends.
 
 # In the place of a buffer that its owner took back before it was read here.
-GONE: Final = memoryview(b"")
+REVOKED: Final = memoryview(b"")
 
 
 class Held(weakref.ref[Bytes]):
@@ -85,7 +85,7 @@ class BorrowedArena:
     def take(self, descriptor: Buffer, size: int) -> Buffer:
         """Return the bytes of a block, ours alone until the last view of them dies.
 
-        A message that comes twice gets the same bytes; GONE if they are no longer lent.
+        A message that comes twice gets the same bytes; REVOKED if they are no longer lent.
 
         Raises  MessageError for a descriptor that cannot be
         """
@@ -104,7 +104,7 @@ class BorrowedArena:
             )
         with self._lock:
             block = self._take(slot, generation, start, size)
-        return GONE if block is None else block.data
+        return REVOKED if block is None else block.data
 
     def owner_was_lost(self, *, is_gone: bool) -> None:
         """Give back what nobody holds if the owner's process has ended, and the rest in time.
@@ -203,7 +203,7 @@ _arenas: dict[int, BorrowedArena] = {}
 
 
 def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the bytes that a descriptor in a sender's message names; GONE if they cannot be had
+    """Return the bytes that a descriptor in a sender's message names; REVOKED if they cannot be had
     any more.
 
     Raises  MessageError for a descriptor that cannot be, or names memory of another worker
@@ -211,7 +211,7 @@ def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffe
     arena_id = ARENA_BLOCK.unpack(descriptor)[0]
     arena = _arenas.get(arena_id)
     if arena is None:
-        return GONE
+        return REVOKED
     if arena.owner is not None and arena.owner is not sender:
         raise MessageError(f"a block of arena {arena_id:#x}, which is not the sender's")
     return arena.take(descriptor, size)

@@ -68,10 +68,10 @@ class Lender:
         if arena is not None:
             arena.end(message_id)
 
-    def renew(self, message_id: int) -> bool:
+    def renew_if_untaken(self, message_id: int) -> bool:
         """Return whether a message that was lost may be sent again: what it lent lies untaken."""
         arena = self._arena
-        return arena is not None and arena.renew(message_id)
+        return arena is not None and arena.renew_if_untaken(message_id)
 
     def open(self, arena: Arena) -> None:
         """Lend blocks of arena from now on: the peer has proved that it sees them."""

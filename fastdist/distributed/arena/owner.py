@@ -144,7 +144,7 @@ class Arena:
             for slot in list(self._slots_of_message.get(message_id, ())):
                 self._revoke(slot)
 
-    def renew(self, message_id: int) -> bool:
+    def renew_if_untaken(self, message_id: int) -> bool:
         """Return whether all that was lent for a message still lies there, untaken.
 
         Whoever asks sends the message again: it is not taken for lost with an earlier connection.

@@ -13,7 +13,7 @@ import pytest
 from fastdist.core.errors import MessageError
 from fastdist.distributed.arena import owner
 from fastdist.distributed.arena.borrower import (
-    GONE,
+    REVOKED,
     BorrowedArena,
     borrow,
     close_borrowed,
@@ -118,8 +118,8 @@ def test_a_call_that_ends_takes_back_what_was_not_taken(both: Both) -> None:
     untaken = both.lend(bytes(1 << 16), 7)
     other = both.lend(bytes(1 << 16), 8)
     both.arena.end(7)
-    assert borrow(untaken, 1 << 16) is GONE
-    assert borrow(other, 1 << 16) is not GONE
+    assert borrow(untaken, 1 << 16) is REVOKED
+    assert borrow(other, 1 << 16) is not REVOKED
     np.testing.assert_array_equal(taken, numbers())
     del taken
     assert both.lent() == 0
@@ -134,7 +134,7 @@ def test_a_descriptor_that_comes_twice_is_one_block(both: Both) -> None:
     assert both.lent() == 1
     del second
     assert both.lent() == 0
-    assert borrow(block, 1 << 18) is GONE
+    assert borrow(block, 1 << 18) is REVOKED
 
 
 def test_the_word_of_an_earlier_generation_frees_nothing(both: Both) -> None:
@@ -179,7 +179,7 @@ def test_numbers_that_cannot_be_are_refused(both: Both, change: dict[str, int], 
 
 
 def test_an_arena_that_nobody_knows_gives_nothing() -> None:
-    assert borrow(ARENA_BLOCK.pack(5, 1, 1, TABLE_BYTES), 8) is GONE
+    assert borrow(ARENA_BLOCK.pack(5, 1, 1, TABLE_BYTES), 8) is REVOKED
 
 
 def test_only_what_was_announced_is_mapped(both: Both) -> None:
@@ -249,8 +249,8 @@ def test_what_was_lost_with_a_connection_comes_back_in_time(both: Both) -> None:
     after = both.lend(bytes(1 << 16))
     assert both.later[-1][0] == owner.LOST_AFTER_S
     both.later[-1][1]()
-    assert borrow(before, 1 << 16) is GONE
-    assert borrow(after, 1 << 16) is not GONE
+    assert borrow(before, 1 << 16) is REVOKED
+    assert borrow(after, 1 << 16) is not REVOKED
     np.testing.assert_array_equal(taken, numbers())
 
 
@@ -258,14 +258,14 @@ def test_what_is_sent_again_is_not_lost_with_the_earlier_connection(both: Both) 
     sent = both.lend(bytes(1 << 16), 5)
     both.run_later()
     both.arena.connection_broke(PEER)
-    assert both.arena.renew(5) and not both.arena.renew(6)
+    assert both.arena.renew_if_untaken(5) and not both.arena.renew_if_untaken(6)
     both.later[-1][1]()
     block = borrow(sent, 1 << 16)
-    assert block is not GONE
+    assert block is not REVOKED
     # It came, so it must not go again: its receiver may have changed it.
-    assert not both.arena.renew(5)
+    assert not both.arena.renew_if_untaken(5)
     del block
-    assert not both.arena.renew(5)
+    assert not both.arena.renew_if_untaken(5)
 
 
 def test_an_arena_is_closed_while_a_block_is_filled(

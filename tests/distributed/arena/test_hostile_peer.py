@@ -11,7 +11,7 @@ import pytest
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.arena.borrower import (
-    GONE,
+    REVOKED,
     BorrowedArena,
     borrow,
     close_borrowed,
@@ -109,7 +109,7 @@ def spoil_owner(seed: int) -> None:
         if what == 0:
             arena.end(message_id)
         elif what == 1:
-            arena.renew(message_id)
+            arena.renew_if_untaken(message_id)
         elif what == 2:
             arena.trim()
         elif what == 3:
@@ -187,7 +187,7 @@ def spoil_borrower(both: Both, seed: int) -> None:
             came: Any = borrow(block, size)
         except MessageError:
             continue
-        if came is not GONE:
+        if came is not REVOKED:
             assert len(came) == size
             assert low <= address_of(came) <= low + SIZE - TABLE_BYTES - size
             kept.append(came)

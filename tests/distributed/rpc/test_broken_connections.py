@@ -278,8 +278,8 @@ def send_by_connections_that_w1_does_not_know() -> list[bool]:
         assert rpc.rpc_sync("w1", total, (x,)) == 90_000
         assert time.monotonic() < deadline
     renewed: list[bool] = []
-    renew = lender.renew
-    lender.renew = lambda message_id: renewed.append(renew(message_id)) or renewed[-1]
+    renew = lender.renew_if_untaken
+    lender.renew_if_untaken = lambda message_id: renewed.append(renew(message_id)) or renewed[-1]
     for call in (rpc.rpc_sync, lambda *request: rpc.rpc_async(*request).wait()):
         rpc.rpc_sync("w1", forget_connections)
         assert call("w1", total, (x,)) == 90_000

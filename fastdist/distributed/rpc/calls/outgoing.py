@@ -112,7 +112,11 @@ class Call:
         if not frames or not self.message.lent_bytes:
             return frames
         lender = self.peer.lender
-        return frames if lender is not None and lender.renew(self.message.message_id) else ()
+        return (
+            frames
+            if lender is not None and lender.renew_if_untaken(self.message.message_id)
+            else ()
+        )
 
     def was_taken(self) -> bool:
         """Return whether what of the request is not in its frames may have been taken.

@@ -43,7 +43,7 @@ import numpy as np
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, MessageError
 from fastdist.devices.backend import backend_of
-from fastdist.distributed.arena.borrower import GONE, borrow
+from fastdist.distributed.arena.borrower import REVOKED, borrow
 from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.arena.lender import Lender, State
 from fastdist.distributed.pipe.frames import Buffer
@@ -185,7 +185,7 @@ class PeersSlabs:
                 not visible or cannot be read; KernelError
         """
         block = came.block
-        came.block = GONE
+        came.block = REVOKED
         uuid, handle, slab_size, start, size, event_handle = PIECE.unpack(bytes(block))
         if not (
             size == came.size and 0 < size <= slab_size < 1 << 48 and start <= slab_size - size
@@ -301,12 +301,14 @@ def close_peer(arena_id: int) -> None:
 
 
 def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return what a message's descriptor names, a CameOnDevice; GONE if it cannot be had any more.
+    """Return the CameOnDevice that a message's descriptor names; REVOKED if it is no longer there.
 
     Raises  MessageError for a descriptor that cannot be
     """
     peer = _peers.get(ARENA_BLOCK.unpack(descriptor)[0])
-    return GONE if peer is None or not peer.is_open else take_piece(peer, descriptor, size, sender)
+    return (
+        REVOKED if peer is None or not peer.is_open else take_piece(peer, descriptor, size, sender)
+    )
 
 
 def take_piece(
@@ -314,7 +316,7 @@ def take_piece(
 ) -> Buffer:
     """Return what a descriptor of a peer's names, as borrow_piece does."""
     block = borrow(descriptor, PIECE.size, sender)
-    return block if block is GONE else cast(Buffer, CameOnDevice(peer, block, size))
+    return block if block is REVOKED else cast(Buffer, CameOnDevice(peer, block, size))
 
 
 # ---- one peer ------------------------------------------------------------------------------------

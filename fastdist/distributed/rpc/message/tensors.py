@@ -14,7 +14,7 @@ from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
 from fastdist.devices.backend import Event, Stream, backend_of, is_cpu_alone
 from fastdist.devices.staging import HostCopies, copy_to_devices
-from fastdist.distributed.arena.borrower import GONE
+from fastdist.distributed.arena.borrower import REVOKED
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.layout import Layout, contiguous_strides, strides_of
@@ -350,7 +350,7 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
     if not layout.numel:
         array = np.empty(layout.shape, layout.dtype.numpy)
     elif entry.offset + geometry.extent_bytes > len(buffer):
-        if buffer is GONE:
+        if buffer is REVOKED:
             raise MessageError(
                 f"a tensor of shape {entry.sizes} was taken back by its sender before it was read "
                 "here: the call had ended, or the connection had broken"

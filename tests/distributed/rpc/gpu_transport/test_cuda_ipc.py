@@ -16,7 +16,7 @@ from fastdist.core.errors import DeviceError, MessageError
 from fastdist.devices import backend_of
 from fastdist.devices.cuda import ipc as devices_ipc
 from fastdist.distributed import rpc
-from fastdist.distributed.arena.borrower import GONE
+from fastdist.distributed.arena.borrower import REVOKED
 from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.rpc.gpu_transport import cuda_ipc
 from fastdist.distributed.rpc.message.layout import NO_INDEX, TensorEntry
@@ -432,7 +432,7 @@ def send_forged() -> dict[str, bool]:
 
 def test_pieces_of_one_who_made_no_offer_are_gone() -> None:
     block = ARENA_BLOCK.pack(0x1234, 1, 1, 1 << 22)
-    assert cuda_ipc.borrow_piece(block, 1 << 16) is GONE
+    assert cuda_ipc.borrow_piece(block, 1 << 16) is REVOKED
 
 
 def test_a_body_or_a_tensor_of_the_cpu_is_in_no_memory_of_a_gpu() -> None:

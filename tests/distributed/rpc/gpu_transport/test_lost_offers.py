@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.distributed.arena.borrower import GONE, borrow
+from fastdist.distributed.arena.borrower import REVOKED, borrow
 from fastdist.distributed.rpc.arena_offers import ArenaOffers
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.arena.arena_of_both import SIZE, Both
@@ -31,7 +31,7 @@ def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_
     try:
         proof = offers._try(other, both.arena.id, both.arena.fd, SIZE, block)
         assert proof.startswith(b"proof") and not offers._borrowed
-        assert borrow(block, 5) is GONE
+        assert borrow(block, 5) is REVOKED
     finally:
         both.arena.close()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import DeviceError, MessageError
-from fastdist.distributed.arena.borrower import GONE, close_borrowed, open_borrowed
+from fastdist.distributed.arena.borrower import REVOKED, close_borrowed, open_borrowed
 from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.arena.lender import Lender, State
 from fastdist.distributed.arena.owner import Arena
@@ -132,7 +132,7 @@ def try_piece(rng: random.Random, owner: PeersSlabs) -> None:
     wanted = [Wanted(rng.choice((0, 64)), (3,), np.dtype(np.float32))]
     with pytest.raises((MessageError, DeviceError)):  # or there is no such GPU here
         owner.copy_out(came, wanted, 0)
-    assert came.block is GONE
+    assert came.block is REVOKED
 
 
 def test_pieces_of_any_numbers_are_refused() -> None:
