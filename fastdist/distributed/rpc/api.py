@@ -21,7 +21,7 @@ from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
-from .references.rref import RRef, above
+from .references.rref import RRef, late_bound
 from .torch_names.argument_errors import incompatible, seconds
 from .torch_names.gather import AllGatherStates, all_gather
 from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
@@ -419,5 +419,5 @@ if not TYPE_CHECKING:
         raise missing(__name__, name)
 
 
-above.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
-above["context"] = lambda: get_current_agent().rrefs
+late_bound.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
+late_bound["context"] = lambda: get_current_agent().rrefs

@@ -52,7 +52,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
 from .owned import OwnedValues
-from .rref import OwnedValue, RRef, above, copy_of, creation_error, id_as_text
+from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bound
 
 _logger = logging.getLogger(__name__)
 
@@ -450,7 +450,7 @@ def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
     if rref._is_deleted:
         raise RpcError(f"{rref} has been deleted. Cannot call fork an UserRRef after deletion.")
     rref._require_made()
-    return rebuild_rref, above["context"]().fork(rref)
+    return rebuild_rref, late_bound["context"]().fork(rref)
 
 
 def rebuild_rref(
@@ -463,7 +463,7 @@ def rebuild_rref(
     numbers = (owner_id, rref_id, fork_id, parent, life, maker)
     if {*map(type, numbers)} != {int}:
         raise MessageError(f"a reference of {reprlib.repr(numbers)}; expected numbers")
-    rref: RRef[Any] = above["context"]().arrive(*numbers)
+    rref: RRef[Any] = late_bound["context"]().arrive(*numbers)
     return rref
 
 

@@ -143,7 +143,7 @@ class RRef(Generic[T]):
                 "type_hint should only be specified when the RRef being created contains a "
                 f"ScriptModule. Got {type_hint!r} for a {type(value).__name__}"
             )
-        context: Context = above["context"]()
+        context: Context = late_bound["context"]()
         owned = context.new_owned()
         owned.future.set_result(value)
         self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
@@ -257,7 +257,7 @@ class RRef(Generic[T]):
         return self._proxy("remote", timeout)
 
     def _proxy(self, how: str, timeout: float) -> RRefProxy:
-        return RRefProxy(self, above[how], timeout)
+        return RRefProxy(self, late_bound[how], timeout)
 
     def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """Return the class of the value, or a Future of it."""
@@ -381,6 +381,6 @@ def id_as_text(number: int) -> str:
     return f"GloballyUniqueId(created_on={number >> RANK_SHIFT}, local_id={number & LOCAL})"
 
 
-# What stands above this room, put here when it is defined: the three calls, and what returns the
-# RRefContext of this process's agent.
-above: dict[str, Callable[..., Any]] = {}
+# Functions of modules above this package, which put them here: the three kinds of calls, and
+# "context", which returns the RRefContext of this process's agent.
+late_bound: dict[str, Callable[..., Any]] = {}
