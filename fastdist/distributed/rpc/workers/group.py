@@ -64,7 +64,7 @@ class Group:
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
-    def read(self, timeout_s: float | None = None) -> list[Record]:
+    def read_members(self, timeout_s: float | None = None) -> list[Record]:
         """Return the members that are in it now.
 
         Units   timeout_s for the store in seconds; None is its own

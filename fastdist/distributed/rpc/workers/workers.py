@@ -102,7 +102,7 @@ class Workers:
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
         me = self.me.incarnation
-        others = [record for record in self.group.read() if record.incarnation != me]
+        others = [record for record in self.group.read_members() if record.incarnation != me]
         self._take_in([*others, self.me])
 
     def close(self) -> bool:
@@ -396,7 +396,7 @@ class Workers:
         """Read who is in the group; what the store does not tell stays as it was."""
         with self._refresh_lock:
             try:
-                came = self._take_in(self.group.read(LOOK_S))
+                came = self._take_in(self.group.read_members(LOOK_S))
             except StoreError as error:
                 _logger.info("the store does not tell who is in the group: %s", error)
                 return

@@ -97,7 +97,7 @@ def test_a_log_that_none_of_ours_wrote_is_named(store: Store, line: str) -> None
 def test_who_was_killed_before_its_claim_is_in_nobodys_way(store: Store) -> None:
     record = member("a", 1, 101)
     PrefixStore("members", store).set("101", record.encode())
-    assert join_dynamic(store, member("a", 1, 102)).read() == [member("a", 1, 102)]
+    assert join_dynamic(store, member("a", 1, 102)).read_members() == [member("a", 1, 102)]
 
 
 def test_who_was_killed_right_after_its_claim_is_a_member_and_found_by_all(store: Store) -> None:
@@ -119,7 +119,11 @@ def test_who_leaves_in_order_takes_along_all_that_it_set_and_frees_its_place(sto
         join_dynamic(store, record).take_out(record)
     assert store.num_keys() == before
     join_dynamic(store, member("a", 2, 103))
-    assert [one.name for one in join_dynamic(store, member("b", 1, 104)).read()] == ["w0", "b", "a"]
+    assert [one.name for one in join_dynamic(store, member("b", 1, 104)).read_members()] == [
+        "w0",
+        "b",
+        "a",
+    ]
 
 
 def test_a_join_that_fails_after_the_claim_gives_it_back(
@@ -145,7 +149,7 @@ def test_a_refused_join_leaves_the_winner_as_it_is(store: Store) -> None:
     with pytest.raises(RpcError, match="is not unique"):
         join_dynamic(store, member("a", 1, 102))
     assert store.num_keys() == before and PrefixStore("names", store).get("1") == b"a"
-    assert winner.read() == [member("a", 1, 101)]
+    assert winner.read_members() == [member("a", 1, 101)]
 
 
 # ---- races --------------------------------------------------------------------------------------

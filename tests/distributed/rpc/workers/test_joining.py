@@ -60,7 +60,7 @@ def test_who_was_refused_for_its_kind_is_no_member() -> None:
     group = join_dynamic(store, member(0, 0))
     with pytest.raises(RpcError):
         join_static(store, member(1, 2), 5.0)
-    assert [record.name for record in group.read()] == ["w0"]
+    assert [record.name for record in group.read_members()] == ["w0"]
 
 
 def init_with_a_world_size_at_rank_0_alone() -> str:
@@ -202,7 +202,7 @@ def test_a_record_of_another_than_the_log_tells_of_is_refused(other: dict[str, A
     group = join_dynamic(store, member(1, 0))
     store.set("members/101", replace(member(1, 0), **other).encode())
     with pytest.raises(RpcError, match="as the record of Entry"):
-        group.read()
+        group.read_members()
 
 
 @pytest.mark.parametrize("address", ["", "somewhere", "tcp://127.0.0.1:99999", "tcp://:x"])
@@ -321,7 +321,7 @@ def test_one_that_is_silent_leaves_its_place_when_a_member_has_given_it_up(world
 
     group = come_back(store, world_size, answers)
     assert asked == [100, 100]
-    assert [one.incarnation for one in group.read()] == [7]
+    assert [one.incarnation for one in group.read_members()] == [7]
 
 
 @pytest.mark.parametrize("world_size", [1, 0], ids=["static", "dynamic"])
@@ -363,7 +363,7 @@ def ended(world_size: int) -> Record:
 
 
 def incarnations(group: Group) -> list[int]:
-    return [one.incarnation for one in group.read()]
+    return [one.incarnation for one in group.read_members()]
 
 
 def test_all_tell_a_store_of_a_static_group_though_one_knew_an_earlier_life_of_another() -> None:

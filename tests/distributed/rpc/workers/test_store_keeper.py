@@ -81,7 +81,7 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
             alarms.pop()()
         assert time.monotonic() - began - stood.seconds < 30
         alarms.pop()()
-        assert [member.name for member in group.read()] == ["w1"]
+        assert [member.name for member in group.read_members()] == ["w1"]
 
 
 def test_a_look_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
