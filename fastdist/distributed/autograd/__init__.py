@@ -17,7 +17,7 @@ outbox.py                gradients on their way between workers
 sparse_parts.py          sparse gradients and tensors in messages
 messages.py              what other workers ask
 backward_pass.py         a worker's part of a pass: how it stands and how it ends
-pass_words.py            what workers tell each other of a pass
+pass_metadata.py         the metadata of messages about a pass
 engine.py                runs a worker's part of a pass
 roots.py                 what a pass may begin at
 dependencies.py          which Nodes must run

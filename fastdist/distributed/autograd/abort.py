@@ -9,7 +9,7 @@ from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text
 from ..rpc.message.types import MessageType
 from ..rpc.workers.worker import Worker
-from .pass_words import REASON, Terms
+from .pass_metadata import REASON, Terms
 
 _ANSWER_WITHIN_S = 10.0
 _LONGEST_REASON = 1000
@@ -26,14 +26,14 @@ def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> No
     if debug_log.of_autograd:
         what = (terms.context_id, terms.pass_id, "is aborted everywhere: %s", reason)
         debug_log.backward(agent.get_worker_info().id, *what)
-    words = {**terms._asdict(), REASON: reason[:_LONGEST_REASON]}
+    metadata = {**terms._asdict(), REASON: reason[:_LONGEST_REASON]}
     for worker in reached:
         if worker.is_self:
             continue
         agent.notice_sender.send(
             worker,
             MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
-            words,
+            metadata,
             failure=f"a pass of context {id_text(terms.context_id)} was not given up",
             retries=0,
             timeout_s=_ANSWER_WITHIN_S,

@@ -18,7 +18,7 @@ from ...system.foreign_text import one_line
 from ...tensor.tensor import Tensor
 from ..rpc.message.ids import id_text
 from ..rpc.message.remote_errors import has_origin, words_of
-from .pass_words import Progress, Terms
+from .pass_metadata import Progress, Terms
 
 if TYPE_CHECKING:
     from ...core.device import Device

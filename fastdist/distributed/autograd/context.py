@@ -17,7 +17,7 @@ from ...graph.modes import enable_grad, modes
 from ...tensor.tensor import Tensor
 from ..rpc.message.ids import RANK_SHIFT, id_text, with_decimal
 from .backward_pass import BackwardPass, DistGraphTask
-from .pass_words import Progress, Terms
+from .pass_metadata import Progress, Terms
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 

@@ -22,8 +22,8 @@ from ..rpc.handlers import Reply
 from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
 from ..rpc.message.metadata import Value
+from ..rpc.message.metadata_fields import numbers
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import numbers
 from ..rpc.workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -75,9 +75,9 @@ class EndsEverywhere(ABC):
             notice_sender.enqueue(self._tell, worker, number)
 
     def _tell(self, worker: Worker, over: Sequence[int]) -> None:
-        words: dict[str, Value] = {self.ids: [*over]}
+        metadata: dict[str, Value] = {self.ids: [*over]}
         get_current_agent().notice_sender.send(
-            *(worker, _KIND, words), failure=self.failure, level=self.level, retries=_RETRIES
+            *(worker, _KIND, metadata), failure=self.failure, level=self.level, retries=_RETRIES
         )
 
     def handle_end(self, request: Message) -> Reply | None:
@@ -96,9 +96,9 @@ class EndsEverywhere(ABC):
         for number in self.held().get(worker, ()):
             self.end(number)
         for owner, ids in self.held().items() if is_current_agent_set() else ():
-            words: dict[str, Value] = {self.ids: [*ids], _HELD: True}
+            metadata: dict[str, Value] = {self.ids: [*ids], _HELD: True}
             get_current_agent().notice_sender.send(
-                *(owner, _KIND, words),
+                *(owner, _KIND, metadata),
                 failure=f"which {self.what}s are over was not asked",
                 then=functools.partial(self._read, owner),
             )

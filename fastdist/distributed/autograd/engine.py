@@ -41,7 +41,7 @@ from .outbox import (
     unpack,
 )
 from .own_queue import OwnQueue
-from .pass_words import Terms
+from .pass_metadata import Terms
 from .plain_nodes import is_plain, run_plain
 from .roots import validate_roots
 from .stall import are_over, first_failed, has_answer, wait_for_pass

@@ -16,9 +16,9 @@ from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
 from ..rpc.message.layout import AutogradBlock, DevicePairs
 from ..rpc.message.message import Message
+from ..rpc.message.metadata_fields import numbers
 from ..rpc.message.tensors import device_pair, devices_of_pair
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import numbers
 from ..rpc.workers.record import in_words
 from ..rpc.workers.worker import Worker
 from .container import (

@@ -12,15 +12,15 @@ from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import install
 from ..rpc.message.body import let_sparse_travel, register_reducer
 from ..rpc.message.message import Message
+from ..rpc.message.metadata_fields import filled, text
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import filled, text
 from ..rpc.references.rref import RRef
 from .abort import abort_everywhere
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor, reduce_sparse
 from .outbox import DIRECT, unpack
-from .pass_words import REASON, Terms
+from .pass_metadata import REASON, Terms
 from .rref_backward import handle_rref_backward, rref_backward
 from .sparse_parts import rebuild_recorded
 from .stall import handle_progress
@@ -29,9 +29,9 @@ from .tangent_store import TangentInterceptor, tangent_store
 
 def handle_gradients(request: Message) -> Reply | Future[None]:
     """Go on with a pass from the sends that these gradients answer."""
-    words = request.metadata
-    terms = filled(Terms, words, request.peer.id)
-    came = unpack(request.tensors, words, request.peer.id)
+    metadata = request.metadata
+    terms = filled(Terms, metadata, request.peer.id)
+    came = unpack(request.tensors, metadata, request.peer.id)
     try:
         context = get_instance().retrieve_context(terms.context_id)
     except ContextError as error:
@@ -43,7 +43,7 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         # What a worker sends to itself may share memory with what it still holds.
         fresh=not request.peer.is_self,
         sender=request.peer,
-        direct=DIRECT in words,
+        direct=DIRECT in metadata,
     )
     if batch is not None:
         done.value()  # it is over: what failed is raised where the gradients came from
@@ -56,8 +56,8 @@ def handle_abort(request: Message) -> None:
 
     The word stops where it has been before, so it does not go round in circles.
     """
-    words, sender = request.metadata, request.peer.id
-    terms, reason = filled(Terms, words, sender), text(words, REASON, sender)
+    metadata, sender = request.metadata, request.peer.id
+    terms, reason = filled(Terms, metadata, sender), text(metadata, REASON, sender)
     context = get_instance().find_context(terms.context_id)
     error = GraphError(f"the pass was given up by worker {sender}: {printable(reason)}")
     if context is not None and context.give_up_pass(terms, error):

@@ -16,10 +16,10 @@ from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
 from ..rpc.message.metadata import Value
+from ..rpc.message.metadata_fields import Metadata, numbers, refuse, texts
 from ..rpc.message.remote_errors import text_of
 from ..rpc.message.tensors import arrival_of
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import Words, numbers, refuse, texts
 from .abort import abort_everywhere
 from .backward_pass import BackwardPass
 from .sparse_parts import SPARSE, apart, spread, together
@@ -100,15 +100,15 @@ class GradientBatch:
             if follow is not None:
                 follow()
         found, told = apart([one for sent in self.gradients for one in sent.tensors or ()])
-        words: dict[str, Value] = {MESSAGES: numbers}
+        metadata: dict[str, Value] = {MESSAGES: numbers}
         if told:
-            words[SPARSE] = told
+            metadata[SPARSE] = told
         recorded: list[Value] = [one.recorded for one in self.gradients]
         if any(message_id != NOT_RECORDED for message_id in recorded):
-            words[RECORDED] = recorded
+            metadata[RECORDED] = recorded
         if any(devices):
-            words[DEVICES] = devices
-        return found, words
+            metadata[DEVICES] = devices
+        return found, metadata
 
     def look(self, answered: Future[Any]) -> None:
         """Take the end of the message that carried this."""
@@ -164,8 +164,8 @@ class Outbox:
         """Send one batch by the shared lane."""
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            tensors, words = self._packed(batch)
-            answered = get_current_agent().send(batch.to, kind, tensors, words)
+            tensors, metadata = self._packed(batch)
+            answered = get_current_agent().send(batch.to, kind, tensors, metadata)
         except Exception as error:
             # Whoever waits for the batch raises it.
             batch.sent.try_complete(error=error)
@@ -182,9 +182,9 @@ class Outbox:
             self.send(other)
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            tensors, words = self._packed(batch)
-            words[DIRECT] = True
-            call = get_current_agent().send_direct(to, kind, tensors, words)
+            tensors, metadata = self._packed(batch)
+            metadata[DIRECT] = True
+            call = get_current_agent().send_direct(to, kind, tensors, metadata)
         except Exception as error:
             batch.sent.try_complete(error=error)
             return None
@@ -194,18 +194,18 @@ class Outbox:
         return batch, call
 
     def _packed(self, batch: GradientBatch) -> tuple[list[Tensor], dict[str, Value]]:
-        tensors, words = batch.content()
-        return tensors, {**self.part.terms._asdict(), **words}
+        tensors, metadata = batch.content()
+        return tensors, {**self.part.terms._asdict(), **metadata}
 
 
 def goals_of(message: Message) -> Sequence[Device]:
     """Return where those gradients of a message belong that travel on devices, among all that it
     carries; nothing where none does.
     """
-    words: Any = message.metadata
-    if DEVICES not in words or all(tensor._layout.device is CPU for tensor in message.tensors):
+    metadata: Any = message.metadata
+    if DEVICES not in metadata or all(tensor._layout.device is CPU for tensor in message.tensors):
         return ()
-    devices = spread(words[DEVICES], words.get(SPARSE, ()))
+    devices = spread(metadata[DEVICES], metadata.get(SPARSE, ()))
     # Behind them are tangents, each of one before it.
     has_tangent = {entry.tangent: entry.tensor for entry in message.tangents}
     found: list[Device] = []
@@ -217,28 +217,28 @@ def goals_of(message: Message) -> Sequence[Device]:
     return found
 
 
-def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:
+def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[Gradients]:
     """Return the gradients of a message; behind them its tensors may have brought tangents.
 
     Thread  the one that opened the message
     Raises  MessageError where the numbers do not fit the tensors
     """
-    pairs = numbers(words, MESSAGES, sender)
-    tensors = together(_own_memory(tensors), words, sender)
+    pairs = numbers(metadata, MESSAGES, sender)
+    tensors = together(_own_memory(tensors), metadata, sender)
     # Behind what `together` gave the device.
     follow = arrival_of(tensors)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
     if not is_fit or sum(count for count in counts if count > 0) > len(tensors):
         refuse(
-            words, MESSAGES, sender, f"message ids, each with how many of {len(tensors)} tensors"
+            metadata, MESSAGES, sender, f"message ids, each with how many of {len(tensors)} tensors"
         )
     recorded: Sequence[int] = (NOT_RECORDED,) * len(counts)
-    if RECORDED in words:
-        recorded = numbers(words, RECORDED, sender)
+    if RECORDED in metadata:
+        recorded = numbers(metadata, RECORDED, sender)
         if len(recorded) != len(counts):
-            refuse(words, RECORDED, sender, f"{len(counts)} numbers, one for each message id")
-    devices = _devices_of(words, len(tensors), sender)
+            refuse(metadata, RECORDED, sender, f"{len(counts)} numbers, one for each message id")
+    devices = _devices_of(metadata, len(tensors), sender)
     found, at = [], 0
     for message_id, count, own in zip(pairs[::2], counts, recorded, strict=True):
         if count == UNUSED:
@@ -284,12 +284,12 @@ def _span(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     return low, low + array.nbytes
 
 
-def _devices_of(words: Words, count: int, sender: int) -> Sequence[str]:
-    if DEVICES not in words:
+def _devices_of(metadata: Metadata, count: int, sender: int) -> Sequence[str]:
+    if DEVICES not in metadata:
         return ()
-    devices = texts(words, DEVICES, sender)
+    devices = texts(metadata, DEVICES, sender)
     if len(devices) > count:
-        refuse(words, DEVICES, sender, f"one for each of {count} gradients")
+        refuse(metadata, DEVICES, sender, f"one for each of {count} gradients")
     return devices
 
 

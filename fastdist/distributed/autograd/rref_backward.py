@@ -9,8 +9,8 @@ from ...engine.backward import backward as local_backward
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
 from ..rpc.message.message import Message
+from ..rpc.message.metadata_fields import flag, number
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import flag, number
 from ..rpc.references.rref import RRef
 from ..rpc.workers.record import in_words
 from .container import INVALID_CONTEXT_ID
@@ -30,16 +30,16 @@ def rref_backward(
         _run(self, dist_autograd_ctx_id, retain_graph)
         return
     client = get_current_agent().client
-    words = {"context_id": dist_autograd_ctx_id, "retain_graph": bool(retain_graph)}
+    metadata = {"context_id": dist_autograd_ctx_id, "retain_graph": bool(retain_graph)}
     kind = MessageType.RREF_BACKWARD_REQ
-    client.request(self._owner, kind, (self,), (), words, 0.0, rref_backward).wait()
+    client.request(self._owner, kind, (self,), (), metadata, 0.0, rref_backward).wait()
 
 
 def handle_rref_backward(request: Message) -> None:
     """Run the pass for a worker that refers to its root."""
-    words = request.metadata
-    context_id = number(words, "context_id", request.peer.id)
-    retain_graph = flag(words, "retain_graph", request.peer.id)
+    metadata = request.metadata
+    context_id = number(metadata, "context_id", request.peer.id)
+    retain_graph = flag(metadata, "retain_graph", request.peer.id)
     value = request.value()
     if type(value) is not tuple or len(value) != 1 or not isinstance(value[0], RRef):
         raise MessageError(

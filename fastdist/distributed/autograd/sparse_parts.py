@@ -16,7 +16,7 @@ from ...ops.sparse.conversion import coalesce, sparse_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor
 from ..rpc.message.metadata import Value
-from ..rpc.message.words import Words, numbers, refuse
+from ..rpc.message.metadata_fields import Metadata, numbers, refuse
 
 # A name in a message's metadata: for each sparse gradient where in the message its coordinates are,
 # before its values, whether they are coalesced, how many axes it has, and the lengths of these.
@@ -37,19 +37,19 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
     return tensors, told
 
 
-def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[Tensor]:
+def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequence[Tensor]:
     """Return the gradients of a message's tensors; what follows them stays.
 
     Raises  MessageError where the numbers do not fit the tensors
     """
-    if SPARSE not in words:
+    if SPARSE not in metadata:
         return tensors
-    told = numbers(words, SPARSE, sender)
+    told = numbers(metadata, SPARSE, sender)
     found: list[Tensor] = []
     at = taken = 0
     while at < len(told):
         if len(told) < at + 3 or not taken <= told[at] <= len(tensors) - 2 or told[at + 2] < 0:
-            refuse(words, SPARSE, sender, f"what tells of parts among {len(tensors)} tensors")
+            refuse(metadata, SPARSE, sender, f"what tells of parts among {len(tensors)} tensors")
         first, is_coalesced, axes = told[at : at + 3]
         shape = told[at + 3 : at + 3 + axes]
         found += tensors[taken:first]

@@ -13,14 +13,14 @@ from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
+from ..rpc.message.metadata_fields import filled, numbers
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import filled, numbers
 from ..rpc.workers.worker import Worker
 from .backward_pass import BackwardPass
 from .container import get_instance
 from .context import DistAutogradContext
 from .outbox import MESSAGES, UNUSED
-from .pass_words import SENDS, Progress, Sends, Terms
+from .pass_metadata import SENDS, Progress, Sends, Terms
 
 if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
@@ -154,11 +154,11 @@ def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
 
 def handle_progress(request: Message) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
-    words, sender = request.metadata, request.peer.id
-    terms = filled(Terms, words, sender)
+    metadata, sender = request.metadata, request.peer.id
+    terms = filled(Terms, metadata, sender)
     context = get_instance().find_context(terms.context_id)
-    if SENDS in words:
-        sends = Sends(numbers(words, SENDS, sender), begun=True)
+    if SENDS in metadata:
+        sends = Sends(numbers(metadata, SENDS, sender), begun=True)
         if context is not None:
             missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
             sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
@@ -186,10 +186,10 @@ def _let_all_begin(
         if not sends and (answer.begun or earlier is not None):
             continue
         notified.setdefault(worker, set()).update(sends)
-        words = part.terms._asdict()
-        words[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
+        metadata = part.terms._asdict()
+        metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
-        begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), words)
+        begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
         # What fails there later is told here, and nowhere else: the pass must not wait for more.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
@@ -213,10 +213,10 @@ def _sends_without_receive(
     kind, lost = MessageType.PASS_PROGRESS_REQ, dict[Worker, list[int]]()
     try:
         asked = [
-            (one, of, agent.send(one, kind, (), words, timeout_s=_ANSWER_WITHIN_S))
+            (one, of, agent.send(one, kind, (), metadata, timeout_s=_ANSWER_WITHIN_S))
             for one in found
             if (of := senders.get(one.id))
-            for words in ({**part.terms._asdict(), SENDS: (*of,)},)
+            for metadata in ({**part.terms._asdict(), SENDS: (*of,)},)
         ]
         for one, of, answered in asked:
             without, begun = filled(Sends, answered.wait().metadata, one.id)
@@ -240,9 +240,10 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
     to_ask = _living(agent, found[me].workers) - {me}
     while to_ask:
         try:
-            words = part.terms._asdict()
+            metadata = part.terms._asdict()
             answers = [
-                agent.send(worker, kind, (), words, timeout_s=_ANSWER_WITHIN_S) for worker in to_ask
+                agent.send(worker, kind, (), metadata, timeout_s=_ANSWER_WITHIN_S)
+                for worker in to_ask
             ]
             reports = [
                 Progress.read(answer.wait().metadata, worker.id)

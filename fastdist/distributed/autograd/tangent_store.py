@@ -16,7 +16,7 @@ from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, id_offset
 from ..rpc.message.layout import TangentEntry
 from ..rpc.message.message import Message
-from ..rpc.message.words import number, numbers, refuse
+from ..rpc.message.metadata_fields import number, numbers, refuse
 from .container import get_instance
 from .endings import EndsEverywhere
 from .shard import AUTO_INCREMENT_BITS, Tombstones
@@ -187,10 +187,10 @@ class TangentInterceptor:
 
     def request_in(self, request: Message) -> AbstractContextManager[None] | None:
         """Give tensors their tangents; the caller's level is current while its function runs."""
-        words = request.metadata
-        if _LEVELS in words:
+        metadata = request.metadata
+        if _LEVELS in metadata:
             _unpack(request)
-        if _CURRENT not in words:
+        if _CURRENT not in metadata:
             return None
         current = number(request.metadata, _CURRENT, request.peer.id)
         return adopt(ForwardADLevel.try_get_by_global_id(current))
@@ -237,11 +237,11 @@ def _pack(message: Message, current: ForwardADLevel | None) -> None:
 
 
 def _unpack(message: Message) -> None:
-    words, sender = message.metadata, message.peer
-    chain = numbers(words, _LEVELS, sender.id)
-    lives = numbers(words, _OWNERS, sender.id) if _OWNERS in words else ()
+    metadata, sender = message.metadata, message.peer
+    chain = numbers(metadata, _LEVELS, sender.id)
+    lives = numbers(metadata, _OWNERS, sender.id) if _OWNERS in metadata else ()
     if lives and len(lives) != len(chain):
-        refuse(words, _OWNERS, sender.id, f"{len(chain)} numbers, one for each level")
+        refuse(metadata, _OWNERS, sender.id, f"{len(chain)} numbers, one for each level")
     _store.register(chain, sender, lives)
     tensors: list[Tensor] = message.tensors
     # Last first: a tangent has all its own tangents before it is given to its tensor.

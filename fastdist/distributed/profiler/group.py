@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from fastdist.distributed.rpc.message.metadata_fields import number
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.message.words import number
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from fastdist.distributed.rpc.workers.worker import Worker
 from fastdist.system.foreign_text import one_line
@@ -174,12 +174,12 @@ class _Member:
         self._agent, self._worker = agent, worker
         self._is_me = worker.is_self
 
-    def _ask(self, what: str, **words: Any) -> Reply:
+    def _ask(self, what: str, **fields: Any) -> Reply:
         reply: Reply = self._agent.client.begin(
             self._worker,
             MessageType.PROFILE_GROUP_REQ,
             None,
-            {"do": what, **words},
+            {"do": what, **fields},
             _PATIENCE_S,
             f"profiling ({what})",
         ).wait()
@@ -203,8 +203,10 @@ class _Member:
         if self._is_me:
             size, dropped = group_worker.end(self._worker)
         else:
-            words = self._ask("end").metadata
-            size, dropped = (number(words, name, self._worker.id) for name in ("size", "dropped"))
+            metadata = self._ask("end").metadata
+            size, dropped = (
+                number(metadata, name, self._worker.id) for name in ("size", "dropped")
+            )
         if dropped:
             _logger.warning(
                 "worker %r recorded too much: the last %d time ranges are left out",

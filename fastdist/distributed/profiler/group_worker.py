@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from fastdist.distributed.rpc.message.metadata_fields import number, text, texts
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.message.words import number, text, texts
 from fastdist.distributed.rpc.workers.worker import Worker
 
 from ...core.errors import RpcError
@@ -32,15 +32,15 @@ def install() -> None:
 
 
 def _asked(request: Message) -> Reply:
-    words, sender = request.metadata, request.peer
-    what = text(words, "do", sender.id)
+    metadata, sender = request.metadata, request.peer
+    what = text(metadata, "do", sender.id)
     if what == "begin":
-        begin(sender, wanted_of(texts(words, "wanted", sender.id)))
+        begin(sender, wanted_of(texts(metadata, "wanted", sender.id)))
     elif what == "end":
         size, dropped = end(sender)
         return Reply([], {"size": size, "dropped": dropped})
     elif what == "fetch":
-        return Reply([], {"ranges": fetch(sender, number(words, "at", sender.id))})
+        return Reply([], {"ranges": fetch(sender, number(metadata, "at", sender.id))})
     elif what != "clock":
         raise RpcError(f"worker {sender.id} asks this one's profiler to {what!r}")
     return Reply([], {"clock": clock()})

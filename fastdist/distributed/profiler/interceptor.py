@@ -6,8 +6,8 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol
 
+from fastdist.distributed.rpc.message.metadata_fields import flag, number, numbers, texts
 from fastdist.distributed.rpc.message.types import USER_WORK, MessageType
-from fastdist.distributed.rpc.message.words import flag, number, numbers, texts
 
 from ...core.errors import MessageError
 from ...instrumentation.time_ranges import TimeRange, clock, time_ranges, wanted_of
@@ -45,13 +45,13 @@ class ServingInterceptor:
         """Record what is done for a request whose caller profiles it."""
         if message.type != MessageType.RUN_WITH_PROFILING_REQ:
             return None
-        came_ns, words, sender = clock(), message.metadata, message.peer.id
-        flow_id = number(words, _ID, sender)
+        came_ns, metadata, sender = clock(), message.metadata, message.peer.id
+        flow_id = number(metadata, _ID, sender)
         opened: AbstractContextManager[Any] = nullcontext()
-        if flag(words, _EVENTS, sender):
-            recording = ServedRecording(wanted_of(texts(words, _WANTED, sender)))
+        if flag(metadata, _EVENTS, sender):
+            recording = ServedRecording(wanted_of(texts(metadata, _WANTED, sender)))
             # An answer may be sent by another thread, which has the request alone.
-            words[_RECORDING] = (recording, came_ns)  # type: ignore[assignment]
+            metadata[_RECORDING] = (recording, came_ns)  # type: ignore[assignment]
             opened = recording.here()
         group = group_recording()
         return opened if group is None else group.around(opened, sender, flow_id)

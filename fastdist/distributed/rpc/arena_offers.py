@@ -28,8 +28,8 @@ from .gpu_transport.offers import IpcOffers
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
 from .message.metadata import Value
+from .message.metadata_fields import number
 from .message.types import MessageType
-from .message.words import number
 from .workers.record import Record
 from .workers.worker import Worker
 
@@ -139,14 +139,14 @@ class ArenaOffers:
             block = arena.lend(proof, lender, offer_id)
             if block is None:
                 raise ArenaError("the arena is full")
-            words: dict[str, Value] = {
+            metadata: dict[str, Value] = {
                 "arena": arena.id,
                 "fd": arena.fd,
                 "size": arena.size,
                 "block": block,
             }
             kind = MessageType.ARENA_OFFER_REQ
-            answered = self._agent.send(worker, kind, (), words, _OFFER_TIMEOUT_S)
+            answered = self._agent.send(worker, kind, (), metadata, _OFFER_TIMEOUT_S)
         except (ArenaError, FastdistError) as error:
             lender.refuse(str(error))
             return
@@ -169,10 +169,10 @@ class ArenaOffers:
             lender.refuse(one_line(done.value().metadata.get("refused")))
 
     def _offer_came(self, request: Message) -> Reply:
-        words, worker = request.metadata, request.peer
+        metadata, worker = request.metadata, request.peer
         try:
-            arena_id, fd, size = (number(words, name, worker.id) for name in _NUMBERS)
-            proof = self._try(worker, arena_id, fd, size, words.get("block"))
+            arena_id, fd, size = (number(metadata, name, worker.id) for name in _NUMBERS)
+            proof = self._try(worker, arena_id, fd, size, metadata.get("block"))
         except (ArenaError, MessageError, LookupError, TypeError, struct.error) as error:
             _logger.info("memory of worker %r is not shared: %s", worker.name, one_line(error))
             return Reply([], {"refused": f"{self._me.name!r} says: {error}"})

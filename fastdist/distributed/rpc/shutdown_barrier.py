@@ -38,8 +38,8 @@ from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
 from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
+from .message.metadata_fields import filled, number, text
 from .message.types import MessageType
-from .message.words import filled, number, text
 from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
@@ -251,10 +251,10 @@ class ShutdownBarrier:
         )
 
     def _report_came(self, request: Message) -> Reply | Future[Reply]:
-        words, sender = request.metadata, request.peer.id
-        if words.get("only_asks"):
-            return self._tell_who_is_missing(number(words, "round_number", sender))
-        report = filled(_Report, words, sender)
+        metadata, sender = request.metadata, request.peer.id
+        if metadata.get("only_asks"):
+            return self._tell_who_is_missing(number(metadata, "round_number", sender))
+        report = filled(_Report, metadata, sender)
         # The leader must see members die that it never spoke with.
         for worker in self._workers.all():
             if not worker.is_dead:

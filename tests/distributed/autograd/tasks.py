@@ -13,7 +13,7 @@ from fastdist.distributed.autograd.backward_pass import BackwardPass, DistGraphT
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.engine.graph_task import GraphRoot, running
 from fastdist.graph.node import Node, next_sequence_number
 

@@ -13,8 +13,8 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor, nn
 from fastdist.core.errors import MessageError
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.pass_words import Terms
-from fastdist.distributed.rpc.message.words import filled
+from fastdist.distributed.autograd.pass_metadata import Terms
+from fastdist.distributed.rpc.message.metadata_fields import filled
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker, outside

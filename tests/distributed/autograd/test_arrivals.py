@@ -16,7 +16,7 @@ from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients, Outbox
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.autograd.fake_agent import FakeAgent

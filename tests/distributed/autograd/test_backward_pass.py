@@ -17,7 +17,7 @@ from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients, Outbox
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import begin, leaf

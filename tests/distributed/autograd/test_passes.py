@@ -23,7 +23,7 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients, current_outbox
 from fastdist.distributed.autograd.own_queue import OwnQueue
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.rpc.message.types import MessageType

@@ -12,7 +12,7 @@ from fastdist.core.errors import GraphError, WorkerLostError
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
-from fastdist.distributed.autograd.pass_words import Progress, Terms
+from fastdist.distributed.autograd.pass_metadata import Progress, Terms
 from fastdist.distributed.autograd.stall import (
     Round,
     _let_all_begin,

@@ -14,7 +14,7 @@ from fastdist import Tensor
 from fastdist.core.errors import MessageError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.outbox import unpack
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.device_kinds import KINDS, kind_here, told

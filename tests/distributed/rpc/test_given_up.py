@@ -235,13 +235,13 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 def hear_on_lanes_of_calls_alone() -> None:
     """Let lane 0 stay deaf to refusals: the lane of a blocked call may be read before it."""
-    take_word = worker.Worker._take_word
+    take_notice = worker.Worker._take_notice
 
     def take_others(peer: worker.Worker, word: Message) -> None:
         if word.type != MessageType.EXCEPTION:
-            take_word(peer, word)
+            take_notice(peer, word)
 
-    worker.Worker._take_word = take_others  # type: ignore[method-assign]
+    worker.Worker._take_notice = take_others  # type: ignore[method-assign]
 
 
 def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(

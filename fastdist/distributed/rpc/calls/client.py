@@ -169,9 +169,9 @@ class Client:
         metadata: Mapping[str, Value] | None,
     ) -> Message:
         """Return a message to a worker, which is reached for it."""
-        me, words = self._me, dict(metadata) if metadata else {}
+        me, filled = self._me, dict(metadata) if metadata else {}
         message = Message(kind, NO_CALL, self._reach(to, kind), me.rank, me.incarnation)
-        message.tensors, message.metadata = list(tensors), words
+        message.tensors, message.metadata = list(tensors), filled
         return message
 
     def number(self, call: Call) -> None:

@@ -175,7 +175,7 @@ class Call:
         )
 
     def cancel(self) -> list[Buffer]:
-        """Return the word that nobody waits for the call any more."""
+        """Return the notice that the caller has given the call up."""
         return Message(MessageType.CANCEL, self.message.message_id).encode()
 
     def _settle(self, received_bytes: int, *, failed: bool) -> None:

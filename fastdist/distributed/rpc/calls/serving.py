@@ -464,11 +464,11 @@ class Server:
             self._take_notice_of(caller, message)
 
     def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
-        words, sender = message.metadata, caller.caller.id
+        metadata, sender = message.metadata, caller.caller.id
         if message.type == MessageType.PING:
             self._listener.reply(caller.route, _pong(self.stuck()))
         elif message.type == MessageType.BYE:
-            caller.caller.said_goodbye(str(words.get(WHY, "")))
+            caller.caller.said_goodbye(str(metadata.get(WHY, "")))
         elif message.type == MessageType.FAREWELL:
             self._parted(caller.caller)
         elif message.type == MessageType.CANCEL:
@@ -477,11 +477,11 @@ class Server:
                 # Should it still wait for a thread it will not run any more.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
-            read = acknowledged(words, sender)
+            read = acknowledged(metadata, sender)
             caller.forget_below(read.floor, {*read.open})
             self._callers.released.extend(caller.acknowledge(read.bytes))
         elif message.type == MessageType.RECONCILE:
-            serial, call_ids = read_query(words, sender)
+            serial, call_ids = read_query(metadata, sender)
             result = caller.reconcile(call_ids)
             for frames in result.answers:
                 self._listener.reply(caller.route, frames)

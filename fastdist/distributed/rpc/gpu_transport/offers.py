@@ -22,8 +22,8 @@ from ..debug_log import debug_log
 from ..handlers import Reply, register_handler, unregister_handler
 from ..message.message import Message
 from ..message.metadata import Value
+from ..message.metadata_fields import number
 from ..message.types import MessageType
-from ..message.words import number
 from .cuda_ipc import (
     CameOnDevice,
     GpuLender,
@@ -120,14 +120,14 @@ class IpcOffers:
                 return
             piece, (start,) = lent
             host.devices.opened.add(piece.slab)
-            words: dict[str, Value] = {
+            metadata: dict[str, Value] = {
                 "block": piece.descriptor,
                 "size": len(piece),
                 "start": start,
                 "to": theirs,
             }
             kind = MessageType.IPC_OFFER_REQ
-            answered = self._agent.send(worker, kind, (), words, OFFER_TIMEOUT_S)
+            answered = self._agent.send(worker, kind, (), metadata, OFFER_TIMEOUT_S)
         except FastdistError as error:
             host.end(offer_id)
             self._refuse(pair, worker, str(error))
@@ -164,14 +164,14 @@ class IpcOffers:
 
     def _try(self, request: Message) -> bytes:
         """Return the bytes that an offer's piece holds, having read them by the way it offers."""
-        words, worker = request.metadata, request.peer
+        metadata, worker = request.metadata, request.peer
         if not self._is_wanted:
             raise MessageError("it was told to use other channels")
         arena_id = self._arena_of(worker)
         if arena_id is None:
             raise MessageError("it has not got this worker's arena")
-        block = words.get("block")
-        size, start, to = (number(words, name, worker.id) for name in ("size", "start", "to"))
+        block = metadata.get("block")
+        size, start, to = (number(metadata, name, worker.id) for name in ("size", "start", "to"))
         if not isinstance(block, bytes) or len(block) != ARENA_BLOCK.size:
             raise MessageError(f"this is no block of an offer: {block!r:.80}")
         if ARENA_BLOCK.unpack(block)[0] != arena_id:

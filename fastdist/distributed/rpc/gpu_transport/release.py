@@ -121,10 +121,10 @@ class _Asked:
         if not self._holders:
             self._end()
         for worker, lenders in self._holders:
-            words: Any = {"slab": self._room.slab.handle}
+            metadata: Any = {"slab": self._room.slab.handle}
             kind = MessageType.IPC_RELEASE_REQ
             try:
-                answered = self._agent.send(worker, kind, (), words, RELEASE_TIMEOUT_S)
+                answered = self._agent.send(worker, kind, (), metadata, RELEASE_TIMEOUT_S)
             except FastdistError:
                 self._look(lenders, is_released=False)
                 continue

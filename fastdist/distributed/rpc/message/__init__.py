@@ -18,9 +18,9 @@
 # bytes are those of the long way.
 #
 # A message's bytes are a header, tables, a body and buffers: `layout.py` has them, `tables.py`
-# packs and reads the tables, `metadata.py` the small values, which `words.py` takes as what they
-# should be, and `types.py` numbers the kinds. `limits.py` is what a worker sends and takes at most.
-# `ids.py` is how ids of all kinds are told to people.
+# packs and reads the tables, `metadata.py` the small values, which `metadata_fields.py` reads as
+# what they should be, and `types.py` numbers the kinds. `limits.py` is what a worker sends and
+# takes at most. `ids.py` is how ids of all kinds are told to people.
 #
 # What stands in it comes from two files: `body.py` makes bytes of values and of calls, `tensors.py`
 # alone looks into Tensors; `places.py` says where their bytes lie, and `../gpu_transport/`

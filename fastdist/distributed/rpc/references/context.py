@@ -42,9 +42,9 @@ from ..handlers import DeferredResult, Reply, ValueReply, register_handler
 from ..message.body import register_reducer
 from ..message.ids import RANK_SHIFT
 from ..message.message import Message, packing
+from ..message.metadata_fields import ids_of, lists_of, number, refuse
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType, remote_type_of
-from ..message.words import ids_of, lists_of, number, refuse
 from ..notices import RETRIES, TOGETHER_S, NoticeSender
 from ..workers.latest import remember
 from ..workers.record import WorkerInfo
@@ -139,8 +139,8 @@ class RRefContext:
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns; waits until it is there."""
-        kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
-        return self.client.begin(rref._owner, kind, None, words, timeout, _Fetch(rref)).wait()
+        kind, metadata = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
+        return self.client.begin(rref._owner, kind, None, metadata, timeout, _Fetch(rref)).wait()
 
     def _worker_lost(self, worker: Worker) -> None:
         self.owned.maker_lost(worker)
@@ -217,8 +217,8 @@ class RRefContext:
         if message is not None and not message.is_answer and owner in (self.me, message.peer):
             parent = _NOBODY
         self._forks.leave(fork_id, rref, message, is_told=parent != _NOBODY)
-        words = owner.id, rref._id, fork_id, parent, owner.record.incarnation
-        return (*words, rref._maker) if rref._maker else words
+        numbers = owner.id, rref._id, fork_id, parent, owner.record.incarnation
+        return (*numbers, rref._maker) if rref._maker else numbers
 
     def arrive(
         self, owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0

@@ -30,8 +30,8 @@ from ..calls.outgoing import Call
 from ..handlers import Reply
 from ..message.message import Message
 from ..message.metadata import Value
+from ..message.metadata_fields import lists_of, numbers
 from ..message.types import REMOTE_CALLS, MessageType
-from ..message.words import lists_of, numbers
 from ..notices import NoticeSender
 from ..workers.latest import remember
 from ..workers.worker import Worker

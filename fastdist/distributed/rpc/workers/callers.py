@@ -109,7 +109,7 @@ class CallerLane:
                 self.over_unread_limit = self.over_unread_limit or self._unread > self._max_unread
                 self._keep(call_id, frames, size_bytes)
             elif call_id == self._latest:
-                # The call after it has come, and with that the word that the last one was read.
+                # The next call has arrived, which acknowledges the answer to the last one.
                 is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
                 self._answers = {call_id: frames} if is_kept else {}
                 self._bytes = size_bytes if is_kept else 0
@@ -299,7 +299,7 @@ class Callers:
             self.by_route[route] = lane
             self.released.extend(lane.rebind(route))
 
-    def forget(self, caller: Worker, word: FastdistError | None = None) -> None:
+    def forget(self, caller: Worker, refusal: FastdistError | None = None) -> None:
         """Take no more requests from a worker that is lost or has left, and tell it so by a word;
         from who has its rank now, all the same.
 
@@ -307,15 +307,15 @@ class Callers:
                 when it greets again
         """
         routes = self._forget([caller], are_wanted=True)
-        if word is not None:
-            self.refuse(routes, word)
+        if refusal is not None:
+            self.refuse(routes, refusal)
 
-    def fence(self, word: FastdistError) -> None:
+    def fence(self, refusal: FastdistError) -> None:
         """Run nothing more for anybody who has greeted so far, and tell all of them why.
 
         Note    who greets from here on is not admitted
         """
-        self.refuse(self._forget(list(self._lanes), are_wanted=False), word)
+        self.refuse(self._forget(list(self._lanes), are_wanted=False), refusal)
 
     def _forget_ended(self) -> None:
         """Forget connections that have ended: each time while they are few, and then whenever they

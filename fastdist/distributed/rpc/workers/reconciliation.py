@@ -16,8 +16,8 @@ from ..debug_log import debug_log
 from ..message.ids import RANK_SHIFT, id_text
 from ..message.message import Message
 from ..message.metadata import Value
+from ..message.metadata_fields import Metadata, filled, number, numbers, refuse
 from ..message.types import MessageType
-from ..message.words import Words, filled, number, numbers, refuse
 from .session import Session
 
 # How much of lane 0 a caller reads before it acknowledges that: see Note [Answers that are kept].
@@ -68,16 +68,16 @@ class Waiting(Protocol):
 
 def pack_query(serial: int, call_ids: Iterable[int]) -> list[Buffer]:
     """Return the message that queries what became of calls."""
-    words: dict[str, Value] = {"serial": serial, "calls": (*call_ids,)}
-    return Message(MessageType.RECONCILE, metadata=words).encode()
+    metadata: dict[str, Value] = {"serial": serial, "calls": (*call_ids,)}
+    return Message(MessageType.RECONCILE, metadata=metadata).encode()
 
 
-def read_query(words: Words, sender: int) -> tuple[int, tuple[int, ...]]:
+def read_query(metadata: Metadata, sender: int) -> tuple[int, tuple[int, ...]]:
     """Return the serial number and the calls of a query."""
-    return number(words, "serial", sender), numbers(words, "calls", sender)
+    return number(metadata, "serial", sender), numbers(metadata, "calls", sender)
 
 
-_OF_BYTES_ALONE: Final[Words] = {"floor": 0, "open": ()}
+_OF_BYTES_ALONE: Final[Metadata] = {"floor": 0, "open": ()}
 
 
 def acknowledge(read: Acknowledged) -> list[Buffer]:
@@ -85,36 +85,36 @@ def acknowledge(read: Acknowledged) -> list[Buffer]:
     return Message(MessageType.CREDIT, metadata=read._asdict()).encode()
 
 
-def acknowledged(words: Words, sender: int) -> Acknowledged:
+def acknowledged(metadata: Metadata, sender: int) -> Acknowledged:
     """Return the acknowledgement in a caller's message.
 
     Raises  MessageError for anything that `acknowledge` does not write
     """
-    read = filled(Acknowledged, {**_OF_BYTES_ALONE, **words}, sender)
+    read = filled(Acknowledged, {**_OF_BYTES_ALONE, **metadata}, sender)
     if read.bytes < 0:
-        refuse(words, "bytes", sender, "0 or more")
+        refuse(metadata, "bytes", sender, "0 or more")
     if len(read.open) > MOST_OPEN:
-        refuse(words, "open", sender, f"{MOST_OPEN} ids at most")
+        refuse(metadata, "open", sender, f"{MOST_OPEN} ids at most")
     return read
 
 
 def pack_result(serial: int, result: Reconciliation) -> list[Buffer]:
     """Return the message that answers a query; kept answers are sent separately."""
     found = (*result.never_received,), (*result.answered_before,)
-    words: dict[str, Value] = {"serial": serial, "never_came": found[0], "gone": found[1]}
-    return Message(MessageType.RECONCILED, metadata=words).encode()
+    metadata: dict[str, Value] = {"serial": serial, "never_came": found[0], "gone": found[1]}
+    return Message(MessageType.RECONCILED, metadata=metadata).encode()
 
 
-def read_result(word: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+def read_result(notice: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the serial number, the calls that never came, and those whose answer is gone."""
-    words, sender = word.metadata, word.peer.id
-    found = numbers(words, "never_came", sender), numbers(words, "gone", sender)
-    return number(words, "serial", sender), *found
+    metadata, sender = notice.metadata, notice.peer.id
+    found = numbers(metadata, "never_came", sender), numbers(metadata, "gone", sender)
+    return number(metadata, "serial", sender), *found
 
 
-def apply_result(word: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
+def apply_result(notice: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
     """Let calls go again that never came to a worker, and end those whose answers are gone."""
-    serial, never_came, gone = read_result(word)
+    serial, never_came, gone = read_result(notice)
     if not session.accepts_result(serial):
         return  # of an earlier connection, or a copy
     for call_id in never_came:

@@ -68,7 +68,7 @@ _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REAC
 
 
 class Do(Enum):
-    """What is to be done, where the word says it all."""
+    """What the worker must do, where no argument is needed."""
 
     TELL_SILENCE = auto()  # to who wants to know that the peer is silent
     RECOVER = auto()  # the peer is back; what was on its way when its connection broke may be lost

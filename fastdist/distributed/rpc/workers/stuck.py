@@ -16,7 +16,7 @@ from fastdist.concurrency import thread_pool
 from fastdist.system.foreign_text import one_line
 
 from ..message.metadata import Value
-from ..message.words import number, text
+from ..message.metadata_fields import number, text
 from .end_reasons import BEAT_S
 
 # The names of the parts of a report in a PONG.
@@ -61,16 +61,16 @@ def pack_stuck(stuck: Stuck) -> dict[str, Value]:
     return {_NUM_THREADS: stuck.num_threads, _NAME: stuck.name, _AGE_MS: max(0, age_ms)}
 
 
-def read_stuck(words: Mapping[str, Value], sender: int) -> Stuck:
+def read_stuck(metadata: Mapping[str, Value], sender: int) -> Stuck:
     """Return the report in a PONG of a worker.
 
     Raises  MessageError
     """
-    if _NUM_THREADS not in words:
+    if _NUM_THREADS not in metadata:
         return NOT_STUCK
-    since = time.monotonic() - max(0, number(words, _AGE_MS, sender)) / 1000.0
-    name = one_line(text(words, _NAME, sender))
-    return Stuck(name, number(words, _NUM_THREADS, sender), since)
+    since = time.monotonic() - max(0, number(metadata, _AGE_MS, sender)) / 1000.0
+    name = one_line(text(metadata, _NAME, sender))
+    return Stuck(name, number(metadata, _NUM_THREADS, sender), since)
 
 
 def all_wait(stuck: Stuck) -> str:

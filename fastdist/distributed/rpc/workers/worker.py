@@ -369,7 +369,7 @@ class Worker:
         if answer is None:
             return
         if answer.message_id == NO_CALL:
-            self._take_word(answer)
+            self._take_notice(answer)
         elif answer.type == MessageType.GREET_FIRST:
             # The peer did not know the connection of that call.
             if self._session.must_greet_again(answer.message_id):
@@ -405,17 +405,17 @@ class Worker:
                 _logger.warning(text, one_line(error))
             return None
 
-    def _take_word(self, word: Message) -> None:
-        if word.type == MessageType.RECONCILED:
-            apply_result(word, self._session, self.pipe, self.name)
-        elif word.type == MessageType.PONG:
+    def _take_notice(self, notice: Message) -> None:
+        if notice.type == MessageType.RECONCILED:
+            apply_result(notice, self._session, self.pipe, self.name)
+        elif notice.type == MessageType.PONG:
             if self._session.is_unresponsive:
                 _logger.warning("worker %r answers again", self.info.name)
-            self.stuck = read_stuck(word.metadata, self.id) if word.metadata else NOT_STUCK
+            self.stuck = read_stuck(notice.metadata, self.id) if notice.metadata else NOT_STUCK
             self._step(Event.ANSWERED)
-        elif word.type == MessageType.EXCEPTION:
+        elif notice.type == MessageType.EXCEPTION:
             # The answer to a greeting is a refusal.
-            self._progress.post(self._refused, unpack_error(word))
+            self._progress.post(self._refused, unpack_error(notice))
 
     def _read_connection(self) -> None:
         while self._shared is not None:

@@ -520,10 +520,10 @@ class Workers:
 def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -> bool:
     """Return whether a worker that members say they have given up is out of the group.
 
-    Note    one word is enough where it stood still itself: it woke up in a group that goes on
-            without it. Otherwise the word of one proves little, which may have been cut off from
-            all others and have given up each of them: then more must say so than are still there
-            and do not
+    Note    one notice is enough where this process stood still itself: it woke up in a group that
+            goes on without it. Otherwise the notice of one worker proves little, which may have
+            been cut off from all others and have given up each of them: then more must say so than
+            are still there and do not
     """
     return stood_still or len(given_up_by) > num_there
 

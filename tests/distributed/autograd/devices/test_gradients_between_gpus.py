@@ -21,7 +21,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.autograd import recv_rpc_backward
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.outbox import DEVICES, goals_of
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.autograd.sparse_parts import SPARSE, spread
 from fastdist.distributed.rpc.gpu_transport import cuda_ipc

@@ -14,7 +14,7 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import ContextError, ContextReleasedError
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType

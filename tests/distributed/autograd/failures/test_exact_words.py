@@ -21,7 +21,7 @@ from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
-from fastdist.distributed.autograd.pass_words import Progress, Terms
+from fastdist.distributed.autograd.pass_metadata import Progress, Terms
 from fastdist.distributed.autograd.sparse_parts import SPARSE, together
 from fastdist.distributed.rpc import interceptors
 from fastdist.distributed.rpc.handlers import Reply, handler_of

@@ -16,7 +16,7 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_metadata import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.agent import get_current_agent
 from tests.distributed.autograd.fake_agent import FakeAgent

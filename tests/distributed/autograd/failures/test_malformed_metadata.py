@@ -13,7 +13,7 @@ from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.messages import handle_abort, handle_clean_up, handle_gradients
 from fastdist.distributed.autograd.outbox import unpack
-from fastdist.distributed.autograd.pass_words import Progress, Terms
+from fastdist.distributed.autograd.pass_metadata import Progress, Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.rref_backward import handle_rref_backward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward

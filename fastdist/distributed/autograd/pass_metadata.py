@@ -1,10 +1,10 @@
-"""What workers tell each other of a pass: each tuple as the metadata of messages has it."""
+"""The metadata of messages about a pass: each tuple is the metadata of one kind of message."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..rpc.message.words import Words, filled, refuse
+from ..rpc.message.metadata_fields import Metadata, filled, refuse
 
 # In a message with gradients, an abort and a question stand the Terms of the pass; in an abort also
 # why, and in a question which sends may have no receive, if it is that question.
@@ -44,9 +44,9 @@ class Progress(NamedTuple):
     workers: tuple[int, ...] = ()
 
     @classmethod
-    def read(cls, words: Words, sender: int) -> Progress:
+    def read(cls, metadata: Metadata, sender: int) -> Progress:
         """Return what an answer says."""
-        found = filled(cls, words, sender)
+        found = filled(cls, metadata, sender)
         if len(found.waiting) != len(found.waits_for):
-            refuse(words, "waits_for", sender, "as many numbers as in 'waiting'")
+            refuse(metadata, "waits_for", sender, "as many numbers as in 'waiting'")
         return found
