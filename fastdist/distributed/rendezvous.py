@@ -42,7 +42,7 @@ from .store.environment import (
     store_is_hosted,
 )
 from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
-from .store.waiting_line import WaitingLine, speaks_for_node
+from .store.wait_log import WaitLog, speaks_for_node
 
 __all__ = [
     "Assignment",
@@ -224,9 +224,9 @@ def _tcp_store(
             raise _second_host(host, port, error, protection) from error
     whose = "the launcher's" if hosted else "rank 0's"
     looks_for_host = takes_back and not hosted
-    with WaitingLine(f"rank {rank}", seconds(timeout)) as line:
+    with WaitLog(f"rank {rank}", seconds(timeout)) as line:
         late = StoreTimeoutError("")
-        tell = line.tell_now_and_again if looks_for_host else line.tell
+        tell = line.log_now_and_again if looks_for_host else line.tell
         for pause_s in line.pauses(_KNOCK_S if looks_for_host else math.inf):
             try:
                 store = TCPStore(host, port, timeout=pause_s, rank=rank, **protection)

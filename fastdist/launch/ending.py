@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fastdist.distributed.store.waiting_line import name_ranks
+from fastdist.distributed.store.wait_log import name_ranks
 from fastdist.launch.report import signal_name
 from fastdist.launch.worker_process import WorkerProcess
 

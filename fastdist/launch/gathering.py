@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from fastdist.core.errors import RendezvousError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.store import Store
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.system.foreign_text import one_line
 
 _PLACES = "fastdist/launch/place/"
@@ -46,9 +46,7 @@ def card_key(card: Card) -> str:
     return _CARDS + card.token
 
 
-def gather(
-    store: Store, mine: Card, line: WaitingLine, is_closing: Callable[[], bool]
-) -> list[Card]:
+def gather(store: Store, mine: Card, line: WaitLog, is_closing: Callable[[], bool]) -> list[Card]:
     """Leave my card, and return those of all nodes, in order, when all have come.
 
     Raises  RendezvousError, on every node, where two do not fit together; StoreTimeoutError naming
@@ -69,7 +67,7 @@ def _wait_for_all(
     store: Store,
     mine: Card,
     cards: dict[str, Card],
-    line: WaitingLine,
+    line: WaitLog,
     is_closing: Callable[[], bool],
 ) -> list[Card]:
     text = json.dumps(asdict(mine))
@@ -91,7 +89,7 @@ def _wait_for_all(
             if line.is_over:
                 told = (_did_not_come(missing, mine, line), store.refused())
                 raise StoreTimeoutError("; ".join(part for part in told if part))
-            line.tell_now_and_again(_name_nodes(missing, mine.nodes))
+            line.log_now_and_again(_name_nodes(missing, mine.nodes))
             change = watch.next(_LOOK_S)
             if change is not None and change.value is not None:
                 card = _read(change.value)
@@ -128,7 +126,7 @@ def _missing(cards: dict[str, Card], mine: Card) -> set[int]:
     return set(range(mine.nodes)) - {card.node for card in cards.values()}
 
 
-def _did_not_come(missing: Collection[int], mine: Card, line: WaitingLine) -> str:
+def _did_not_come(missing: Collection[int], mine: Card, line: WaitLog) -> str:
     return (
         f"{_name_nodes(missing, mine.nodes)} did not come within {line.waited_s:.0f} s; look for "
         "what ended `fastdist run` there, or never started it with this --master-addr"

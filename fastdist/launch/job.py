@@ -24,7 +24,7 @@ from fastdist.launch.signals import (
     is_passed_on,
     suspend_process,
 )
-from fastdist.launch.stopped import StoppedWorkers
+from fastdist.launch.stopped_workers import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
 # When another worker has failed, a program that does not handle SIGTERM gets this long first: its

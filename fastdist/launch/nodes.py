@@ -20,13 +20,13 @@ from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.launch.environment import Place
 from fastdist.launch.gathering import Card, card_key, gather
 from fastdist.launch.lost_workers import LostWorker, LostWorkers
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
-from fastdist.launch.way_to_store import ASK_S, WayToStore
+from fastdist.launch.store_connector import ASK_S, StoreConnector
 from fastdist.system.foreign_text import one_line
 
 # A launcher that was killed is known at once where it hosted the store, for nobody listens at its
@@ -91,7 +91,9 @@ class Meeting:
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()
-        self._way = WayToStore(options.master_address, self._port, secret, self._closing)
+        self._store_connector = StoreConnector(
+            options.master_address, self._port, secret, self._closing
+        )
         self._is_over = threading.Event()
         self._cards: list[Card] = []
         self._thread: threading.Thread | None = None
@@ -285,8 +287,8 @@ class Meeting:
     def _join(self) -> None:
         options = self._options
         who, lines = f"node {options.node_rank}", _Lines(self._post)
-        with WaitingLine(who, options.init_timeout_s, lines) as line:
-            store = self._store = self._store or self._way.find(line)
+        with WaitLog(who, options.init_timeout_s, lines) as line:
+            store = self._store = self._store or self._store_connector.find(line)
             host = options.local_address or socket.gethostname()
             mine = Card(
                 options.node_rank,
@@ -309,7 +311,7 @@ class Meeting:
             raise lost
         self._store.close()
         mine = card_key(self._cards[self._options.node_rank])
-        self._store = self._way.find_again(mine, lost, until)
+        self._store = self._store_connector.find_again(mine, lost, until)
 
 
 def _end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
@@ -332,7 +334,7 @@ def _patience_s() -> float:
 
 
 class _Lines(io.StringIO):
-    """What a WaitingLine writes, handed on line by line."""
+    """What a WaitLog writes, handed on line by line."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()

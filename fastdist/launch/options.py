@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
-from fastdist.distributed.store.waiting_line import WITHOUT_LIMIT_S
+from fastdist.distributed.store.wait_log import WITHOUT_LIMIT_S
 from fastdist.launch.environment import SHUTDOWN_TIMEOUT
 from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus

@@ -10,8 +10,8 @@ from selectors import EVENT_READ, BaseSelector
 from typing import IO, NamedTuple
 
 from fastdist.launch.failure_text import FailureText
-from fastdist.launch.lines import Line, LineSplitter
 from fastdist.launch.log_files import LogFile
+from fastdist.launch.output_lines import Line, LineSplitter
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 

@@ -11,12 +11,12 @@ import pytest
 
 from fastdist.core.errors import RendezvousError, StoreTimeoutError
 from fastdist.distributed.store import HashStore
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.launch.gathering import Card, find_fault, gather
 
 
 def _gather(store: HashStore, card: Card, timeout_s: float = 10.0) -> list[Card]:
-    line = WaitingLine(f"node {card.node}", timeout_s, io.StringIO())
+    line = WaitLog(f"node {card.node}", timeout_s, io.StringIO())
     return gather(store, card, line, lambda: False)
 
 

@@ -18,7 +18,7 @@ from fastdist.distributed.restarts import DECLARED_LOST
 from fastdist.distributed.store import HashStore
 from fastdist.launch.lost_workers import PROGRESS_S, Hangs, LostWorker, LostWorkers
 from fastdist.launch.worker_process import WorkerProcess
-from tests.launch.test_stopped import WAITS, wait_for_end
+from tests.launch.test_stopped_workers import WAITS, wait_for_end
 
 _COMPUTES = [sys.executable, "-c", "print('here', flush=True)\nwhile True: pass"]
 

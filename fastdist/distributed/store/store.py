@@ -17,7 +17,7 @@ from fastdist.distributed.sockets import JobSecret
 from fastdist.system.foreign_text import one_line
 
 from .state import Op, Status, require_fits
-from .waiting_line import WaitingLine, name_ranks, speaks_for_node
+from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 # Who is told of a mistake, or asked what it has seen, is not waited for longer.
@@ -193,8 +193,8 @@ class Store(ABC):
         """Join, and say now and then for whom that one waits."""
         group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
-        with WaitingLine(who, timeout_s) as line:
-            tell = line.tell_now_and_again if unless else line.tell
+        with WaitLog(who, timeout_s) as line:
+            tell = line.log_now_and_again if unless else line.tell
             for pause_s in line.pauses(_LOOK_S if unless else math.inf):
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)

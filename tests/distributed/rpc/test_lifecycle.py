@@ -16,7 +16,8 @@ from fastdist.concurrency import thread_pool
 from fastdist.core.errors import RpcError, RpcNotRunningError, ShutdownIncomplete
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
-from fastdist.distributed.store import connection, waiting_line
+from fastdist.distributed.store import connection
+from fastdist.distributed.store import wait_log as waiting_line
 from fastdist.distributed.store.state import Answer, Op, Request, StoreState
 from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.members import init

@@ -28,11 +28,19 @@ from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
 )
-from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
+from fastdist.distributed.store import (
+    TCPStore,
+    connection,
+    host_store,
+    tcp_store,
+)
+from fastdist.distributed.store import (
+    wait_log as waiting_line,
+)
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
 from fastdist.distributed.store.state import Op
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 from tests.distributed.way import Way
 from tests.ports import ipv6_loopback
@@ -516,7 +524,7 @@ def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
     host, port = host_store()
     monkeypatch.setattr(waiting_line, "_FIRST_S", 0.05)
     # Told after an answer, before the next question.
-    monkeypatch.setattr(WaitingLine, "tell", lambda line, whom: host.close())
+    monkeypatch.setattr(WaitLog, "tell", lambda line, whom: host.close())
     with (
         TCPStore("127.0.0.1", port, timeout=60, secret=host.job_secret) as client,
         pytest.raises(StoreTimeoutError, match="is lost") as info,

@@ -12,7 +12,7 @@ from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
-from fastdist.distributed.store.waiting_line import own_node
+from fastdist.distributed.store.wait_log import own_node
 
 from . import group_log
 from .group_log import view

@@ -24,7 +24,7 @@ from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import Doorbell, knock
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S
 from fastdist.distributed.store import PrefixStore, Store
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.system.foreign_text import one_line
 
 from ..message.message import Message
@@ -300,7 +300,7 @@ def leaves_its_place(
     Raises  StoreError; RpcError for an address that is none
     """
     given_up = PrefixStore(GIVEN_UP, store)
-    with WaitingLine(f"{me.name!r} (rank {me.rank})", store.timeout.total_seconds()) as line:
+    with WaitLog(f"{me.name!r} (rank {me.rank})", store.timeout.total_seconds()) as line:
         while not is_over(earlier, me, frozen_s):
             if answers(earlier):
                 return False
@@ -309,7 +309,7 @@ def leaves_its_place(
                 return True
             if line.is_over:
                 return False
-            line.tell_now_and_again(f"the others to give up {earlier.whereabouts}")
+            line.log_now_and_again(f"the others to give up {earlier.whereabouts}")
             with suppress(StoreTimeoutError):
                 given_up.wait([str(earlier.incarnation)], _TRY_AGAIN_S)
     return True

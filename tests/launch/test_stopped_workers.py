@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.launch.stopped import STOPPED_S, StoppedWorkers
+from fastdist.launch.stopped_workers import STOPPED_S, StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
 # A worker that ends at once, and one that waits for ever, says so, and may be stopped.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fastdist.launch.lines import LINE_LIMIT_BYTES, Line, LineSplitter
+from fastdist.launch.output_lines import LINE_LIMIT_BYTES, Line, LineSplitter
 
 _TEXT = "one\ntwo\r\n  5 %\r 50 %\rfünf ✓\n\n\rthree\r\r\nlast\r\r".encode()
 

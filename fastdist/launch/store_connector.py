@@ -1,4 +1,4 @@
-"""The way from a node to the store of node 0: found at first, and again after a cut."""
+"""The connection from a node to the store of node 0: made first, and made again after a break."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import TCPStore
-from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.distributed.store.wait_log import WaitLog
 
 # How long the store may take to answer.
 ASK_S = 5.0
@@ -17,8 +17,8 @@ _TRY_S = 1.0
 _PAUSE_S = 0.1
 
 
-class WayToStore:
-    """Finds the store; `closing` ends all tries.
+class StoreConnector:
+    """Connects to the store of node 0; `closing` ends all attempts.
 
     Thread  one at a time
     """
@@ -31,7 +31,7 @@ class WayToStore:
         self._secret = secret
         self._closing = closing
 
-    def find(self, line: WaitingLine) -> TCPStore:
+    def find(self, line: WaitLog) -> TCPStore:
         """Reach a store that may start later, in short tries, so that `closing` is heard."""
         while True:
             try:
@@ -45,7 +45,7 @@ class WayToStore:
                         "s: is `fastdist run` with --node-rank 0 running on that machine? "
                         f"({error})"
                     ) from error
-                line.tell_now_and_again(f"node 0 at {self._address}:{self._port}")
+                line.log_now_and_again(f"node 0 at {self._address}:{self._port}")
 
     def find_again(self, key: str, lost: StoreError, until: float) -> TCPStore:
         """Reach the store of the same job, which holds key, if only the way there was cut.

@@ -21,9 +21,11 @@ from fastdist.distributed.store import (
     connection,
     host_store,
     tcp_store,
-    waiting_line,
 )
-from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
+from fastdist.distributed.store import (
+    wait_log as waiting_line,
+)
+from fastdist.distributed.store.wait_log import WaitLog, name_ranks, speaks_for_node
 from tests.distributed.way import Way
 
 
@@ -42,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def _wait_out(line: WaitingLine, clock: list[float]) -> list[float]:
+def _wait_out(line: WaitLog, clock: list[float]) -> list[float]:
     pauses = []
     for pause in line.pauses():
         pauses.append(pause)
@@ -53,14 +55,14 @@ def _wait_out(line: WaitingLine, clock: list[float]) -> list[float]:
 
 def test_nothing_is_told_of_a_short_wait(clock: list[float]) -> None:
     out = io.StringIO()
-    with WaitingLine("'w0' (rank 0)", 300.0, out):
+    with WaitLog("'w0' (rank 0)", 300.0, out):
         clock[0] += 1.9
     assert out.getvalue() == ""
 
 
 def test_lines_of_a_file_get_rarer(clock: list[float]) -> None:
     out = io.StringIO()
-    with WaitingLine("'w0' (rank 0)", 300.0, out) as line:
+    with WaitLog("'w0' (rank 0)", 300.0, out) as line:
         assert _wait_out(line, clock) == [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 46.0]
     lines = out.getvalue().splitlines()
     assert lines[0] == "fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 of 300 s)"
@@ -82,7 +84,7 @@ def test_a_limit_is_told_in_whole_seconds_and_none_where_there_is_none(
     clock: list[float], limit_s: float, told: str
 ) -> None:
     out = io.StringIO()
-    with WaitingLine("'w0' (rank 0)", limit_s, out) as line:
+    with WaitLog("'w0' (rank 0)", limit_s, out) as line:
         clock[0] += 2.0
         line.tell("rank 2 of 3")
     assert out.getvalue().startswith(f"fastdist: 'w0' (rank 0) waits for rank 2 of 3 ({told})\n")
@@ -94,7 +96,7 @@ def test_a_terminals_line_is_redrawn_within_its_width_and_goes(
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    with WaitingLine("'w0' (rank 0)", 5.0, out) as line:
+    with WaitLog("'w0' (rank 0)", 5.0, out) as line:
         assert _wait_out(line, clock) == [2.0, 2.0, 1.0]
     first, *_, last = out.getvalue().split("\r\x1b[K")[1:]
     assert first == "fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 of 5 s)"[:39]
@@ -104,7 +106,7 @@ def test_a_terminals_line_is_redrawn_within_its_width_and_goes(
 def test_a_dumb_terminal_gets_lines(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     out = Terminal()
-    with WaitingLine("'w0' (rank 0)", 5.0, out) as line:
+    with WaitLog("'w0' (rank 0)", 5.0, out) as line:
         _wait_out(line, clock)
     assert "\r" not in out.getvalue() and out.getvalue().count("\n") == 2
 
@@ -113,7 +115,7 @@ def test_a_process_without_stderr_waits_in_silence(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    with WaitingLine("'w0' (rank 0)", 5.0) as line:
+    with WaitLog("'w0' (rank 0)", 5.0) as line:
         _wait_out(line, clock)
 
 
@@ -130,14 +132,14 @@ def test_a_reader_of_stderr_that_leaves_ends_the_line_and_not_the_wait(
 ) -> None:
     monkeypatch.setenv("TERM", term)
     out = Broken()
-    with WaitingLine("'w0' (rank 0)", 9.0, out) as line:
+    with WaitLog("'w0' (rank 0)", 9.0, out) as line:
         assert len(_wait_out(line, clock)) > 2
     assert out.getvalue().count("waits for") == 1
 
 
 def test_a_failed_wait_does_not_say_that_it_goes_on(clock: list[float]) -> None:
     out = io.StringIO()
-    line = WaitingLine("'w0' (rank 0)", 5.0, out)
+    line = WaitLog("'w0' (rank 0)", 5.0, out)
     _wait_out(line, clock)
     line.__exit__(KeyError, KeyError(), None)
     assert out.getvalue() and "goes on" not in out.getvalue()
@@ -183,13 +185,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def has_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Be set once somebody has been told for whom he waits."""
-    told, tell = threading.Event(), WaitingLine.tell
+    told, tell = threading.Event(), WaitLog.tell
 
-    def tell_and_note(line: WaitingLine, whom: str) -> None:
+    def tell_and_note(line: WaitLog, whom: str) -> None:
         tell(line, whom)
         told.set()
 
-    monkeypatch.setattr(WaitingLine, "tell", tell_and_note)
+    monkeypatch.setattr(WaitLog, "tell", tell_and_note)
     return told
 
 

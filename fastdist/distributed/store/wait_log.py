@@ -18,7 +18,7 @@ WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
-class WaitingLine:
+class WaitLog:
     """Tells after two seconds, and then now and again, what is waited for; nothing if all is quick.
 
     On a terminal one line is redrawn every two seconds and goes in the end. Elsewhere each time is
@@ -61,7 +61,7 @@ class WaitingLine:
     def pauses(self, most_s: float = math.inf) -> Iterator[float]:
         """Yield how long to wait each time until there is something to tell, up to the timeout.
 
-        Note    where that is to be `most_s` at the most, tell_now_and_again is what tells
+        Note    where that is to be `most_s` at the most, log_now_and_again is what tells
         """
         pause = min(_FIRST_S, most_s)
         while True:
@@ -78,7 +78,7 @@ class WaitingLine:
         """Say whether the timeout has passed."""
         return self.waited_s >= self._timeout_s
 
-    def tell_now_and_again(self, whom: str) -> None:
+    def log_now_and_again(self, whom: str) -> None:
         """Tell if it is time to: for who waits in short steps of its own."""
         if self.waited_s >= self._next_s:
             self._next_s = self._next_s + _FIRST_S if self._is_terminal else 2.0 * self._next_s
