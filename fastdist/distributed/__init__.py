@@ -1,17 +1,29 @@
-"""The distributed half: sockets, store and pipe at its ground, rpc on them, autograd on top."""
+"""The distributed half of fastdist: RPC between workers, and automatic differentiation across them.
 
-# The design note of this room.
-#
-# `sockets` makes, secures and counts ZeroMQ sockets. `store` is the small shared dictionary through
-# which the workers of a job find each other, `rendezvous.py` the step in which each learns its rank
-# and where the store is; `restarts.py` knows of those who come back. `pipe` moves messages between
-# two workers, `rpc` makes calls of them, and `autograd` is where a backward pass crosses from one
-# worker to the next. On them stand `nn`, modules that live elsewhere, and `optim`, which steps
-# parameters where they live; `checkpoint` writes down what a whole job has, and `profiler` tells
-# where the time of all of them goes.
-#
-# Nothing here is imported before its first use: `import fastdist` must neither load ZeroMQ nor
-# start a thread, so that a process which only imported it may still fork.
+From the bottom up:
+
+sockets          makes, secures, watches and counts ZeroMQ sockets
+store            the small shared dictionary through which the workers of a job find each other
+rendezvous.py    the step in which a worker learns its rank and finds the store
+restarts.py      workers that come back after a failure
+pipe             lanes between two workers, over TCP, Unix sockets or shared memory
+arena            memory that processes of one machine share, for large tensors
+rpc              calls, remote references, and groups of workers
+autograd         backward passes and forward mode across workers
+explain          reports on a backward pass: its graph, and where its time went
+nn               modules that live on other workers
+optim.py         optimizers that step parameters where they live
+remote_device.py the place of a remote module: a worker and a device
+checkpoint       checkpoints of a whole job
+profiler         calls and time lines of several workers
+run.py           `python -m fastdist.distributed.run`, and launch.py: PyTorch's names of the
+                 launcher
+
+Each subpackage is imported when it is first used. So `import fastdist` loads no ZeroMQ and starts
+no thread, and a process that has only imported it may still fork.
+
+docs/glossary.md explains the terms.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_job_with_a_stopped_worker_ends(tmp_path: Path) -> None:
         "import os, signal\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGSTOP)\n"
     )
     launch = (
-        "import sys, fastdist.launch.stopped as stopped, fastdist.run\n"
+        "import sys, fastdist.launch.stopped_workers as stopped, fastdist.run\n"
         "stopped.STOPPED_S = 0.5\n"
         "sys.exit(fastdist.run.main())\n"
     )

@@ -1,34 +1,38 @@
 """Distributed autograd: one backward pass over all workers that a context reached.
 
 A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward
-here and a RecvRpcBackward there, joined by an autograd message id. `backward(context_id, roots)`
-runs the local graph; a receive sends its gradients to the worker that sent the tensor, whose send
-goes on from there. Gradients stay in the context (`get_gradients`), so passes of several contexts
-do not meet.
+Node here and a RecvRpcBackward Node there, joined by an autograd message id. `backward(context_id,
+roots)` runs the local graph. A receive sends its gradients to the worker that sent the tensor, and
+the send at that worker continues the pass there. Gradients stay in the context (`get_gradients`),
+so passes of different contexts do not mix.
 
-container.py             contexts by id, and the block in which one is open
-shard.py                 some of them, under one lock
-endings.py               how contexts and levels end everywhere
-context.py               what one worker knows of one context
-message_autograd.py      where messages are wrapped
-send_rpc_backward.py     the end of a message whose tensors left
-recv_rpc_backward.py     the end of a message whose tensors came
-outbox.py                gradients on their way between workers
-sparse_parts.py          sparse gradients and tensors in messages
-messages.py              what other workers ask
-backward_pass.py         a worker's part of a pass: how it stands and how it ends
-pass_metadata.py         the metadata of messages about a pass
-engine.py                runs a worker's part of a pass
-roots.py                 what a pass may begin at
-dependencies.py          which Nodes must run
-own_queue.py             the queue of one call of its loop
-global_cpu_thread.py     GPU to CPU continuations
-rref_backward.py         a root that lives elsewhere
-abort.py                 word to others that a pass has failed
-lost_workers.py          what passes and contexts do without lost workers
-stall.py                 a pass that cannot end
-functional.py            products with Jacobians and Hessians
-tangent_store.py         forward mode: tangents and levels on other workers
+container.py           contexts by id, and the block in which one is open
+shard.py               some of the contexts, under one lock
+context.py             what one worker knows of one context
+endings.py             how contexts, and levels of forward mode, end on all workers
+message_autograd.py    wraps messages that carry tensors of a context
+send_rpc_backward.py   the Node of a message whose tensors left
+recv_rpc_backward.py   the Node of a message whose tensors arrived
+outbox.py              gradients on their way to other workers
+sparse_parts.py        sparse gradients and tensors in messages
+plain_nodes.py         runs a Node that needs no hooks, streams or records, in one function
+messages.py            answers the requests of other workers
+backward_pass.py       one worker's part of a pass: its states and how it ends
+pass_metadata.py       the metadata of messages about a pass
+engine.py              runs a worker's part of a pass
+roots.py               checks what a pass begins with
+dependencies.py        which Nodes must run
+own_queue.py           the queue of one run of the engine's loop
+global_cpu_thread.py   continues work that comes from GPUs to the CPU
+rref_backward.py       a root that is kept by another worker
+abort.py               notifies other workers that a pass has failed
+node_errors.py         puts the worker's name in front of an error's text
+lost_workers.py        passes and contexts without lost workers
+stall.py               finds a pass that cannot end
+functional.py          products with Jacobians and Hessians
+tangent_store.py       forward mode: tangents and levels on other workers
+
+`explain` is in distributed/explain. docs/glossary.md explains the terms.
 """
 
 from __future__ import annotations

@@ -1,28 +1,34 @@
-"""Checkpoints of jobs: each worker writes its part, and all of them are there at once or not."""
+"""Checkpoints of a job: each worker writes its part, and all parts appear at once or not at all.
 
-# The design note of this room.
-#
-# `save` (saving.py) finds out where everything is that a state dict names (contents.py), has each
-# worker take a `snapshot` of what it has and write it (part.py) as a file of fastdist.save
-# (shard_file.py), and then lets the manifest appear: see Note [When a checkpoint is there] in
-# manifest.py. The coordinator is the worker that calls save; what other workers have it names by
-# RRefs, and the parts are asked for by remote calls. Workers that each call save for one checkpoint
-# name each other, and the first of them is the coordinator (together.py). Without RPC the one
-# process is both.
-#
-# `load` (loading.py, reading.py) asks by key for what is here now. Which worker wrote a key, and in
-# which chunks, stands in the manifest (metadata.py, box.py) and matters no more. All workers read
-# before any changes something.
-#
-# folder.py finds the newest whole checkpoint, and removes what is no longer needed. A kill at any
-# moment leaves either no manifest, and files that the next save with keep= removes (an empty folder
-# may stay: it could be somebody else's), or a whole checkpoint. Nothing of a file is run: tensors
-# are bytes, values are read as by weights_only=True.
-#
-# What is saved: parameters, buffers, optimisers (those behind a DistributedOptimizer, too), the
-# streams of random numbers (rng_state.py), and whatever has state_dict and load_state_dict. The
-# place in a DataLoader is a recipe: give it a generator that is seeded by the epoch, save the epoch
-# and the number of batches done, and pass that many over with itertools.islice after a load.
+saving.py       save: finds where the entries of a state dict are (contents.py), lets each worker
+                take a snapshot (snapshot.py) and write it (part.py, shard_file.py) as a file of
+                fastdist.save, and then writes the manifest
+manifest.py     Note [When a checkpoint is there]; metadata.py, box.py: which worker wrote which
+                chunks of which key
+together.py     workers that each call save for one checkpoint; the first one coordinates
+loading.py      load: asks by key for what this job has now (reading.py); which worker wrote a key
+                does not matter. All workers read before any of them changes something
+folder.py       finds the newest complete checkpoint, and removes what is not needed any more
+filesystem.py   PyTorch's readers and writers of a file system
+rng_state.py    the state of random numbers; stateful.py: objects with state_dict()
+sharded_tensor.py  tensors of which each worker has a part
+open_inside.py  opens files of a checkpoint without following links out of it
+errors.py       CheckpointException
+state_dict.py   PyTorch's functions for state dicts; format_utils.py: to and from one file of
+                fastdist.save; tree.py: state dicts as leaves with their paths
+
+The worker that calls save coordinates: it reaches what other workers have through RRefs, and asks
+for the parts by remote calls. Without RPC the only process does both.
+
+A kill at any moment leaves a complete checkpoint, or files without a manifest, which the next save
+with keep= removes (an empty folder may stay, because another program may own it). Loading runs no
+code from a file: tensors are bytes, and values are read as with weights_only=True.
+
+Saved are parameters, buffers, optimizers (also those behind a DistributedOptimizer), random number
+generators, and every object with state_dict and load_state_dict. To continue a DataLoader, give it
+a generator seeded by the epoch, save the epoch and the number of finished batches, and skip that
+many batches after loading, with itertools.islice.
+"""
 
 from __future__ import annotations
 

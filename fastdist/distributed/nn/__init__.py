@@ -1,7 +1,7 @@
 """Modules that live on other workers.
 
-api/remote_module.py has RemoteModule, a module whose forward runs where its parameters are;
-functional.py the names of PyTorch's collectives, which say what to do instead.
+api/remote_module.py  RemoteModule, whose forward runs where its parameters are
+functional.py         PyTorch's names of collectives, each of which says what to do instead
 """
 
 from __future__ import annotations

@@ -1,3 +1,21 @@
-"""The way of frames between two workers: lanes, the pipe that holds them, the transports below."""
+"""Pipes: how frames get from one worker to another.
+
+A pipe has a few lanes to one peer. Lane 0 is shared: many threads send on it, and the answers
+complete Futures. A blocking caller borrows a lane of its own and reads its answer itself.
+
+pipe.py         the lanes to one peer, and the calls that wait for answers
+lane.py         the interface of a lane; shared_lane.py: lane 0
+listener.py     the interface of the receiving side
+context.py      listeners and lanes of one worker, over the transports that both ends support
+registry.py     transports and channels by name and priority
+transports/     TCP, ipc, shared memory and inproc
+ring/           ring buffers in shared memory, for processes of one machine
+credit.py       back-pressure: the limit on memory that unanswered calls to one peer may hold
+batch.py        small messages that are sent together
+frames.py       the pieces of bytes that messages consist of
+host.py         whether two processes are on one machine, and whether a process lives
+
+docs/glossary.md explains the terms.
+"""
 
 from __future__ import annotations

@@ -1,26 +1,27 @@
-"""Where the time of several workers goes: calls profiled on their callees, and one time line.
+"""Profiles of several workers: calls profiled on their callees, and one time line of the group.
 
-While a profile records (`fastdist.profiler.profile`, `fastdist.autograd.profiler.profile`), a call
-to another worker takes along what is wanted of each event: shapes, FLOPs, stacks, bytes. The callee
-records what it does for that call, in all threads that have a part in it, and its answer brings the
-events back: they are named after the call, as PyTorch names them, carry the id of their worker, and
-lie on the caller's clock.
+While a profile records (`fastdist.profiler.profile`, `fastdist.autograd.profiler.profile`), each
+call to another worker carries what to record of each event: shapes, FLOPs, stacks, bytes. The
+callee records its work for that call, in all threads that take part, and its answer returns the
+events. They are named after the call, as in PyTorch, carry the id of their worker, and are on the
+caller's clock.
 
-`profile` of this room records on all workers of the group at once, and gives one time line: clocks
-aligned, an arrow from each send to its receive, the critical path of each backward pass marked.
+`profile` of this package records on all workers of the group at once and gives one time line:
+clocks aligned, an arrow from each send to its receive, the critical path of each pass marked.
 
-calls.py            the calling half: what a call is named, and where its events go
-served.py           the serving half: what a request takes, in whichever threads
-interceptor.py      what travels with the messages of both
-ranges_as_bytes.py  time ranges on their way between workers
+calls.py            the calling half: names of calls, and where their events go
+served.py           the serving half: records a request, in all threads that work for it
+interceptor.py      what the messages of both halves carry
+ranges_as_bytes.py  time ranges as bytes, for messages
 group.py            `profile`: all workers record, one gathers
-group_worker.py     what a worker does for who profiles the group
-merged.py           many workers' ranges as one time line with arrows
+group_worker.py     a worker's part in the profile of a group
+group_recording.py  what a worker records for it
+merged.py           ranges of many workers as one time line with arrows
 critical_path.py    what a backward pass waited for
 
-Off, nothing of this is on the path of a call: the functions that calls go through are replaced
-while somebody records (calls.py), and the interceptor that stays is shown the requests alone whose
-callers profile them. tests/profiler/test_off.py looks at each instruction that a call executes.
+Without a profile this package costs calls nothing. While one records, calls.py replaces the
+functions that calls go through; the interceptor that stays sees only requests whose callers profile
+them. tests/profiler/test_off.py checks each instruction that a call executes.
 """
 
 from __future__ import annotations

@@ -1,33 +1,48 @@
-"""Calls between workers: rpc_sync, rpc_async, remote, and what makes them arrive."""
+"""Calls between workers: rpc_sync, rpc_async and remote, and everything that makes them arrive.
 
-# The design note of this room.
-#
-# Each folder stands on those before it. `message/` packs and opens what goes to and fro, and
-# decides what may be loaded. `workers/` has the workers of the group, each life of one a `Worker`
-# on which all hangs that this one keeps of it. `calls/` makes calls and runs those of others, and
-# `references/` keeps values that stay where they are. The agent joins them (`agent.py` is what it
-# does for all rooms, `zmq_agent.py` how it begins and ends, `leaving.py` how it leaves its group,
-# `shutdown_barrier.py` how all members wait until no call is under way), and users name what is in
-# `api.py`, `options.py`, `functions.py` and `init.py`.
-#
-# A caller that blocks does everything itself on a lane of its own; the Futures of the others are
-# completed by the progress thread. At the other end the pool's leader takes a call from the
-# listener and runs it on the spot (concurrency/thread_pool.py, Note [Leader and followers]). Between
-# workers of one host messages go through shared memory (pipe/ring/, Note [Rings]), else by ZeroMQ.
-# `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler stand on this room
-# without it knowing them; of what comes in they see only what carries more than a value and
-# tensors. Large tensors go in the message or by the arena: `options.py` has the names of both, and
-# `arena_offers.py` is how two workers come to share memory, `gpu_transport/` how they share that of
-# GPUs. What others should hear, and nobody waits for (a reference, a context or a level is over, a
-# pass has failed), goes by `notices.py`.
-#
-# Connections break while both ends live. A call has one id for its whole life, and the callee knows
-# what runs and what it answered (workers/callers.py): whoever greets again asks what became of its
-# calls (workers/reconciliation.py). So none runs twice, and none is lost but for what is too large
-# to be kept, which fails and says whether it has run.
-#
-# Who was declared lost and lives is fenced (workers/workers.py): all that it waits for ends with a
-# GivenUpError. It comes back as another life (workers/joining.py).
+What users name is in api.py, options.py, functions.py and init.py. Each of these packages stands on
+those before it:
+
+message/        what a message holds, its bytes, and which values may be loaded
+workers/        the workers of the group, and how each of their lives begins, fares and ends
+calls/          calls that are made here, and calls that run here
+references/     values that stay where they are: RRefs
+gpu_transport/  tensors of GPUs
+torch_names/    PyTorch's semi-private modules
+
+agent.py joins them, and holds what every agent does. zmq_agent.py is the agent that uses ZeroMQ.
+
+init.py              joins a group and starts the agent
+leaving.py           leaves the group, in stages; shutdown_barrier.py: all members wait until no
+                     call is under way; closing.py: the steps that close an agent
+process_end.py       notices that a process ends without rpc.shutdown(), and why
+lost_workers.py      the workers that were lost, for errors of a shutdown
+hang_reports.py      reports workers that do not answer to the launcher
+notices.py           notices to other workers that nobody waits for
+arena_offers.py      how two workers come to share memory
+handlers.py          which function answers which kind of request
+interceptors.py      how autograd, forward mode and the profiler add to messages; rpc does not
+                     import them
+devices.py           checks that device maps name existing devices
+metrics.py           counts for get_metrics(); debug_log.py: the log at DEBUG
+constants.py         defaults, under PyTorch's names
+
+A blocking caller does all its work itself, in its own thread, on a lane that it borrows. The
+progress thread completes the Futures of all other calls. At the callee, the leader of the thread
+pool takes a request from the listener and runs it at once (concurrency/thread_pool.py, Note [Leader and
+followers]), so a call needs no hand-over between threads at either end. Between workers of one
+machine messages go through shared memory (pipe/ring), otherwise through ZeroMQ.
+
+A connection may break while both workers live. A call keeps one id for its whole life, and the
+callee remembers which calls run and what it answered (workers/callers.py). When the caller connects
+again it queries the fate of its calls (workers/reconciliation.py). So no call runs twice. A call
+fails only if its answer was too large to be kept; the error then says whether it has run.
+
+A worker that was declared lost, but lives, is fenced (workers/workers.py): everything that it waits
+for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
+
+docs/glossary.md explains the terms.
+"""
 
 from __future__ import annotations
 

@@ -1,24 +1,37 @@
-"""Where all ZeroMQ sockets of a process are made, secured, watched and counted."""
+"""All ZeroMQ sockets of a process: made, secured, watched and counted here.
 
-# The design note of this room.
-#
-# `context.py` holds the one zmq.Context: a second one would have no ZAP handler, and libzmq without
-# a ZAP handler lets everybody in. `options.py` makes sockets with the house's options and binds and
-# connects them; tcp never without a decision about security. `secret.py` and `security.py` turn the
-# job's secret into CURVE keys, `certificates.py` reads keys of members that share none,
-# `authenticator.py` is the thread that admits them, `connections.py` counts how often, and
-# `refusals.py` who did not get in. `waiting.py` tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD
-# is edge triggered]), `doorbell.py` how to wake such a sleeper, `monitor.py` what became of a
-# connection, `pulse.py` whether the process at its other end runs, `attempt.py` why none comes
-# about, and `liveness_timeouts.py` how long that may last. `addresses.py` knows ports, the
-# directories for ipc sockets, and by which address others reach this machine.
-#
-# A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
-#                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)
-#                                     bind(router, "tcp://10.0.0.7:0", security)
-# A lane to another worker:           lane = make_socket(zmq.DEALER, "lane to rank 2")
-#                                     connect(lane, endpoint, security, peer="rank:2")
-# with                                security = CurveSecurity.for_rank(secret, job_id, 1, size)
+context.py            the one zmq.Context; a second one would have no ZAP handler, and libzmq admits
+                      every peer where there is none
+options.py            makes sockets with this package's options, binds and connects them; TCP needs
+                      an explicit decision about security
+secret.py             the job's secret; security.py derives CURVE keys from it
+published_secret.py   a secret that one process publishes to the others of its user
+certificates.py       keys of members that do not share a secret
+authenticator.py      the thread that decides which peers are admitted (ZAP)
+connections.py        how many connections each member has
+refusals.py           peers that were refused, for the log
+waiting.py            sleeps until a ZeroMQ socket is readable (Note [ZMQ_FD is edge triggered])
+doorbell.py           wakes such a sleeper
+monitor.py            events of a connection: made, broken, refused; events.py: their names
+other_end.py          which process of this machine is at the other end of a connection
+descriptors.py        the limit on open descriptors
+pulse.py              whether the process at the other end still runs; attempt.py: why a connection
+                      is not made
+liveness_timeouts.py  how long a peer may be silent
+addresses.py          ports, directories for ipc sockets, and the address of this machine
+
+A ROUTER that serves a worker:
+
+    router = make_socket(zmq.ROUTER, "router of rank 1")
+    bind(router, ipc_endpoint("router"))                 # ipc before tcp
+    bind(router, "tcp://10.0.0.7:0", security)
+
+A lane to another worker:
+
+    security = CurveSecurity.for_rank(secret, job_id, 1, size)
+    lane = make_socket(zmq.DEALER, "lane to rank 2")
+    connect(lane, endpoint, security, peer="rank:2")
+"""
 
 from __future__ import annotations
 

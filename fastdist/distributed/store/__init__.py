@@ -1,15 +1,24 @@
-"""The small shared dictionary through which the workers of a job find and check each other."""
+"""The store: a small shared dictionary through which the workers of a job find each other.
 
-# The design note of this room.
-#
-# One dictionary, `state.py`, pure and without threads, knows what every op means and who waits for
-# what. Three stores carry requests to it: `hash_store.py` under a lock, `file_store.py` by
-# replaying a log that all processes append to, `tcp_store.py` over ZeroMQ (`wire.py` the bytes,
-# `server.py` the thread that serves, `connection.py` one client's end, `access.py` who may). So all
-# three mean the same by every op, and one suite, tests/distributed/store/test_store_contract.py,
-# holds them to it. A missing key parks the request where the dictionary is; nobody asks twice.
-# Whatever one request raises is that one's answer, which `mistakes.py` logs once: all of the job
-# meets here, and goes on.
+state.py        what every operation means, and which requests wait for which keys; no threads
+store.py        the interface of all stores
+hash_store.py   within one process; local_store.py: its dictionary under a lock
+file_store.py   over a file system: each process replays a log that all of them append to
+tcp_store.py    over ZeroMQ; wire.py has the bytes, server.py the thread that serves, connection.py
+                the client's end, access.py the security
+prefix_store.py a part of another store, under a prefix
+environment.py  what launchers and cluster managers put into environment variables
+host_list.py    lists of hosts in those variables
+wait_log.py     the line on stderr that names the workers that are still missing
+mistakes.py     logs an error of a request once
+
+The three stores give the same results for every operation: one suite runs on all of them
+(tests/distributed/store/test_store_contract.py). A request for a missing key waits at the
+dictionary, so clients do not poll. An error of one request is the answer to that request alone:
+the whole job uses this process, and the server continues.
+
+docs/glossary.md explains the terms.
+"""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from fastdist.concurrency import thread_pool
 from fastdist.core.errors import RpcError, RpcNotRunningError, ShutdownIncomplete
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
-from fastdist.distributed.store import connection
-from fastdist.distributed.store import wait_log as waiting_line
+from fastdist.distributed.store import connection, wait_log
 from fastdist.distributed.store.state import Answer, Op, Request, StoreState
 from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.members import init
@@ -116,7 +115,7 @@ def init_until_rank_0_gives_up() -> str:
     rank = int(os.environ["RANK"])
     os.environ["WORLD_SIZE"] = "3"
     # Rank 1 asks but once: between two questions rank 0 could tell it nothing.
-    waiting_line._FIRST_S = 30.0  # type: ignore[misc]
+    wait_log._FIRST_S = 30.0  # type: ignore[misc]
     if rank == 0:
         begin_to_wait_after_rank_1()
     return try_init(f"w{rank}", 3, timeout_s=30.0 if rank else 1.0)

@@ -21,9 +21,7 @@ from fastdist.distributed.store import (
     connection,
     host_store,
     tcp_store,
-)
-from fastdist.distributed.store import (
-    wait_log as waiting_line,
+    wait_log,
 )
 from fastdist.distributed.store.wait_log import WaitLog, name_ranks, speaks_for_node
 from tests.distributed.way import Way
@@ -40,7 +38,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that waiting lines see, in its only element."""
     now = [100.0]
-    monkeypatch.setattr(waiting_line, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(wait_log, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -73,8 +71,8 @@ def test_lines_of_a_file_get_rarer(clock: list[float]) -> None:
 @pytest.mark.parametrize(
     ("limit_s", "told"),
     [
-        (waiting_line.WITHOUT_LIMIT_S, "2 s"),
-        (waiting_line.WITHOUT_LIMIT_S - 3.7, "2 s"),
+        (wait_log.WITHOUT_LIMIT_S, "2 s"),
+        (wait_log.WITHOUT_LIMIT_S - 3.7, "2 s"),
         (59.8983, "2 of 60 s"),
         (1e6, "2 of 1000000 s"),
         (2.5, "2 of 2.5 s"),
@@ -178,7 +176,7 @@ def test_ranks_that_follow_each_other_are_a_span(ranks: list[int], shown: str) -
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_line, "_FIRST_S", 0.05)
+    monkeypatch.setattr(wait_log, "_FIRST_S", 0.05)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
 
 

@@ -1,3 +1,3 @@
-"""Where PyTorch's programs look for RemoteModule: api.remote_module."""
+"""PyTorch's path of RemoteModule: `distributed.nn.api.remote_module`."""
 
 from __future__ import annotations

@@ -1,19 +1,28 @@
-"""Rings in shared memory: how messages go between two processes of one host."""
+"""Rings: ring buffers in shared memory that carry messages between two processes of one machine.
 
-# Note [Rings] A call crosses to another process and back. By a socket of ZeroMQ that wakes four
-# threads: an I/O thread at each end, both ways. A ring wakes two, or none: the sender copies the
-# message into memory that both processes map, and moves a counter; the receiver looks at the
-# counter for some microseconds, and only then goes to sleep and says so in another word. Who finds
-# that word set rings a bell: a byte on the unix socket by which the two met, which also tells each
-# of the other's end.
-#
-# Words and messages are ordered by a fence on each side: what was written before it is seen by who
-# reads after it, and of two that each write one word and read the other's, one sees what the other
-# wrote. So a sleeper is rung or sees the message. That takes an x86 processor (system/fence.py): on
-# others there are no rings.
-#
-# Each lane has a ring of its own. The one that many share has a connection of ZeroMQ beside it,
-# which carries nothing as long as the ring does, and is watched: whether the peer is there, frozen
-# or gone is found as it is over any other connection. Where the other end of a ring hangs up a lane
-# of ZeroMQ takes its place, and is in doubt as after a break: what was on its way is asked about,
-# so that nothing runs twice, and nothing is lost.
+memory.py       the ring itself: its writer and its reader
+end.py          one end of a pair of rings
+bell_socket.py  the Unix socket that wakes a sleeping reader
+acceptor.py     accepts callers, and reads their rings
+meeting.py      the handshake in which two processes come to share a ring
+lane.py         a lane that uses a ring; watched.py: one with a ZeroMQ connection next to it
+spin_policy.py  whether to spin before sleeping
+
+Note [Rings]
+A call through a ZeroMQ socket wakes four threads: an I/O thread at each end, in both directions. A
+ring wakes two threads or none. The sender copies the message into memory that both processes map,
+and advances a counter. The receiver polls the counter for some microseconds, then sets a second
+word and sleeps. A writer that finds that word set writes one byte to the bell. The end of the bell
+also tells each process that the other has closed or ended.
+
+A fence on each side orders words and messages: a reader that sees a counter also sees the message.
+Where each process writes one word and reads the other's, at least one of them sees the new value.
+So a sleeping reader is woken, or sees the message before it sleeps. The fence needs an x86
+processor (system/fence.py); other processors use no rings.
+
+Each lane has its own ring. The shared lane also keeps a ZeroMQ connection, which carries no
+messages while the ring works: it shows whether the peer is there, frozen or gone. When a ring
+breaks, a ZeroMQ lane replaces it. The calls under way are then in doubt, as after any broken
+connection, and reconciliation (rpc/workers/reconciliation.py) decides about each of them, so none
+runs twice and none is lost.
+"""

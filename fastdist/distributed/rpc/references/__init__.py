@@ -1,11 +1,10 @@
-"""References to values that stay where they are: RRefs, and what both ends keep account of."""
+"""References to values that stay where they are (RRefs), and the accounts that both ends keep.
 
-# The design note of this room: context.py, Note [The life of a reference].
-#
-# rref.py          what a user holds, and `rref.rpc_sync().method(x)`
-# context.py       all of one worker: what it makes, owns and uses, and who must hear of it; how
-#                  references stand in bodies of messages
-# owned.py         the values that live here
-# forks.py         references on their way
+context.py  all references of one worker: those that it makes, owns and uses; how references travel
+            in messages (Note [The life of a reference])
+rref.py     what a user holds, and `rref.rpc_sync().method(x)`
+owned.py    the values that are kept here
+forks.py    references on their way to other workers
+"""
 
 from __future__ import annotations

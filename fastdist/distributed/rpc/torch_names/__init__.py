@@ -1,22 +1,21 @@
-"""PyTorch's semi-private modules of rpc: names that PyTorch's programs and tests import."""
+"""PyTorch's semi-private modules of rpc: names that PyTorch's programs and tests import.
 
-# Design note.
-#
-# Readers who want to know how a call works can skip this package, except for argument_errors.py.
-#
-# backend_registry.py                kinds of agents by name; init_rpc looks its backend up here
-# faulty_agent.py                    an agent that fails and delays messages on purpose, for tests;
-#                                    _testing/ offers it under PyTorch's path
-# internal.py                        how PyTorch names kinds of calls, and packs values
-# gather.py                          _all_gather and _barrier
-# remote_profiler_manager.py         keys of profiled calls
-# server_process_global_profiler.py  a profile of what this process does for other workers
-# argument_errors.py                 TypeErrors for wrong arguments, in the wording of PyTorch's
-#                                    bindings, and the check of timeouts
-#
-# Each module but the last is importable as `distributed.rpc.NAME` as well, where PyTorch has it
-# (ALIASES). Its real name is the one below this package. The files stand at several floors, so each
-# counts by itself in the order of the packages of rpc (tests/test_layers.py).
+Readers who want to know how a call works can skip this package, except for argument_errors.py.
+
+backend_registry.py                kinds of agents by name; init_rpc looks its backend up here
+faulty_agent.py                    an agent that fails and delays messages on purpose, for tests;
+                                   _testing/ offers it under PyTorch's path
+internal.py                        how PyTorch names kinds of calls, and packs values
+gather.py                          _all_gather and _barrier
+remote_profiler_manager.py         keys of profiled calls
+server_process_global_profiler.py  a profile of what this process does for other workers
+argument_errors.py                 TypeErrors for wrong arguments, in the wording of PyTorch's
+                                   bindings, and the check of timeouts
+
+Each module but the last is importable as `distributed.rpc.NAME` as well, where PyTorch has it
+(ALIASES). Its real name is the one below this package. The files stand at several floors, so each
+counts by itself in the order of the packages of rpc (tests/test_layers.py).
+"""
 
 from __future__ import annotations
 
