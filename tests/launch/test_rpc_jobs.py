@@ -32,8 +32,8 @@ def test_three_workers_meet_and_call(start_run: Any) -> None:
 
 def test_who_waits_says_for_whom(start_run: Any) -> None:
     wait = """
-    from fastdist.distributed.store import waiting_line
-    waiting_line._FIRST_S = 0.2
+    from fastdist.distributed.store import wait_log
+    wait_log._FIRST_S = 0.2
     if rank != 0:
         print("before", rank, "comes, it is", os.getpid())
         signal.sigwait([signal.SIGUSR1])

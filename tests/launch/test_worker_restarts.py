@@ -208,8 +208,8 @@ def test_a_worker_that_is_lost_while_all_still_meet_takes_its_own_place(start_ru
     text = """
     from fastdist.distributed import rpc
     from fastdist.distributed.rendezvous import rendezvous
-    from fastdist.distributed.store import Store, waiting_line
-    waiting_line._FIRST_S = 0.2
+    from fastdist.distributed.store import Store, wait_log
+    wait_log._FIRST_S = 0.2
     if count == 1:
         def withdraw(self, *which, take_back=Store.withdraw):
             take_back(self, *which)

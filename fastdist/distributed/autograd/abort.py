@@ -18,7 +18,7 @@ _LONGEST_REASON = 1000
 def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
     """Ask all workers that the context of a pass has reached to end it.
 
-    Never raises, and waits for nobody; a lost worker needs no telling.
+    Never raises, and waits for nobody; a lost worker needs no notice.
     """
     if not is_current_agent_set():
         return

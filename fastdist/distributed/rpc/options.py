@@ -193,10 +193,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         if not isinstance(local_address, str | None):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
-        self.frozen_s, self.grace_s = (
-            liveness_timeouts.frozen_s(frozen_s),
-            liveness_timeouts.grace_s(grace_s),
-        )
+        self.frozen_s = liveness_timeouts.frozen_s(frozen_s)
+        self.grace_s = liveness_timeouts.grace_s(grace_s)
         self._is_frozen_s_default = not liveness_timeouts.is_chosen(frozen_s)
         self.restarts = _restarts(restarts)
         if _transports is None:

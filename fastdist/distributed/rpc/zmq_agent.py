@@ -104,13 +104,7 @@ class ZmqAgent(RpcAgent):
             Times(options.frozen_s, options.grace_s, options.is_frozen_s_chosen),
         )
         self._server = server = Server(
-            *(
-                self._listener,
-                self._callers,
-                self.counts,
-                workers.admit,
-                workers.note_goodbye_acknowledged,
-            )
+            *(self._listener, self._callers, self.counts, workers.admit, workers.note_goodbye_read)
         )
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         server.stuck, self.pool.when_stuck = self._find_stuck, server.all_wait

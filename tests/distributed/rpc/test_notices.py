@@ -1,4 +1,4 @@
-"""What nobody waits for is told soon, together, and whatever one telling runs into."""
+"""The claim that notices are sent soon, in batches, and that one error stops no other notice."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ from fastdist.distributed.store import (
     connection,
     host_store,
     tcp_store,
-)
-from fastdist.distributed.store import (
-    wait_log as waiting_line,
+    wait_log,
 )
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
@@ -522,7 +520,7 @@ def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host, port = host_store()
-    monkeypatch.setattr(waiting_line, "_FIRST_S", 0.05)
+    monkeypatch.setattr(wait_log, "_FIRST_S", 0.05)
     # Told after an answer, before the next question.
     monkeypatch.setattr(WaitLog, "tell", lambda line, whom: host.close())
     with (

@@ -112,11 +112,8 @@ class Call:
         if not frames or not self.message.lent_bytes:
             return frames
         lender = self.peer.lender
-        return (
-            frames
-            if lender is not None and lender.renew_if_untaken(self.message.message_id)
-            else ()
-        )
+        is_kept = lender is not None and lender.renew_if_untaken(self.message.message_id)
+        return frames if is_kept else ()
 
     def was_taken(self) -> bool:
         """Return whether what of the request is not in its frames may have been taken.

@@ -160,7 +160,7 @@ class RRefContext:
         self._notice_sender.enqueue(self.owned.local_ended, None, owned)
 
     def delete_all(self, deadline: float) -> None:
-        """Give all references of this worker up, telling the owners; before a graceful shutdown."""
+        """Give up all references and notify their owners, before a graceful shutdown."""
         with self._lock:
             waiting = [rref._creation for rref in self._pending_users.values()]
         for creation in waiting:
@@ -303,7 +303,7 @@ class RRefContext:
     ) -> None:
         for fork_id, parent in parents.items():
             self._confirm(fork_id)
-            # A dead owner needs no telling, and its values are gone.
+            # A dead owner needs no notice, and its values are gone.
             if done.exception() is None or owner.is_dead:
                 self._accept(parent, fork_id)
 

@@ -63,7 +63,7 @@ class Workers:
     `submit(function, *arguments)` runs what is slow, or users', elsewhere; `lender_to(worker)`
     returns what lends to a worker that is met, if both may share memory.
 
-    Thread  any; `admit` and `note_goodbye_acknowledged` are for the pool's leader
+    Thread  any; `admit` and `note_goodbye_read` are for the pool's leader
     """
 
     def __init__(
@@ -325,7 +325,7 @@ class Workers:
                 timeout_s,
             )
 
-    def note_goodbye_acknowledged(self, worker: Worker) -> None:
+    def note_goodbye_read(self, worker: Worker) -> None:
         """Take note of one that has read all that this worker, which leaves, has sent."""
         with self._parting:
             worker.acknowledged_goodbye = True

@@ -296,7 +296,7 @@ def test_who_leaves_waits_until_its_peers_have_read_what_it_sent_or_have_gone() 
         parting = pool.submit(workers.part, 30)
         with pytest.raises(TimeoutError):
             parting.result(0.05)
-        workers.note_goodbye_acknowledged(worker)
+        workers.note_goodbye_read(worker)
         parting.result(10)
         assert kinds_sent(worker).count(MessageType.BYE) == 1
     worker.close(RpcError("the test is over"))
