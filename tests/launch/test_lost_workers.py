@@ -99,8 +99,8 @@ def test_a_worker_that_hangs_with_the_interpreter_lock_comes_back(tmp_path: Path
             from fastdist.distributed import rpc
             from fastdist.distributed.rpc.workers.workers import Workers
             rank, count = int(os.environ["RANK"]), int(os.environ["FASTDIST_RESTART_COUNT"])
-            patience = Workers._patience_with
-            Workers._patience_with = lambda *known: replace(patience(*known), unresponsive_s=2.0)
+            timeouts = Workers._liveness_timeouts_of
+            Workers._liveness_timeouts_of = lambda *known: replace(timeouts(*known), unresponsive_s=2.0)
             def hang():
                 if count == 0:
                     ctypes.PyDLL(None).sleep(1000)  # it keeps the interpreter lock
