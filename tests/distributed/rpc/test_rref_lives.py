@@ -113,7 +113,7 @@ def test_a_holder_that_is_dead_already_holds_nothing(agent: Agent) -> None:
 
 
 def test_calls_that_the_former_life_gave_up_are_not_those_of_the_next(agent: Agent) -> None:
-    notice_sender: Any = SimpleNamespace(soon=lambda *note: None)
+    notice_sender: Any = SimpleNamespace(enqueue=lambda *note: None)
     forks = Forks(notice_sender, OwnedValues(agent), lambda fork_ids: [])  # type: ignore[arg-type]
     words: Any = {"call": (7,), "fork": (), "made": ()}
     former, later = Life(RANK), Life(RANK)

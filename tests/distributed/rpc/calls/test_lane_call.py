@@ -154,7 +154,7 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     # What it lent has been taken when the copy comes, so it cannot go once more.
     renews = [True]
     waiting.message.lent_bytes = 1
-    waiting.peer.lender = SimpleNamespace(renew=lambda _: bool(renews) and renews.pop())
+    waiting.peer.lender = SimpleNamespace(renew_if_untaken=lambda _: bool(renews) and renews.pop())
     answer, _ = waiting._receive_answer(None)
     assert answer.type == MessageType.PYTHON_RET and lane.sent[-1] == [b"call"]
 

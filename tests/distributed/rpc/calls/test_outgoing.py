@@ -144,7 +144,7 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
         call.frames = ()
         return True
 
-    call.peer.lender = SimpleNamespace(renew=renew, end=lambda message_id: None)
+    call.peer.lender = SimpleNamespace(renew_if_untaken=renew, end=lambda message_id: None)
     sent: list[Any] = []
     notified: Any = SimpleNamespace(pending=pipe.pending, notify=sent.append)
     session = Session(0.0)
@@ -162,7 +162,7 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
     call._client.give_up = lambda call: None
     call.frames, call.message.lent_bytes = (b"head",) * lent_bytes, lent_bytes
     call.peer.info.id = 1
-    call.peer.lender = SimpleNamespace(renew=lambda _: False, end=lambda _: None)
+    call.peer.lender = SimpleNamespace(renew_if_untaken=lambda _: False, end=lambda _: None)
     session = Session(0.0)
     told = pack_result(session.next_query([5]), Reconciliation([], [5], []))
     result = decode(told, peer=SimpleNamespace(id=1))
