@@ -38,8 +38,6 @@ _REASONS: Final = {
     "distributed.distributed_c10d distributed.utils": "there are no process groups and "
     "collectives here yet: workers meet by rpc.init_rpc, and gradients cross them by "
     "distributed.autograd",
-    "distributed.rpc.server_process_global_profiler": "distributed.profiler.profile() records all "
-    "workers at once",
     "functional": "its names stand in fastdist itself, and those of networks in nn.functional",
     "jit.frontend": "programs are not compiled here: jit.script returns what it is given",
     "masked": "masked tensors are not there: where() and masked_fill() compute with a mask",
