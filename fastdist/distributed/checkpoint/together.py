@@ -21,14 +21,14 @@ from .errors import CheckpointException
 from .metadata import FileRow
 
 # Guards the two below it.
-_told_lock = threading.Lock()
-_told: dict[str, Future[Any]] = {}
+_announced_lock = threading.Lock()
+_announced: dict[str, Future[Any]] = {}
 _saves: Counter[str] = Counter()
 
 
 @rpc.export
 @async_execution
-def told(key: str) -> Future[Any]:
+def announced(key: str) -> Future[Any]:
     """Return what this worker tells under a key, once it does."""
     return _promise(key)
 
@@ -40,8 +40,8 @@ def nobody_waits(key: str) -> None:
 
 
 def _promise(key: str) -> Future[Any]:
-    with _told_lock:
-        return _told.setdefault(key, InternalFuture())
+    with _announced_lock:
+        return _announced.setdefault(key, InternalFuture())
 
 
 def require_group(names: Sequence[str]) -> tuple[str, ...]:
@@ -73,13 +73,13 @@ class Together:
         # Whether no other worker writes any more.
         self.has_gathered = False
         stem = f"{folder}\0{','.join(group)}"
-        with _told_lock:
+        with _announced_lock:
             _saves[stem] += 1
             number = _saves[stem]
             self._stem = f"{stem}\0{number}\0"
             # The others have fetched what was told two saves ago: they have ended the one since.
-            for key in [key for key in _told if key.startswith(f"{stem}\0{number - 2}\0")]:
-                del _told[key]
+            for key in [key for key in _announced if key.startswith(f"{stem}\0{number - 2}\0")]:
+                del _announced[key]
 
     @property
     def is_first(self) -> bool:
@@ -136,4 +136,4 @@ class Together:
 
     def _ask(self, name: str, what: str, timeout: float | None = None) -> Future[Any]:
         timeout = rpc.get_rpc_timeout() if timeout is None else timeout
-        return rpc.rpc_async(name, told, (self._stem + what,), timeout=timeout)
+        return rpc.rpc_async(name, announced, (self._stem + what,), timeout=timeout)

@@ -147,7 +147,7 @@ def _is_followed() -> bool:
     follows = time_ranges.follows_calls or recording_here() is not None
     if follows or group_recording() is not None:
         return True
-    if time_ranges.on and not _told:
+    if time_ranges.on and not _has_warned:
         _warn_once()
     return False
 
@@ -155,7 +155,7 @@ def _is_followed() -> bool:
 def _warn_once() -> None:
     # Of a served request's recording this thread knows nothing: it is another thread's.
     if any(recording.warns_of_calls for recording in time_ranges.listeners()):
-        _told.append(True)
+        _has_warned.append(True)
         warnings.warn(
             "Profiling a distributed call with the Kineto profiler will profile the caller, but "
             "not the worker. emit_nvtx and emit_itt tell of this process alone: to see what the "
@@ -164,7 +164,7 @@ def _warn_once() -> None:
         )
 
 
-_told: list[bool] = []
+_has_warned: list[bool] = []
 
 
 class _OneCall:

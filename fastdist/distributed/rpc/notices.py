@@ -147,16 +147,18 @@ class NoticeSender:
                 try:
                     together.setdefault((send, addressee), []).append(item)
                 except Exception:
-                    _logger.exception("a notice to other workers was lost")
+                    _logger.exception("a notice of an ended context or reference was lost")
         for (send, addressee), items in together.items():
             for start in range(0, len(items), _MOST):
                 try:
                     send(addressee, items[start : start + _MOST])
                 except RpcError:
-                    _logger.info("a notice to other workers could not be sent", exc_info=True)
+                    _logger.info(
+                        "could not send notices of ended contexts or references", exc_info=True
+                    )
                 except Exception:
                     # An error of one note must not stop the next ones.
-                    _logger.exception("a notice did not reach all workers that it is for")
+                    _logger.exception("notices of ended contexts or references were not all sent")
 
     def _run(self) -> None:
         while not self._closed:
@@ -164,11 +166,11 @@ class NoticeSender:
                 self.send_gathered(sleep=True)
             except Exception:
                 # The notes of this batch are lost; the next ones must be sent.
-                _logger.exception("a notice did not reach all workers that it is for")
+                _logger.exception("notices of ended contexts or references were not all sent")
 
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:
     if isinstance(error, RpcNotRunningError):
         level = logging.INFO  # expected: what other workers hold ends with this agent
-    text = "%s on node %d: no notice to worker %r: %s"
+    text = "%s on node %d: worker %r was not notified: %s"
     _logger.log(level, text, failure, to.id, to.name, one_line(error))

@@ -79,7 +79,7 @@ class Connections:
         self._num_speaking: Counter[str] = Counter()
         self._pending: dict[str, deque[float]] = {}  # member -> when each was admitted
         self._overdue: list[tuple[int, str]] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         # Member -> since when and when last it was refused, of those who go on trying.
         self._refused: dict[str, tuple[float, float]] = {}
 
@@ -99,8 +99,8 @@ class Connections:
                 self._refused.pop(member, None)
                 return True
             self.num_refused += 1
-            is_news = member not in self._told
-            self._told.add(member)
+            is_news = member not in self._reported
+            self._reported.add(member)
         if is_news:
             _logger.warning(
                 "member %s holds %d connections to this process, all that it may; one more, from "

@@ -104,7 +104,7 @@ class Refusals:
         self._read_until = self._read_before = time.monotonic()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._news: list[tuple[int, str]] = []
-        self._num_told = 0
+        self._num_logged = 0
 
     def happened(self, event: SocketEvent) -> None:
         """Take note of what the socket's monitor tells."""
@@ -158,7 +158,7 @@ class Refusals:
         self._tell_news()
         return look_at
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """Return how many were refused from each host, and why; first who may belong to the job."""
         with self._lock:
             if self._nameless:
@@ -209,10 +209,10 @@ class Refusals:
         if host not in hosts and len(hosts) >= MAX_HOSTS:
             host = _OTHERS
         self._counts[host, reason] += 1
-        if self._counts[host, reason] > 1 or self._num_told > MAX_LINES:
+        if self._counts[host, reason] > 1 or self._num_logged > MAX_LINES:
             return
-        self._num_told += 1
-        if self._num_told > MAX_LINES:
+        self._num_logged += 1
+        if self._num_logged > MAX_LINES:
             line = f"more than {MAX_LINES} have been refused at {self._endpoint}; told no more"
         else:
             line = f"who came from {host} was refused at {self._endpoint}: {reason.text}"

@@ -148,7 +148,7 @@ class StoreServer:
             told = one_line(line, _MAX_LINE)
             self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")
         host = f"process {os.getpid()} on {socket.gethostname()}, at {self.endpoint}"
-        return [text.encode() for text in (host, *self._refusals.told())]
+        return [text.encode() for text in (host, *self._refusals.summary())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
         """Tell those who count connections whose this one is; forget those that have ended."""

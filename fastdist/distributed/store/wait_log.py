@@ -34,7 +34,7 @@ class WaitLog:
         )
         self._start = time.monotonic()
         self._next_s = _FIRST_S
-        self._has_told = False
+        self._has_logged = False
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +46,7 @@ class WaitLog:
         traceback: TracebackType | None,
     ) -> None:
         """Take the line away; where that cannot be, say that waiting is over if it is."""
-        if not self._has_told:
+        if not self._has_logged:
             return
         if self._is_terminal:
             self._write("")
@@ -88,7 +88,7 @@ class WaitLog:
         """Say that it still lasts, unless it is over anyway."""
         if self.is_over:
             return
-        self._has_told = True
+        self._has_logged = True
         limit_s = self._timeout_s
         shown = f" of {limit_s:.0f}" if limit_s >= 10.0 else f" of {limit_s:.3g}"
         # Some of the time without a limit may be over.

@@ -82,7 +82,8 @@ def test_a_worker_that_died_with_a_context_is_named_in_a_warning() -> None:
         group[1].kill()
         (text, *_) = group[0].run(listen)
         assert text.startswith(
-            "WARNING Could not release Dist Autograd Context on node 1: no notice to worker 'w1': "
+            "WARNING Could not release Dist Autograd Context on node 1: "
+            "worker 'w1' was not notified: "
         )
     finally:
         group.kill()

@@ -418,7 +418,8 @@ def test_a_failed_clean_up_is_logged(container: Any, caplog: pytest.LogCaptureFi
         agent.notice_sender.send_gathered()
     (record,) = (one for one in caplog.records if one.levelno >= logging.WARNING)
     expected = (
-        "Could not release Dist Autograd Context on node 1: no notice to worker 'w1': worker 1 did "
+        "Could not release Dist Autograd Context on node 1: "
+        "worker 'w1' was not notified: worker 1 did "
     )
     assert record.levelno == logging.WARNING and record.getMessage().startswith(expected)
 

@@ -113,7 +113,7 @@ def test_a_failure_is_logged_with_the_worker_and_raises_nothing(
         if is_sent:
             others.answers[7].set_exception(error)
     assert [record.message for record in caplog.records] == [
-        "Nothing was forgotten on node 7: no notice to worker 'w7': gone"
+        "Nothing was forgotten on node 7: worker 'w7' was not notified: gone"
     ]
     assert looked == []
 

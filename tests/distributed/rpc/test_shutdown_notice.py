@@ -231,7 +231,7 @@ def test_who_has_come_tells_a_store_that_has_another_host_again() -> None:
     group.tell_shutdown()
     group._store = HashStore()
     keeper: Any = object.__new__(StoreKeeper)
-    keeper._keys, keeper._has_told = group._store, False
+    keeper._keys, keeper._has_reported = group._store, False
     keeper._served = SimpleNamespace(host_instead=lambda: False)
     keeper._workers = SimpleNamespace(group=group, refresh=lambda: None)
     with pytest.MonkeyPatch.context() as patch:

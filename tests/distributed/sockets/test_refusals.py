@@ -61,7 +61,7 @@ def test_one_line_is_told_of_a_host_and_a_reason(door: Door) -> None:
     door.come(3, "10.0.0.7")
     door.end(3, (HANDSHAKE_FAILED, 104))
     assert [level for level, _ in door.lines] == [logging.WARNING, logging.INFO]
-    assert door.refusals.told() == [
+    assert door.refusals.summary() == [
         f"3 from 10.0.0.7: {refusals.OTHER_KEY.text}",
         f"1 from 10.0.0.7: {refusals.SAID_NOTHING.text}",
     ]
@@ -80,10 +80,10 @@ def test_the_end_of_a_member_is_no_refusal_whether_it_has_spoken_or_not(door: Do
     door.refusals.spoke(1, "10.0.0.7")
     door.end(1)
     door.end(2)
-    assert door.refusals.told() == [] and door.lines == []
+    assert door.refusals.summary() == [] and door.lines == []
     door.come(3, "10.0.0.7")
     door.end(3)
-    assert door.refusals.told() == [f"1 from 10.0.0.7: {refusals.OTHER_PROTOCOL.text}"]
+    assert door.refusals.summary() == [f"1 from 10.0.0.7: {refusals.OTHER_PROTOCOL.text}"]
 
 
 def test_the_knock_of_a_member_is_no_refusal(door: Door) -> None:
@@ -93,14 +93,14 @@ def test_the_knock_of_a_member_is_no_refusal(door: Door) -> None:
     for host in ("10.0.0.7", "10.0.0.8"):
         door.come(2, host)
         door.end(2, (HANDSHAKE_FAILED, 104))
-    assert door.refusals.told() == [f"1 from 10.0.0.8: {refusals.SAID_NOTHING.text}"]
+    assert door.refusals.summary() == [f"1 from 10.0.0.8: {refusals.SAID_NOTHING.text}"]
 
 
 def test_who_was_refused_by_its_key_is_counted_once(door: Door) -> None:
     door.come(1, "10.0.0.7")
     door.refusals.judged("10.0.0.7", may_enter=False)
     door.end(1)
-    assert door.refusals.told() == [f"1 from 10.0.0.7: {refusals.NO_MEMBER.text}"]
+    assert door.refusals.summary() == [f"1 from 10.0.0.7: {refusals.NO_MEMBER.text}"]
 
 
 def test_who_was_gone_before_it_could_be_asked_is_found_among_those_that_were_hung_up_on(
@@ -110,7 +110,7 @@ def test_who_was_gone_before_it_could_be_asked_is_found_among_those_that_were_hu
     door.end(1, (MISMATCHED, OTHER_KEY))
     assert door.refusals.look(time.monotonic()) is not None and door.lines == []
     door.closed.append(("10.0.0.8", 40_000))
-    assert door.refusals.told() == [f"1 from 10.0.0.8: {refusals.OTHER_KEY.text}"]
+    assert door.refusals.summary() == [f"1 from 10.0.0.8: {refusals.OTHER_KEY.text}"]
     assert door.refusals.look(time.monotonic()) is None and "10.0.0.8" in door.lines[0][1]
 
 
@@ -129,4 +129,4 @@ def test_without_keys_only_another_security_is_told(door: Door) -> None:
     door.end(1)
     door.come(2, "10.0.0.7")
     door.end(2, (MISMATCHED, int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)))
-    assert door.refusals.told() == [f"1 from 10.0.0.7: {refusals.OTHER_SECURITY.text}"]
+    assert door.refusals.summary() == [f"1 from 10.0.0.7: {refusals.OTHER_SECURITY.text}"]

@@ -216,7 +216,7 @@ class RRefContext:
         owner, parent = rref._owner, self.me.id
         if message is not None and not message.is_answer and owner in (self.me, message.peer):
             parent = _NOBODY
-        self._forks.leave(fork_id, rref, message, is_told=parent != _NOBODY)
+        self._forks.leave(fork_id, rref, message, is_notified=parent != _NOBODY)
         numbers = owner.id, rref._id, fork_id, parent, owner.record.incarnation
         return (*numbers, rref._maker) if rref._maker else numbers
 

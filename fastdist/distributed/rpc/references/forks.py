@@ -78,7 +78,7 @@ class Forks:
         return len(self._children)
 
     def leave(
-        self, fork_id: int, parent: RRef[Any], message: Message | None, *, is_told: bool = True
+        self, fork_id: int, parent: RRef[Any], message: Message | None, *, is_notified: bool = True
     ) -> None:
         """Keep the parent of a fork that is about to travel; if it is not told that the fork has
         come, until the call that it goes in is answered.
@@ -98,7 +98,7 @@ class Forks:
         else:
             undo = functools.partial(self._notice_sender.enqueue, self._take_back, None, fork_id)
             message.undo_steps = (*message.undo_steps, undo)
-            if not is_told:
+            if not is_notified:
                 accept = functools.partial(self.accepted, (fork_id,))
                 message.delivery_steps = (*message.delivery_steps, accept)
 

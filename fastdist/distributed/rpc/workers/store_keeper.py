@@ -49,7 +49,7 @@ class StoreKeeper:
         self._is_looking = False
         self._lost: list[Record] = []
         # Whether it was told that there is no store.
-        self._has_told = False
+        self._has_reported = False
 
     def handle_lost(self, worker: Worker) -> None:
         """Look after the store soon, unless a member has left: it may have been its host."""
@@ -98,8 +98,8 @@ class StoreKeeper:
             if self._workers.group.is_in_shutdown:
                 self._workers.group.tell_shutdown()
         except StoreError as error:
-            if not self._has_told:
-                self._has_told = True
+            if not self._has_reported:
+                self._has_reported = True
                 _logger.warning(
                     "the store of the group cannot be reached, and worker %r cannot host it: who "
                     "comes back finds nobody until rank 0 is started again: %s",
@@ -109,7 +109,7 @@ class StoreKeeper:
         except RpcError as error:
             _logger.error("the store of the group is that of another: %s", one_line(error))
             return True
-        self._has_told = False
+        self._has_reported = False
         self._workers.refresh()
         return True
 
