@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 import threading
 import weakref
@@ -298,3 +299,8 @@ def test_the_path_is_that_of_whoever_was_waited_for_last() -> None:
     untimed = [one._replace(began=None, ended=None) for one in stretches]
     path = critical_path(untimed, hops)
     assert [one.message_id for one in path if isinstance(one, Hop)] == [1, 3, 5]
+
+
+def test_an_explanation_that_was_pickled_under_its_former_path_loads() -> None:
+    by_former_path = b"cfastdist.distributed.autograd.explanation\nExplanation\n."
+    assert pickle.loads(by_former_path) is Explanation
