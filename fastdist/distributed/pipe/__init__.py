@@ -10,7 +10,7 @@ context.py      listeners and lanes of one worker, over the transports that both
 registry.py     transports and channels by name and priority
 transports/     TCP, ipc, shared memory and inproc
 ring/           ring buffers in shared memory, for processes of one machine
-credit.py       back-pressure: the limit on memory that unanswered calls to one peer may hold
+credit.py       back-pressure: the limit on the bytes and calls under way to one peer
 batch.py        small messages that are sent together
 frames.py       the pieces of bytes that messages consist of
 host.py         whether two processes are on one machine, and whether a process lives
