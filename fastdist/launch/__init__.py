@@ -33,7 +33,7 @@ loop sleeps until something happens. Only after a worker has ended does it check
 whether another one is stopped. A job on several nodes has a second thread for the store, and
 --restart=worker a thread that reads there which workers were declared lost.
 
-Each worker leads a process group of its own. So Ctrl-C and Ctrl-Z reach the launcher alone, which
+Each worker leads a separate process group. So Ctrl-C and Ctrl-Z reach the launcher alone, which
 forwards them. A signal that ends a job goes to each worker and not to its group, because a forked
 child has the worker's handler too. The rest of the group, such as the processes of a DataLoader, is
 killed after the worker. If the launcher is killed, the watcher sees its pipe close and kills the

@@ -1,7 +1,7 @@
 """Pipes: how frames get from one worker to another.
 
 A pipe has a few lanes to one peer. Lane 0 is shared: many threads send on it, and the answers
-complete Futures. A blocking caller borrows a lane of its own and reads its answer itself.
+complete Futures. A blocking caller borrows a separate lane and reads its answer itself.
 
 pipe.py         the lanes to one peer, and the calls that wait for answers
 lane.py         the interface of a lane; shared_lane.py: lane 0

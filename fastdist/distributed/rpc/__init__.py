@@ -1,7 +1,7 @@
 """Calls between workers: rpc_sync, rpc_async and remote, and everything that makes them arrive.
 
-What users name is in api.py, options.py, functions.py and init.py. Each of these packages stands on
-those before it:
+The public names are in api.py, options.py, functions.py and init.py. Each of these packages uses
+only those before it (the files of the last two belong to several levels):
 
 message/        what a message holds, its bytes, and which values may be loaded
 workers/        the workers of the group, and how each of their lives begins, fares and ends

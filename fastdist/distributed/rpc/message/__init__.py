@@ -10,7 +10,7 @@ the message; the interceptors remove what they added.
     message.open()                                              # makes the tensors
     message.value()                                             # reads the body, once
 
-A message that is never opened, such as an answer that arrives too late, makes no tensors, but
+A message that is never opened, such as an answer that arrives too late, does not make tensors, but
 releases memory that was lent for it. Only `encode` and `decode` write and read the header. Nearly
 every message is a body, or a body and one small tensor (`lone_table`), and takes a short path
 through both functions, with the same bytes.
@@ -19,7 +19,7 @@ layout.py           the header and tables of a message; tables.py packs and read
 types.py            the kinds of messages, by number
 metadata.py         the named numbers and texts; metadata_fields.py reads them with checks
 body.py             bytes of values and of calls
-numpy_values.py     NumPy's values; error_parts.py: exceptions, in forms of their own
+numpy_values.py     NumPy's values; error_parts.py: exceptions, in separate forms
 remote_errors.py    how an exception gets to another worker
 tensors.py          tensors, as a table and buffers; places.py: where arrays lie in the buffers.
                     ../gpu_transport/ keeps tensors of GPUs on GPUs
