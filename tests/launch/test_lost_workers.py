@@ -99,8 +99,10 @@ def test_a_worker_that_hangs_with_the_interpreter_lock_comes_back(tmp_path: Path
             from fastdist.distributed import rpc
             from fastdist.distributed.rpc.workers.workers import Workers
             rank, count = int(os.environ["RANK"]), int(os.environ["FASTDIST_RESTART_COUNT"])
-            timeouts = Workers._liveness_timeouts_of
-            Workers._liveness_timeouts_of = lambda *known: replace(timeouts(*known), unresponsive_s=2.0)
+            timeouts_of = Workers._liveness_timeouts_of
+            def short_timeouts(*known):
+                return replace(timeouts_of(*known), unresponsive_s=2.0)
+            Workers._liveness_timeouts_of = short_timeouts
             def hang():
                 if count == 0:
                     ctypes.PyDLL(None).sleep(1000)  # it keeps the interpreter lock
