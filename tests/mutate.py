@@ -76,6 +76,7 @@ ROOMS: Final = {
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),
+    "distributed/explain": Room("fastdist/distributed/explain", ("tests/distributed/explain",)),
     "rpc": Room("fastdist/distributed/rpc", ("tests/distributed/rpc",)),
 }
 
