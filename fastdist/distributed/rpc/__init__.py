@@ -29,9 +29,9 @@ constants.py         defaults, under PyTorch's names
 
 A blocking caller does all its work itself, in its own thread, on a lane that it borrows. The
 progress thread completes the Futures of all other calls. At the callee, the leader of the thread
-pool takes a request from the listener and runs it at once (concurrency/thread_pool.py, Note [Leader and
-followers]), so a call needs no hand-over between threads at either end. Between workers of one
-machine messages go through shared memory (pipe/ring), otherwise through ZeroMQ.
+pool takes a request from the listener and runs it at once (concurrency/thread_pool.py, Note
+[Leader and followers]), so a call needs no hand-over between threads at either end. Between
+workers of one machine messages go through shared memory (pipe/ring), otherwise through ZeroMQ.
 
 A connection may break while both workers live. A call keeps one id for its whole life, and the
 callee remembers which calls run and what it answered (workers/callers.py). When the caller connects
