@@ -41,7 +41,7 @@ class RouteTable(dict[Any, Any]):
 class Layout:
     """One dtype, device, shape and strides (in elements). Compare with `is`.
 
-    Thread  immutable but for `routes` and `uniform_routes`, whose entries are idempotent
+    Thread  immutable except `routes`, `uniform_routes` and `size`, whose entries are idempotent
     """
 
     __slots__ = (
@@ -53,6 +53,7 @@ class Layout:
         "ordinary",
         "routes",
         "shape",
+        "size",
         "steps",
         "strides",
         "tiny",
@@ -61,6 +62,7 @@ class Layout:
     dtype: DType
     device: Device
     shape: Shape
+    size: Shape  # the shape as a `Size`; unset until a Tensor of this layout returns its shape
     strides: Shape
     steps: Shape  # strides in bytes
     numel: int

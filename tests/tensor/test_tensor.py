@@ -139,6 +139,14 @@ def test_parts_and_sums_of_sizes_are_sizes() -> None:
     assert repr(size[:1] + size[2:]) == "fastdist.Size([2, 4])"
 
 
+def test_tensors_of_a_layout_share_one_size() -> None:
+    x, y = fastdist.zeros(2, 3), fastdist.ones(2, 3)
+    assert x.shape is y.shape is x.size() and type(x.shape) is fastdist.Size
+    assert x.T.shape == (3, 2) and fastdist.tensor(1.0).shape == ()
+    sparse = x.to_sparse()
+    assert sparse.shape is sparse.shape == x.shape and type(sparse.shape) is fastdist.Size
+
+
 def test_c_order_by_any_strides_is_one_layout_found_at_once(monkeypatch: Any) -> None:
     layout = Layout.of(fastdist.float32, CPU, (7, 1, 3))
     ways = [(3, 3, 1), (3, 99, 1)]
