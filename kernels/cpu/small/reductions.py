@@ -325,16 +325,6 @@ def _norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return long_rows.reduction_gradient(facts, "norm_gradient")
 
 
-@small("reduce.reductions.logsumexp")
-def _logsumexp(facts: CallFacts) -> Run | None:
-    return long_rows.logsumexp(facts)
-
-
-@gradients("reduce.reductions.logsumexp")
-def _logsumexp_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    return long_rows.reduction_gradient(facts, "logsumexp_gradient")
-
-
 @small("reduce.scan.cumsum")
 def _cumsum(facts: CallFacts) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..index.indices import refuse_class
 from ..linalg.product import product, suits_panels
+from ..reduce import reductions
 from ..reduce.sums import add_up
 from ..rows import long_cross_entropy, long_rows
 from ..silence import silent
@@ -197,6 +198,75 @@ def _log_softmax_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
         return subtract(g, multiply(t, total(g), t), t)
 
     return (_as_rows(gradient, facts.shapes[0], found),)
+
+
+def _reduced_rows(facts: CallFacts) -> tuple[int, int] | None:
+    """Return number and length of the rows if the axes to reduce are the last ones of a small
+    input.
+    """
+    shape, axes = facts.shapes[0], facts.numbers[0]
+    if not shape or not axes or not facts.small or facts.dtype != facts.dtypes[0]:
+        return None
+    first = len(shape) - len(axes)
+    length = math.prod(shape[first:])
+    if length > TERMS or tuple(axes) != tuple(range(first, len(shape))):
+        return None
+    return math.prod(shape[:first]), length
+
+
+@small("reduce.reductions.logsumexp")
+def _logsumexp(facts: CallFacts) -> Run | None:
+    found = _reduced_rows(facts)
+    if found is None:
+        return long_rows.logsumexp(facts)
+    rows, length = found
+    final, dtype = facts.shape if facts.seen_as is None else facts.seen_as, facts.dtype
+    starts, wide = row_starts(rows, length), ones(length, dtype).reshape(1, length)
+    exact, add_up_rows, inf = _EXACT if length > 1 else -1.0, adder_of_rows(length, dtype), math.inf
+    add, exp, log, log1p, subtract = np.add, np.exp, np.log, np.log1p, np.subtract
+
+    def logsumexp(x: Any) -> Any:
+        high, low = x.item(x.argmax()), x.item(x.argmin())
+        x = x.reshape(rows, length)
+        if high <= exact and low >= -exact:
+            totals = add_up_rows(exp(x))
+            return log(totals, totals).reshape(final)
+        if not (high < inf and low > -inf):
+            # Infinite numbers and NaN
+            out = np.empty(rows, dtype)
+            reductions.logsumexp(x, out, (1,))
+            return out.reshape(final)
+        places = x.argmax(1)
+        add(places, starts, places)
+        tops = x.ravel()[places]
+        powers = exp(subtract(x, tops.reshape(rows, 1).dot(wide)))
+        totals = add_up_rows(powers)
+        # See Note [Rows with one large share] in row_steps.py.
+        if totals.item(totals.argmin()) < _ONE_LARGE:
+            powers.ravel()[places] = 0.0
+            totals = log1p(add_up_rows(powers))
+        else:
+            log(totals, totals)
+        return add(totals, tops, totals).reshape(final)
+
+    return logsumexp
+
+
+@gradients("reduce.reductions.logsumexp")
+def _logsumexp_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    found = _reduced_rows(facts)
+    if found is None:
+        return long_rows.reduction_gradient(facts, "logsumexp_gradient")
+    (rows, length), shape = found, facts.shapes[0]
+    wide = ones(length, facts.dtype).reshape(1, length)
+    exp, multiply, subtract = np.exp, np.multiply, np.subtract
+
+    def gradient(g: Any, out: Any, x: Any) -> Any:
+        t = subtract(x.reshape(rows, length), out.reshape(rows, 1).dot(wide))
+        exp(t, t)
+        return multiply(t, g.reshape(rows, 1).dot(wide), t).reshape(shape)
+
+    return (gradient,)
 
 
 @silent

@@ -102,7 +102,50 @@ def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> No
     assert_same(f"reduce.reductions.{name}", [x], [((), np.float32)], ((0, 1),))
 
 
-@pytest.mark.parametrize("name", [*REDUCING, "var", "norm"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [0.2, 10.0, 200.0])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((5, 4), (1,)), ((3, 40), (1,)), ((2, 3, 4), (1, 2)), ((7,), (0,)), ((4, 1), (1,)),
+     ((5, 4), (0, 1)), ((4, TERMS), (1,))],
+)  # fmt: skip
+def test_logsumexp_of_short_rows_and_its_gradient(
+    shape: Any, axes: Any, scale: float, dtype: Any
+) -> None:
+    x = (sample(shape, dtype) * scale).astype(dtype)
+    kept = shape[: len(shape) - len(axes)]
+    assert_same("reduce.reductions.logsumexp", [x], [(kept, dtype)], (axes,))
+    (gradient,) = small_gradients(
+        "reduce.reductions.logsumexp", facts_of([x], kept, np.dtype(dtype), (axes,))
+    ) or (None,)
+    assert gradient is not None
+    (out,) = ordinary("reduce.reductions.logsumexp", [x], [(kept, dtype)], (axes,))
+    g = sample(kept, dtype)
+    places = (..., *[None] * len(axes))
+    expected = g[places] * np.exp(x - out[places])
+    found = gradient(g, out, x)
+    assert found.shape == shape and found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+def test_logsumexp_of_short_rows_keeps_tails_infinities_and_keepdim() -> None:
+    x = np.array([[3.0, -40.0], [0.5, 0.25]])
+    (found,) = (
+        shortened("reduce.reductions.logsumexp", [x - 3], [((2,), np.float64)], ((1,),)) or ()
+    )
+    assert found[0] == np.log1p(np.exp(-43.0)) > 0
+    np.testing.assert_allclose(found[1], np.logaddexp(-2.5, -2.75), rtol=1e-15)
+    for dtype in (np.float32, np.float64):
+        assert_same(
+            "reduce.reductions.logsumexp", [EXTREMES.astype(dtype)], [((7,), dtype)], ((1,),)
+        )
+    run = small_kernel(
+        "reduce.reductions.logsumexp", facts_of([x], (2,), np.float64, ((1,),), (2, 1))
+    )
+    assert run is not None and run(x).shape == (2, 1)
+
+
+@pytest.mark.parametrize("name", [*REDUCING, "var", "norm", "logsumexp"])
 def test_what_is_empty_strided_or_of_another_dtype_is_left_alone(name: str) -> None:
     more = {"var": (1.0,), "norm": (2.0,)}.get(name, ())
     axes = (0, 1) if name == "norm" else (1,)
