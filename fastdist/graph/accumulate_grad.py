@@ -11,7 +11,10 @@ from weakref import ref
 import numpy as np
 
 from ..core.dense_order import dense_order, undone
+from ..core.device import CPU
 from ..devices.backend import backend_of
+from ..devices.cpu import add_into
+from ..kernels.cpu.silence import silent
 from ..system.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.sparse import Coo
@@ -106,9 +109,15 @@ class AccumulateGrad(Node):
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad.edge is None:
-                # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
-                backend_of(self.output_layout.device.type).add_into(grad.array, g)
-                storage_of(grad).bump()
+                # In place, as PyTorch does with grad mode off: holders of `.grad` see the sum grow.
+                array, layout = grad.array, grad._layout
+                if layout.device is not CPU:
+                    backend_of(layout.device.type).add_into(array, g)
+                elif layout.contiguous:
+                    add_into(array, g)
+                else:
+                    _add_across(layout, array, g)
+                (grad._storage or storage_of(grad)).bump()
             else:
                 self.grad = _add(grad, wrap(g, layout_of(g, self.output_layout.device)))
         if self.post_accumulate:
@@ -164,6 +173,29 @@ def is_dense(g: Any, layout: Layout) -> bool:
         # What expand makes of a single number is in C order, too, but not to be written to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
     return layout.contiguous and layout_near(g, layout) is layout
+
+
+_ORDER = "the order of the axes in memory"
+
+
+@silent
+def _add_across(layout: Layout, total: np.ndarray[Any, Any], g: np.ndarray[Any, Any]) -> None:
+    """Add g to total, whose layout is not C order, from a copy in total's order of the axes.
+
+    Note    NumPy walks memory of two orders one number at a time: 8x8 float32 take 0.9 us and
+            256x256x3x3 take 430, and with the copy 0.4 and 190 (AMD EPYC, Zen 4)
+    """
+    if total.itemsize <= 2:
+        add_into(total, g)
+    elif total.flags.f_contiguous:
+        np.add(total, g.copy("F"), total)
+    else:
+        order = layout.plans.get(_ORDER)
+        if order is None:
+            order = layout.plans.remember(_ORDER, dense_order(layout.shape, layout.strides) or ())
+        if order:
+            total, g = total.transpose(order), np.ascontiguousarray(g.transpose(order))
+        np.add(total, g, total)
 
 
 def _add(a: Tensor, b: Tensor) -> Tensor:

@@ -109,3 +109,35 @@ def test_the_gradient_of_a_result_that_is_kept_grows_with_each_pass() -> None:
     for passes in (1.0, 2.0):
         y.sum().backward(retain_graph=True)
         assert y.grad is not None and y.grad.tolist() == [passes, passes]
+
+
+LAID = {
+    "turned": lambda x: x[0, 0].t(),
+    "channels last": lambda x: x.to(memory_format=fastdist.channels_last),
+    "with gaps": lambda x: x[:, :, ::2],
+    "C order": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("dtype", [fastdist.float32, fastdist.float64, fastdist.float16])
+@pytest.mark.parametrize("laid", LAID)
+def test_gradients_in_any_order_are_added_in_the_memory_of_the_first(laid: str, dtype: Any) -> None:
+    leaf = (
+        LAID[laid](fastdist.arange(120.0).reshape(2, 3, 4, 5).to(dtype)).detach().requires_grad_()
+    )
+    first, second = (fastdist.full(leaf.shape, n).to(dtype) for n in (1.0, 2.0))
+    leaf.grad = LAID[laid](fastdist.zeros(2, 3, 4, 5).to(dtype)).detach()
+    held = leaf.grad
+    for g in (first, second, leaf.detach()):
+        (leaf * 1).backward(g)
+    assert leaf.grad is held and held.stride() == leaf.stride()
+    assert (held == leaf.detach() + 3).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_of_another_order_may_overflow() -> None:
+    leaf = fastdist.zeros(3, 2).t().requires_grad_()
+    huge = fastdist.full((2, 3), 3e38)
+    for _ in range(2):
+        leaf.backward(huge)
+    assert leaf.grad is not None and leaf.grad.isinf().all()
