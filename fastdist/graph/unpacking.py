@@ -55,9 +55,13 @@ def unpack_output(
 
 # Results after the first are saved as the Tensors that the caller gets: fresh, at version 0, which
 # is not kept with them.
-def as_fresh(results: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
     """Return results, in place of one that was written to before it is saved its alias."""
-    return tuple([one if one._version == 0 else _alias(one) for one in results])
+    for one in results:
+        storage = one._storage
+        if storage is not None and storage.version:
+            return tuple([one if one._version == 0 else _alias(one) for one in results])
+    return results
 
 
 def _alias(tensor: Tensor) -> Tensor:

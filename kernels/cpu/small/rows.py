@@ -405,32 +405,35 @@ def _cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if not facts.small or shape is None:
         return long_cross_entropy.cross_entropy_gradient(facts)
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
-    starts, wide = row_starts(rows, classes), ones(classes, dtype).reshape(1, classes)
-    count, add_up_rows = number(rows, dtype), adder_of_rows(classes, dtype)
+    starts, count = row_starts(rows, classes), number(rows, dtype)
+    add_up_rows, empty = adder_of_rows(classes, dtype), np.empty
     add, divide, multiply, subtract = np.add, np.divide, np.multiply, np.subtract
+    inverse = number(1 / rows, dtype)
 
     def gradient(g: Any, kept: Any, x: Any, target: Any) -> Any:
         weights, totals = kept
         if reduction == 1:
-            g = divide(g, count)
+            # A pass mostly begins with 1. An array: ufuncs take it in half a NumPy scalar's time.
+            g = inverse if g.item() == 1.0 else divide(g, count, empty((), dtype))
         shares = divide(g, totals)
-        out = multiply(weights, shares.reshape(rows, 1).dot(wide))
+        flat = multiply(weights.ravel(), shares.repeat(classes))
         # target may have changed since the loss; the sum is private, as NumPy's loops need it.
         low, high = target.item(target.argmin()), target.item(target.argmax())
         if low < 0 or high >= classes:
             refuse_class(low if low < 0 else high, classes)
-        flat, places = out.ravel(), add(target, starts)
-        slopes = subtract(flat[places], g)
+        places = add(target, starts)
+        slopes = flat[places]
+        subtract(slopes, g, slopes)
         # See Note [Rows with one large share] in row_steps.py. One gradient above 0 for all rows is
         # the commonest, and tells by less whether a share is large.
-        common = 0.0 if g.ndim else g.item()
+        common = g.item() if reduction else 0.0
         if not common > 0 or slopes.item(slopes.argmax()) > -0.0625 * common:
             others = weights.copy()
             others.ravel()[places] = 0.0
             large = weights.ravel()[places] > 0.9375 * totals
             slopes = np.where(large, multiply(add_up_rows(others), -shares), slopes)
         flat[places] = slopes
-        return out
+        return flat.reshape(shape)
 
     return (gradient, None)
 
