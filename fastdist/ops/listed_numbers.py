@@ -26,15 +26,19 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
             that no dtype holds; TypeError for what is not a number
     """
     types: set[type] = set()
-    _gather_types(data, types, 0, {})
-    if any(map(reads_by_index, types - _PLAIN)):
+    if type(data) in _PLAIN:
+        types.add(type(data))
+    else:
+        _gather_types(data, types, 0, {})
+        require_memory(data)
+    strange = types - _PLAIN
+    if strange and any(map(reads_by_index, strange)):
         data = as_lists(data)
         types.clear()
         _gather_types(data, types, 0, {})
-    require_memory(data)
-    strange = types - _PLAIN
+        strange = types - _PLAIN
     named = any(issubclass(one, Tensor | np.generic | np.ndarray) for one in strange)
-    if any(issubclass(one, Tensor) for one in strange):
+    if named and any(issubclass(one, Tensor) for one in strange):
         data = _without_tensors(data)
     if wanted is uint64 and types <= {int}:
         try:

@@ -60,7 +60,7 @@ class SparseLayout(Layout):
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False
-        made.routes, made.uniform_routes = _NoRoutes(), {}
+        made.routes, made.uniform_routes, made.size = _NoRoutes(), {}, None
         with cls._interned_lock:
             return cls._made.setdefault(key, made)
 

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 import pytest
 
-from fastdist.core.device import CPU
+from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import float32, float64
 from fastdist.tensor.layout import Layout
 from fastdist.tensor.tensor import layout_near, layout_of
@@ -65,4 +65,15 @@ def test_the_layout_of_one_number_lives_as_long_as_that_of_many() -> None:
     known = {*whole.routes}  # by whatever ran before
     assert layout_near(np.zeros((), np.float32), whole) is whole and {*whole.routes} == known
     del near
+    Layout._recent.clear()
     assert kept() is None
+
+
+def test_the_layouts_made_last_live_on_without_a_tensor_and_others_do_not() -> None:
+    first = ref(Layout.of(float32, CPU, (3, 43)))
+    made = [ref(Layout.of(float32, CPU, (5, n))) for n in range(100, 163)]
+    assert first() is Layout.of(float32, CPU, (3, 43)) and all(one() for one in made)
+    made.append(ref(Layout.of(float32, CPU, (5, 163))))
+    assert first() is None and all(one() for one in made)
+    on_gpu = ref(Layout.of(float32, Device("cuda", 0), (3, 43)))
+    assert on_gpu() is None
