@@ -227,7 +227,7 @@ def _vectors(x: Array, places: Places) -> tuple[int, tuple[int, ...], list[Array
 
 
 def _is_line(x: Array, out: Array, place: Any) -> bool:
-    """Return whether the loop for vectors is for these, and may be compiled now."""
+    """Return whether the loops for vectors are for these."""
     return (
         place.dtype == np.int64
         and place.flags.c_contiguous
@@ -235,7 +235,6 @@ def _is_line(x: Array, out: Array, place: Any) -> bool:
         and x.flags.c_contiguous
         and out.flags.c_contiguous
         and x.dtype.itemsize <= 8
-        and not is_numpys_turn(_compile_line, x.dtype.itemsize)
     )
 
 
@@ -244,6 +243,13 @@ def _compile_line(itemsize: int) -> None:
 
     one = np.zeros(1, f"u{itemsize}")
     place_loops.take_line(one, one.copy(), np.zeros(1, np.int64))
+
+
+def _compile_put_line(dtype: Any, add: bool) -> None:
+    from . import place_loops
+
+    one = np.zeros(1, dtype)
+    place_loops.put_line(one, one.copy(), np.zeros(1, np.int64), add=add)
 
 
 def _compile_take(itemsize: int) -> None:
@@ -266,7 +272,11 @@ def _compile_put(dtype: Any, add: bool) -> None:
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
     line = places[0] if x.ndim == 1 and out.size >= _MANY_OF_A_LINE else None
-    if line is not None and _is_line(x, out, line):
+    if (
+        line is not None
+        and _is_line(x, out, line)
+        and not is_numpys_turn(_compile_line, x.dtype.itemsize)
+    ):
         from .place_loops import take_line
 
         take_line(x, out, line)
@@ -294,11 +304,21 @@ def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
 
     Raises  IndexError, and nothing is written, for places that out does not have
     """
-    found = _vectors(out, places) if x.dtype == out.dtype else None
     # Half types, bool and short integers are not for loops that add.
-    if accumulate and out.dtype.itemsize < 4:
-        found = None
+    is_ours = x.dtype == out.dtype and not (accumulate and out.dtype.itemsize < 4)
     kind = out.dtype if accumulate else np.dtype(f"u{min(out.dtype.itemsize, 8)}")
+    line = places[0] if is_ours and out.ndim == 1 and x.size >= MANY else None
+    if (
+        line is not None
+        and x.shape == line.shape
+        and _is_line(out, x, line)
+        and not is_numpys_turn(_compile_put_line, kind, accumulate)
+    ):
+        from .place_loops import put_line
+
+        put_line(x, out, line, add=accumulate)
+        return
+    found = _vectors(out, places) if is_ours else None
     if found and not is_numpys_turn(_compile_put, kind, accumulate):
         from . import place_loops
 

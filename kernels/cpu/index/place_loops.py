@@ -87,14 +87,34 @@ def _putting(met: Any) -> Any:
                     if b >= np.uint64(m):
                         return second, 1
                 row = k if x.shape[1] > 1 else 0  # or one row for all places
-                for t in range(out.shape[3]):
-                    out[o, a, b, t] = met(out[o, a, b, t], x[o, row, t])
+                if out.shape[3] == 1:
+                    out[o, a, b, 0] = met(out[o, a, b, 0], x[o, row, 0])
+                else:
+                    for t in range(out.shape[3]):
+                        out[o, a, b, t] = met(out[o, a, b, t], x[o, row, t])
+        return np.int64(INSIDE), -1
+
+    return put
+
+
+def _putting_in_line(met: Any) -> Any:
+    @compiled("index_put")
+    def put(x: Any, i: Any, out: Any) -> Any:
+        """Put into a vector: the same, by a loop of fewer instructions."""
+        n = np.int64(len(out))
+        for k in range(len(i)):
+            first = i[k]
+            a = _from_begin(first, n)
+            if a >= np.uint64(n):
+                return first, 0
+            out[a] = met(out[a], x[k])
         return np.int64(INSIDE), -1
 
     return put
 
 
 _write, _add = _putting(_new), _putting(_sum)
+_write_line, _add_line = _putting_in_line(_new), _putting_in_line(_sum)
 
 
 @compiled("index_put")
@@ -176,7 +196,7 @@ def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
     """Return x, which broadcasts to shape, as (outer, count or 1, width) in C order."""
     if x.size == 1:
         return np.full((pair.outer, 1, pair.width), x.reshape(()))
-    whole = np.ascontiguousarray(np.broadcast_to(x, shape))
+    whole = np.ascontiguousarray(x if x.shape == shape else np.broadcast_to(x, shape))
     return whole.reshape(pair.outer, pair.count, pair.width)
 
 
@@ -188,6 +208,24 @@ def take_line(x: Array, written: Array, places: Array) -> None:
     index, refused = _take_line(_bits(x), places.reshape(-1), _bits(written).reshape(-1))
     if refused >= 0:
         refuse(index, len(x), 0)
+
+
+def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
+    """Write or add x, which has the shape of places, at what these name in the vector written; all
+    in C order.
+
+    Raises  OutOfBounds; nothing is written unless an index changes during the call
+    """
+    line, names = x.reshape(-1), places.reshape(-1)
+    at = _first_outside(names, len(written))
+    if at >= 0:
+        refuse(int(names[at]), len(written), 0)
+    if add:
+        index, refused = _add_line(line, names, written)
+    else:
+        index, refused = _write_line(_bits(line), names, _bits(written))
+    if refused >= 0:
+        refuse(index, len(written), 0)
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:

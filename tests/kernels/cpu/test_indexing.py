@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,28 @@ def test_many_places_of_a_vector_are_refused_where_one_is_not_there() -> None:
         place[8199] = bad
         with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with"):
             indexing.take(x, out, (place,))
+        for adds in (False, True):
+            with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0"):
+                indexing.put(out + 1, x, (place,), adds)
+            assert not x.any()
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_loop_over_a_vector_refuses_a_place_that_changes_during_the_call(
+    monkeypatch: pytest.MonkeyPatch, adds: bool
+) -> None:
+    from fastdist.kernels.cpu import place_loops
+
+    place, written = np.zeros(4096, np.int64), np.zeros(9, np.float32)
+
+    def change_then(places: Any, length: int) -> int:
+        place[4095] = 9
+        return -1
+
+    monkeypatch.setattr(place_loops, "_first_outside", change_then)
+    with pytest.raises(IndexError, match="index 9 is out of bounds for dimension 0 with size 9"):
+        place_loops.put_line(np.ones(4096, np.float32), written, place, add=adds)
+    assert written.tolist() == [4095.0 if adds else 1.0] + [0.0] * 8
 
 
 def test_elements_before_a_wrong_place_among_four_are_added_in_their_order() -> None:
