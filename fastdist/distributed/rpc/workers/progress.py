@@ -26,6 +26,9 @@ _HELD_UP_S = 0.02
 # A process that was stopped for so long has been found silent by its peers, which report it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
+# Peers count from a sign of life before the stop, and a late alarm shows less than all of it: a
+# stop that lost this worker to a peer may look shorter than the peer's limit by so much.
+_SHORTER_S = 2.0
 # The counters that tell a stop from a held lock are read behind so many looks, or so much time.
 _MEASURE_LOOKS = 50
 _MEASURE_S = 5.0
@@ -164,7 +167,8 @@ class AwakeClock:
         self._num_looks = 0
         self._measure_at = -math.inf
         self._absent_s = 0.0
-        self._silent_at = -math.inf
+        # When the latest stop ended, and how long it or another one lately was.
+        self._silent_at, self._stopped_s = -math.inf, 0.0
         self._woke_at = -math.inf
 
     def look(self, due: float) -> None:
@@ -174,9 +178,17 @@ class AwakeClock:
         if late_s > _HELD_UP_S:
             self._absent_s += late_s
         self._num_looks += 1
-        if late_s > _LATE_S or self._num_looks == _MEASURE_LOOKS or now >= self._measure_at:
+        # Also after each wait for a core or for the interpreter lock: the wakes of that wait would
+        # count as those of a process that ran during the next absence.
+        is_held_up = late_s > _HELD_UP_S
+        if is_held_up or self._num_looks == _MEASURE_LOOKS or now >= self._measure_at:
             self._measure(now, late_s)
         self._awake_at = now
+
+    def look_again(self, due: float) -> None:
+        """Take note of an absence since the last look; nothing happens if it was short."""
+        if time.monotonic() - self._awake_at > _LATE_S:
+            self.look(due)
 
     def _measure(self, now: float, late_s: float) -> None:
         """Find out whether the process was stopped since the last time."""
@@ -189,8 +201,13 @@ class AwakeClock:
         self._num_looks, self._measure_at = 0, now + _MEASURE_S
         if late_s > _LATE_S or stopped_s > _LATE_S:
             self._woke_at = now - self._absent_s
-        if stopped_s > _SILENT_S:
-            self._silent_at = now
+        if stopped_s > _LATE_S:
+            self._note_stop(now, stopped_s)
+
+    def _note_stop(self, now: float, stopped_s: float) -> None:
+        is_later = now - self._silent_at < _LATELY_S
+        self._stopped_s = max(stopped_s, self._stopped_s) if is_later else stopped_s
+        self._silent_at = now
 
     def _look_for_suspension(self) -> None:
         """Find a suspension of the machine since the last measurement; on any thread."""
@@ -199,13 +216,16 @@ class AwakeClock:
         if before is not None and suspended_s > _LATE_S:
             self._meter = before._replace(suspended_s=before.suspended_s + suspended_s)
             self._woke_at = now - self._absent_s
-            if suspended_s > _SILENT_S:
-                self._silent_at = now
+            self._note_stop(now, suspended_s)
 
-    def stood_still_lately(self) -> bool:
-        """Return whether the process woke a moment ago from a stop that others noticed."""
+    def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
+        """Return whether the process woke a moment ago from a stop that others noticed, which
+        declare a worker lost after frozen_s without a sign of life.
+        """
         self._look_for_suspension()
-        return time.monotonic() - self._silent_at < _LATELY_S
+        least_s = max(_LATE_S, min(_SILENT_S, frozen_s - _SHORTER_S))
+        is_lately = time.monotonic() - self._silent_at < _LATELY_S
+        return is_lately and self._stopped_s >= least_s
 
     def woke_at(self) -> float:
         """Return when the last absence ended, by this clock; -inf if there was none."""
@@ -241,7 +261,6 @@ class Progress:
         # As time.monotonic, but it stands still while this process does; on the thread itself.
         self.now = self._clock.now
         self.woke_at = self._clock.woke_at
-        self.stood_still_lately = self._clock.stood_still_lately
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -279,6 +298,13 @@ class Progress:
             self._thread.join()
         self._bell.close()
 
+    def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
+        """Return whether the process woke a moment ago from a stop that others noticed, which
+        declare a worker lost after frozen_s without a sign of life; on the thread itself.
+        """
+        self._clock.look_again(self._due())
+        return self._clock.stood_still_lately(frozen_s)
+
     def is_current_thread(self) -> bool:
         """Return whether the caller is the thread itself."""
         return threading.current_thread() is self._thread
@@ -292,7 +318,7 @@ class Progress:
                 return
             ready = self._poller.poll(self._sleep_ms())
             # Before anybody is told what came: it may be about a silence.
-            self._clock.look(self._alarms[0][0] if self._alarms else math.inf)
+            self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:
                     self._bell.clear()
@@ -317,13 +343,20 @@ class Progress:
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)
 
+    def _due(self) -> float:
+        """Return when the thread has to run next."""
+        return self._alarms[0][0] if self._alarms else math.inf
+
     def _sleep_ms(self) -> int | None:
-        until = self.timeouts.sleep_until(self._alarms[0][0] if self._alarms else math.inf)
+        until = self.timeouts.sleep_until(self._due())
         if self._posted:
             return 0
         return None if until == math.inf else poll_timeout_ms(until)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        # The process may have stopped at any line since the thread woke: what the function reads
+        # then came during the stop.
+        self._clock.look_again(self._due())
         try:
             function(*arguments)
         except Exception:

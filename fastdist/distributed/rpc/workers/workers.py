@@ -349,7 +349,7 @@ class Workers:
         # The others that are neither lost to this one nor have given it up.
         there = [other for other in self.living() if not (other.is_self or other is by)]
         remember(self._given_up_by, by.record.incarnation)
-        stood_still = self.progress.stood_still_lately()
+        stood_still = self.progress.stood_still_lately(self._times.frozen_s)
         if self.given_up is None and is_out(self._given_up_by, len(there), stood_still=stood_still):
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
 

@@ -41,7 +41,7 @@ class ProgressByHand:
     def is_current_thread(self) -> bool:
         return False
 
-    def stood_still_lately(self) -> bool:
+    def stood_still_lately(self, frozen_s: float) -> bool:
         return False
 
     def woke_at(self) -> float:

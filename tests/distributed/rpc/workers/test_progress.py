@@ -109,6 +109,29 @@ def test_a_clock_leaves_out_what_a_busy_machine_held_up(monkeypatch: pytest.Monk
     assert clock.now() == pytest.approx(before + 11.0)
 
 
+def test_a_stop_between_two_looks_is_known_before_a_refusal_that_came_in_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    progress = Progress("progress of the test")
+    seen: list[Any] = []
+    try:
+        progress._clock.look(math.inf)
+        progress.call_at(100.5, lambda: None)
+        now = 104.6  # stopped after the thread woke, before it reads a lane
+        progress._call(lambda: seen.append((progress.now(), progress.woke_at())))
+        assert seen == [(100.5, 100.5)] and progress.stood_still_lately()
+        now = 120.0
+        progress._clock.look(now)
+        assert not progress.stood_still_lately()
+        now = 124.6  # stopped while a lane is read
+        progress.call_at(120.5, lambda: None)
+        assert progress.stood_still_lately()
+    finally:
+        progress.stop()
+
+
 @pytest.mark.parametrize("held_up_s", [0.0, 0.01, 0.3, 0.9, 5.0])
 def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that_it_has(
     held_up_s: float, monkeypatch: pytest.MonkeyPatch

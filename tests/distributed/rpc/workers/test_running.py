@@ -58,6 +58,23 @@ def test_a_stop_is_noticed_whatever_few_turns_for_the_lock_came_behind_it(
     assert machine.late(4.0, num_wakes=wakes).stood_still_lately()
 
 
+@pytest.mark.parametrize(
+    ("late_s", "frozen_s", "is_noticed"),
+    [(1.2, 3.0, True), (0.9, 3.0, False), (1.2, 10.0, False), (2.6, 10.0, True), (2.2, 4.0, True)],
+)
+def test_a_stop_that_lost_a_worker_to_peers_of_a_low_limit_is_noticed(
+    machine: Machine, late_s: float, frozen_s: float, is_noticed: bool
+) -> None:
+    assert machine.late(late_s).stood_still_lately(frozen_s) is is_noticed
+
+
+def test_a_short_stop_does_not_hide_the_longer_one_before_it(machine: Machine) -> None:
+    machine.late(4.0)
+    assert machine.late(1.5).stood_still_lately()
+    machine.now += 10.0
+    assert not machine.late(1.5).stood_still_lately()
+
+
 def test_a_busy_machine_does_not_make_a_stop_of_a_held_lock(machine: Machine) -> None:
     # Each wake took eight times as long as it should.
     assert not machine.late(10.0, num_wakes=10_000 // 40).stood_still_lately()
@@ -75,6 +92,14 @@ def test_the_turns_before_a_stop_are_not_taken_for_running(machine: Machine) -> 
         machine.meter = Meter(2 * turn, 0.0, 0.0)
         machine.clock.look(due=math.inf)
     assert machine.late(4.0, num_wakes=2 * 40 + 5).stood_still_lately()
+
+
+def test_waits_for_the_lock_before_a_stop_are_not_taken_for_running(machine: Machine) -> None:
+    for turn in range(1, 17):
+        machine.now += 0.05
+        machine.meter = Meter(10 * turn, 0.0, 0.0)
+        machine.clock.look(due=machine.now - 0.05)
+    assert machine.late(4.0, num_wakes=10 * 16 + 5).stood_still_lately()
 
 
 def test_a_busy_thread_measures_now_and_then_and_an_idle_one_each_few_seconds(
