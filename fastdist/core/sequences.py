@@ -98,6 +98,27 @@ def all_of(items: Iterable[Any]) -> list[Any]:
     return found
 
 
+def finite_list(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
+    """Return the items of an iterable: as many as its length, if it has one.
+
+    Raises  ValueError for an iterable without a length that gives more than `most` items, as one
+            without an end does, and for one whose iterator disagrees with its length
+    """
+    kind: Any = type(items)
+    if hasattr(kind, "__len__"):
+        if hasattr(kind, "__iter__"):
+            return list(items_of(items))
+        by_index: Any = items
+        return [by_index[i] for i in range(len(by_index))]
+    found = list(islice(items, most + 1))
+    if len(found) > most:
+        raise ValueError(
+            f"expected an iterable that ends, but a {type(items).__name__!r} gives more than "
+            f"{most} items: pass a list"
+        )
+    return found
+
+
 def items_of(data: Any) -> Any:
     """Return the items of a list or a tuple; those of a subclass in a list, as long as `len` says.
 

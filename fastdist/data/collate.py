@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
+from ..core.sequences import finite_list
 from ..ops.create.creation import as_tensor, tensor
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
@@ -19,11 +20,14 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Dtype   Python floats -> float64, integers -> int64; arrays keep theirs
     Raises  TypeError for anything but tensors, arrays of numbers, numbers, strings, and mappings
-            and sequences of them; RuntimeError for samples of unequal size
+            and sequences of them; RuntimeError for samples of unequal size; ValueError for a
+            sequence whose iterator does not end where its length says
     Note    mappings and named tuples stay what they are, tuples become lists, strings (NumPy's and
             bytes as well) stay as they were given
     """
     first = batch[0]
+    if not isinstance(first, str | bytes):
+        batch = _items(batch)
     if isinstance(first, Tensor):
         return stack(list(batch))
     if isinstance(first, np.ndarray):
@@ -41,6 +45,14 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Sequence):
         return _sequence(batch)
     raise _unknown(type(first))
+
+
+def _items(data: Any) -> Any:
+    """Return the items of a sequence or the keys of a mapping, as many as its length.
+
+    Raises  ValueError where iterating gives more items or fewer
+    """
+    return data if type(data) in (list, tuple, dict) else finite_list(data)
 
 
 def _require_numbers(array: Any) -> Any:
@@ -69,18 +81,20 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, np.generic):
         return data if isinstance(data, np.str_ | np.bytes_) else tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        return _like(data, {key: default_convert(data[key]) for key in data})
+        return _like(data, {key: default_convert(data[key]) for key in _items(data)})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*[default_convert(part) for part in data])
+        return type(data)(*[default_convert(part) for part in _items(data)])
     if isinstance(data, Sequence):
-        parts = [default_convert(part) for part in data]
+        parts = [default_convert(part) for part in _items(data)]
         return parts if type(data) is tuple else _like(data, parts)
     return data
 
 
 def _mapping(batch: Sequence[Any]) -> Any:
     first = batch[0]
-    return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+    return _like(
+        first, {key: default_collate([sample[key] for sample in batch]) for key in _items(first)}
+    )
 
 
 def _sequence(batch: Sequence[Any]) -> Any:
@@ -90,7 +104,7 @@ def _sequence(batch: Sequence[Any]) -> Any:
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}"
         )
-    columns = [default_collate(column) for column in zip(*batch, strict=True)]
+    columns = [default_collate(column) for column in zip(*map(_items, batch), strict=True)]
     if isinstance(first, tuple):
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     return _like(first, columns)

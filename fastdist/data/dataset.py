@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import ShapeError
-from ..core.sequences import all_of
+from ..core.sequences import all_of, finite_list
 from ..core.short_repr import short_repr
 from ..ops.create.creation import tensor
 from ..random_numbers.generator import Generator, default_generator
@@ -116,12 +116,15 @@ def _items(dataset: Any, indices: list[Any]) -> Any:
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors: sample i is the i-th row of each.
 
-    Raises  ShapeError for tensors of unequal length
+    Raises  ShapeError for tensors of unequal length; TypeError for what does not have a shape
     """
 
     tensors: tuple[Tensor, ...]
 
     def __init__(self, *tensors: Tensor) -> None:
+        for each in tensors:
+            if not hasattr(each, "shape"):
+                raise TypeError(f"TensorDataset() takes Tensors, but got {type(each).__name__}")
         lengths = {each.shape[0] for each in tensors}
         if len(lengths) > 1:
             raise ShapeError(
@@ -151,7 +154,7 @@ class ConcatDataset(Dataset[T_co]):
     """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
-        self.datasets: list[Any] = list(datasets)
+        self.datasets: list[Any] = finite_list(datasets)
         if not self.datasets:
             raise ValueError("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):

@@ -178,7 +178,7 @@ def is_dense(g: Any, layout: Layout) -> bool:
 _ORDER = "the order of the axes in memory"
 
 
-@silent
+@silent  # type: ignore[untyped-decorator]
 def _add_across(layout: Layout, total: np.ndarray[Any, Any], g: np.ndarray[Any, Any]) -> None:
     """Add g to total, whose layout is not C order, from a copy in total's order of the axes.
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import index
 from typing import Any, Self, overload
 
+from ..core.sequences import finite_list
 from .module import Module, describe
 
 
@@ -43,7 +44,7 @@ class _Numbered(Module):
 
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
-        for module in list(modules):
+        for module in finite_list(modules):
             self.append(module)
         return self
 
@@ -203,5 +204,6 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules by name; those of names that are there are replaced."""
-        for name, module in dict(modules).items():
+        named = modules if hasattr(modules, "keys") else finite_list(modules)
+        for name, module in dict(named).items():
             self[name] = module

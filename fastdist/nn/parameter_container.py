@@ -8,6 +8,7 @@ from operator import index
 from typing import Any, Self, overload
 
 from ..core.dtypes import WORDS
+from ..core.sequences import finite_list
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .module import Module
@@ -81,7 +82,7 @@ class ParameterList(Module):
                 "ParameterList.extend should be called with an iterable, but got "
                 f"{type(values).__name__}"
             )
-        for value in list(values):
+        for value in finite_list(values):
             self.append(value)
         return self
 
@@ -183,7 +184,7 @@ class ParameterDict(Module):
             pairs = parameters.items()
         elif isinstance(parameters, Mapping):
             pairs = sorted(parameters.items())
-        for number, pair in enumerate(list(pairs)):
+        for number, pair in enumerate(finite_list(pairs)):
             if not isinstance(pair, Iterable):
                 raise TypeError(
                     f"ParameterDict update sequence element #{number} should be Iterable; is"

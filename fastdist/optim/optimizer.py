@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from ..core.errors import ShapeError
 from ..core.short_repr import short_repr
@@ -28,6 +28,8 @@ from .saving import packed_state, unpacked_state
 
 Group = dict[str, Any]
 ParamsT = Iterable[Any]
+# An iterable without a length that gives more parameters counts as one without an end.
+_MOST_PARAMETERS: Final = 1 << 16
 _OF_THIS_PROCESS = ("_step_lock", "_started_as", "_given", "_is_stepping", "_opt_called", "step")
 
 
@@ -348,6 +350,11 @@ def _read(params: Iterable[Any]) -> list[Any]:
                 f"optimizer can only optimize Tensors, but one of the params is {short_repr(one)}"
             )
         found.append(one)
+        if len(found) > _MOST_PARAMETERS and not hasattr(type(params), "__len__"):
+            raise ValueError(
+                f"optimizer got a {type(params).__name__!r} that gives more than "
+                f"{_MOST_PARAMETERS} parameters: pass a list"
+            )
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import UserList, deque
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import pytest
@@ -158,3 +158,40 @@ def test_an_endless_list_that_is_too_long_for_the_machine_is_a_memory_error() ->
 def test_a_subclass_of_list_is_read_by_its_iterator(make: Any) -> None:
     assert make(Reversed([1, 2, 3])).tolist() == [3, 2, 1]
     assert make([Reversed([1, 2]), (3, 4)]).tolist() == [[2, 1], [3, 4]]
+
+
+X = fd.ones(2)
+PARAMETER = fd.ones(2, requires_grad=True)
+ENDLESS_CALLS = {
+    "clip_grad_norm_": lambda: fd.nn.utils.clip_grad_norm_(repeat(PARAMETER), 1.0),
+    "clip_grad_value_": lambda: fd.nn.utils.clip_grad_value_(repeat(PARAMETER), 1.0),
+    "get_total_norm": lambda: fd.nn.utils.get_total_norm(repeat(X)),
+    "parameters_to_vector": lambda: fd.nn.utils.parameters_to_vector(repeat(X)),
+    "vector_to_parameters": lambda: fd.nn.utils.vector_to_parameters(X, repeat(X)),
+    "pad_sequence": lambda: fd.nn.utils.rnn.pad_sequence(repeat(X)),
+    "ModuleList": lambda: fd.nn.ModuleList(repeat(fd.nn.ReLU())),
+    "ModuleDict": lambda: fd.nn.ModuleDict(repeat(("a", fd.nn.ReLU()))),  # type: ignore[arg-type]
+    "ParameterList": lambda: fd.nn.ParameterList(repeat(X)),
+    "ParameterDict": lambda: fd.nn.ParameterDict(repeat(("a", X))),
+    "ConcatDataset": lambda: fd.data.ConcatDataset(repeat(fd.data.TensorDataset(X))),
+    "SGD": lambda: fd.optim.SGD(repeat(PARAMETER), lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS_CALLS)
+def test_an_iterable_without_an_end_is_refused_with_words(name: str) -> None:
+    with pytest.raises(ValueError, match=r"'repeat' (that )?gives more than \d+ .*: pass a list"):
+        ENDLESS_CALLS[name]()
+
+
+def test_batches_and_samples_end_where_their_length_says() -> None:
+    collate = fd.data.default_collate
+    with pytest.raises(ValueError, match="expected sequence of length 2"):
+        collate(EndlessList([4, 5]))
+    with pytest.raises(ValueError, match="expected sequence of length 2"):
+        collate([EndlessList([4, 5]), EndlessList([4, 5])])
+    with pytest.raises(ValueError, match="expected sequence of length 2"):
+        fd.data.default_convert(EndlessTuple((4, 5)))
+    assert collate(Endless()).tolist() == [1, 2, 3]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"TensorDataset\(\) takes Tensors, but got count"):
+        fd.data.TensorDataset(count())  # type: ignore[arg-type]

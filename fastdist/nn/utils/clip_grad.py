@@ -11,6 +11,7 @@ import numpy as np
 from ...core.caller_warning import warn_caller
 from ...core.dtypes import float32
 from ...core.errors import GraphError
+from ...core.sequences import finite_list
 from ...graph.modes import no_grad
 from ...ops.create.creation import tensor, zeros
 from ...ops.reduce.norms import vector_norm
@@ -25,7 +26,7 @@ def get_total_norm(
 
     Raises  RuntimeError if error_if_nonfinite and it is infinite or NaN
     """
-    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    tensors = [tensors] if isinstance(tensors, Tensor) else finite_list(tensors)
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
@@ -75,7 +76,7 @@ def clip_grad_norm_(
     Note    foreach changes nothing
     """
     if not isinstance(parameters, Tensor):
-        parameters = list(parameters)  # gone through twice
+        parameters = finite_list(parameters)  # read twice
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
@@ -119,7 +120,7 @@ def clip_grad_value_(
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return [parameter.grad for parameter in finite_list(parameters) if parameter.grad is not None]
 
 
 def _elements(gradient: Tensor) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...core.errors import ShapeError
+from ...core.sequences import finite_list
 from ...graph.modes import no_grad
 from ...ops.shape.joining import cat
 from ...tensor.tensor import Tensor
@@ -15,7 +16,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
     Raises  DeviceError if they live on several devices
     """
-    return cat([parameter.reshape(-1) for parameter in parameters])
+    return cat([parameter.reshape(-1) for parameter in finite_list(parameters)])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -23,7 +24,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
     Raises  ShapeError if the numbers of elements differ
     """
-    parameters = list(parameters)
+    parameters = finite_list(parameters)
     count = sum(parameter.numel() for parameter in parameters)
     if count != vec.numel():
         raise ShapeError(

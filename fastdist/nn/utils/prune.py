@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
+from ...core.sequences import finite_list
 from ...graph.modes import no_grad
 from ...ops.create.creation import ones_like, zeros_like
 from ...ops.create.random import rand, rand_like
@@ -385,7 +386,7 @@ def global_unstructured(
     given = {} if importance_scores is None else importance_scores
     if not isinstance(given, dict):
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
-    places = list(parameters)
+    places = finite_list(parameters)
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(

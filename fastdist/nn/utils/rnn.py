@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...core.dtypes import (
     float16,
@@ -16,10 +16,14 @@ from ...core.dtypes import (
     int64,
     uint8,
 )
+from ...core.sequences import finite_list
 from ...ops.create.creation import empty_like, tensor
 from ...ops.create.ranges import arange
 from ...ops.shape.joining import cat, stack
 from ...tensor.tensor import Tensor
+
+# An iterable without a length that gives more sequences counts as one without an end.
+_MOST_SEQUENCES: Final = 1 << 20
 
 
 class _Packed(NamedTuple):
@@ -245,7 +249,7 @@ def pad_sequence(
 ) -> Tensor:
     """Return sequences, of one shape but for their first axes, in one tensor, padded as needed.
 
-    Raises  RuntimeError for what is no iterable of tensors
+    Raises  RuntimeError for what is no iterable of tensors; ValueError for one that does not end
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(
@@ -254,7 +258,7 @@ def pad_sequence(
     if isinstance(sequences, Tensor):
         given = list(sequences.unbind(0))
     elif isinstance(sequences, Iterable):
-        given = list(sequences)
+        given = finite_list(sequences, _MOST_SEQUENCES)
     else:
         raise RuntimeError(
             "pad_sequence: Expected iterable for input sequences, but got arg of type: "
