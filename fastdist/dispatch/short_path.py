@@ -386,7 +386,10 @@ def _constants(op: PointwiseForm, target: str) -> list[str]:
 
 
 def _exact(op: PointwiseForm, name: str) -> str:
-    return ", True" if name in op.exact_names else ""
+    if name not in op.exact_names:
+        return ""
+    # A refusal looks at the numbers behind the first operand.
+    return ", True, False" if op.looks_at_operands and name != op.tensors[0] else ", True"
 
 
 def _numbers(op: PointwiseForm, refused: str) -> list[str]:

@@ -24,19 +24,20 @@ _INFINITE = (math.inf, -math.inf)
 _cache: dict[tuple[Any, ...], Tensor] = {}
 
 
-def constant(value: Any, like: Tensor, exact: bool = False) -> Any:
+def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
     decide. Beside half types it is wider: see Note [Numbers beside half types].
 
-    A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
-    never cached, for it would not be found again.
+    A floating dtype takes any number without promotion, a whole one integers that it holds; without
+    may_be_negative, as in exponents, the general path decides on those below 0. NaN is never
+    cached, for it would not be found again.
     """
     dtype = like._layout.dtype
     found = _cache.get((value, dtype, exact))
     if found is not None:
         return found
     if not dtype.may_have_gradient:
-        return _whole(value, dtype)
+        return _whole(value, dtype) if may_be_negative or value >= 0 else value
     if value == 0:
         # 0.0 == -0.0, but they are two numbers.
         key: tuple[Any, ...] = (math.copysign(1.0, value), None, dtype, exact)

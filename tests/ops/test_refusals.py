@@ -447,3 +447,24 @@ def test_pairs_and_choices_are_written_in_their_own_dtype() -> None:
     ):
         with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
             call()
+
+
+@pytest.mark.parametrize("dtype", [fd.int8, fd.int32, fd.int64])
+def test_integers_to_the_power_of_a_negative_tensor_are_rounded_towards_zero(dtype: Any) -> None:
+    x = fd.tensor([2, 1, -1, -3, 0], dtype=dtype)
+    for axes in ((), (1,)):
+        for exponent, expected in ((-1, [0, 1, -1, 0, 0]), (-2, [0, 1, 1, 0, 0])):
+            power = fd.full(axes, exponent, dtype=dtype)
+            for found in (x**power, x.clone().pow_(power), fd.pow(x, power, out=fd.zeros_like(x))):
+                assert found.dtype is dtype and found.tolist() == expected
+    assert (2 ** fd.tensor(-1)).item() == 0 and (fd.tensor(-1) ** fd.tensor(-3)).item() == -1
+    assert ((-1) ** x.abs()).tolist() == [1, -1, -1, -1, 1]
+
+
+def test_integers_to_a_negative_number_are_refused_after_calls_with_other_numbers_too() -> None:
+    x = fd.tensor([1, 2])
+    for _ in range(2):
+        assert (x**2).tolist() == [1, 4] and (x ** fd.tensor(2)).tolist() == [1, 4]
+        for call in (lambda: x**-1, lambda: x.pow(-2), lambda: x.clone().pow_(-1)):
+            with pytest.raises(RuntimeError, match="Integers to negative integer powers are not"):
+                call()

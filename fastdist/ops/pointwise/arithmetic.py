@@ -207,7 +207,7 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
     if isinstance(exponent, Tensor):
         return
     met = result_dtype(operands)
-    if met.numpy.kind == "u" and exponent < 0:
+    if met.numpy.kind in "iu" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if met.is_half or not met.may_have_gradient:
         require_held(exponent, met)

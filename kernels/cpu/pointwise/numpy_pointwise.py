@@ -293,8 +293,6 @@ def _pow(x: Array, y: Array) -> Array:
         return np.power(x, y)
     except ValueError:  # integers, and a negative exponent among them
         y = np.asarray(y)
-        if not y.ndim:
-            raise RuntimeError("Integers to negative integer powers are not allowed.") from None
     # 1 / x ** -y rounded towards zero: only 1 and -1 leave something.
     odd = np.bitwise_and(y, 1) == 1
     inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0))
