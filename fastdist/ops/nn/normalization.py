@@ -147,7 +147,9 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
     Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
     """
-    layout, last = input._layout, tuple(all_of(normalized_shape))
+    layout, last = input._layout, normalized_shape
+    if type(last) is not tuple:  # all_of takes 0.2 us
+        last = tuple(all_of(last))
     if not last:
         raise ShapeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "

@@ -23,16 +23,6 @@ def plain(operand: Any) -> Any:
     return np.asarray(operand)
 
 
-def in_c_order(operand: Any) -> Any:
-    """Return an operand in C order, itself if it lies so.
-
-    Raises  TypeError unless it is an array of NumPy
-    """
-    if type(operand) is not ARRAY:
-        require_arrays(operand)
-    return np.ascontiguousarray(operand)
-
-
 def gapless(*operands: Any) -> Any:
     """Yield operands in C order, each itself if it lies so.
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..index.indices import ALL_INSIDE, INSIDE, refuse_class
-from ..jit.array_objects import ARRAY, gapless, require_arrays
+from ..jit.array_objects import ARRAY, gapless
 from ..memory import maker_of
 from ..small.call_facts import CallFacts, Run
-from .long_rows import DTYPES, bound, loop_of, result_by
+from .long_rows import DTYPES, bound, result_by
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +24,7 @@ def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     in_order, empty, array_type = all(facts.contiguous), np.empty, ARRAY
-    large, launch = maker_of((rows, classes), dtype), None
+    large, launch, copy_of = maker_of((rows, classes), dtype), None, np.ndarray.copy
     loop = "cross_entropy_losses" if is_alone else "cross_entropy"
     add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
 
@@ -32,13 +32,11 @@ def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
         nonlocal launch
         losses = empty(rows, dtype)
         kept = () if is_alone else (large((rows, classes), dtype), empty(rows, dtype))
-        if not (type(x) is type(target) is array_type):
-            require_arrays(x, target)
-        if not in_order:
+        if not (in_order and type(x) is type(target) is array_type):
             x, target = gapless(x, target)
         if launch is None:
             launch = bound(loop, dtype, rows, classes)
-        wrong = ALL_INSIDE.copy()
+        wrong = copy_of(ALL_INSIDE)
         launch((x, target, losses, *kept, wrong))
         if (found := wrong.item()) != INSIDE:
             refuse_class(found, classes)
@@ -53,14 +51,24 @@ def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    run, empty = loop_of("cross_entropy_gradient", dtype), maker_of((rows, classes), dtype)
-    scale = 1.0 / rows if reduction == 1 else 1.0
+    large, empty, copy_of = maker_of((rows, classes), dtype), np.empty, np.ndarray.copy
+    scale, launch = 1.0 / rows if reduction == 1 else 1.0, None
+    in_order, array_type = all(facts.contiguous), ARRAY
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
-        made, (weights, totals) = empty((rows, classes), dtype), others
-        g, wrong = np.broadcast_to(g, (rows,)), ALL_INSIDE.copy()
-        given = gapless(g, target, weights, totals)
-        run((*given, made, wrong), rows, classes, scale)
+        nonlocal launch
+        made, (weights, totals) = large((rows, classes), dtype), others
+        if g.ndim:
+            (g,) = gapless(g)
+        else:  # np.broadcast_to takes 4 us
+            one, g = g.item(), empty(rows, dtype)
+            g.fill(one)
+        if not (in_order and type(target) is type(weights) is type(totals) is array_type):
+            target, weights, totals = gapless(target, weights, totals)
+        if launch is None:
+            launch = bound("cross_entropy_gradient", dtype, rows, classes, scale)
+        wrong = copy_of(ALL_INSIDE)
+        launch((g, target, weights, totals, made, wrong))
         if (found := wrong.item()) != INSIDE:
             refuse_class(found, classes)
         return made

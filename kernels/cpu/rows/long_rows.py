@@ -18,7 +18,7 @@ import numpy as np
 
 from fastdist.system.blas import read_cpu
 
-from ..jit.array_objects import ARRAY, gapless, in_c_order, plain, require_arrays
+from ..jit.array_objects import ARRAY, gapless, plain, require_arrays
 from ..memory import maker_of
 from ..silence import silent
 from ..small.call_facts import LIMIT, TERMS, CallFacts, Run, ones
@@ -380,6 +380,7 @@ def layer_norm(facts: CallFacts) -> Run | None:
         return None
     shape, dtype, eps, array_type = facts.shape, facts.dtype, float(facts.numbers[0]), ARRAY
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
+    in_order = _are_in_order(facts)
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
     column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
     loop = _paired("layer_norm", shape[0], shape[1], dtype, far=True)
@@ -388,16 +389,23 @@ def layer_norm(facts: CallFacts) -> Run | None:
         nonlocal launch
         out, mean = empty(shape, dtype), small_empty(column, dtype)
         deviation = small_empty(column, dtype)
-        if type(x) is not array_type:
-            require_arrays(x)
-        weight = in_c_order(weight) if weight_given else one
-        bias = in_c_order(bias) if bias_given else nothing
+        weight, bias = weight if weight_given else one, bias if bias_given else nothing
+        if not (in_order and type(x) is type(weight) is type(bias) is array_type):
+            x, weight, bias = gapless(x, weight, bias)
         if launch is None:
             launch = bound(loop, dtype, shape[0], shape[1], eps)
-        launch((np.ascontiguousarray(x), weight, bias, out, mean, deviation))
+        launch((x, weight, bias, out, mean, deviation))
         return out, mean, deviation
 
     return many_rows
+
+
+def _are_in_order(facts: CallFacts) -> bool:
+    """Return whether all inputs that are given are in C order."""
+    return all(
+        is_in_order or shape is None
+        for is_in_order, shape in zip(facts.contiguous, facts.shapes, strict=True)
+    )
 
 
 def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
@@ -471,12 +479,20 @@ def rms_norm(facts: CallFacts) -> Run | None:
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype
-    eps, run, column = float(facts.numbers[0]), loop_of("rms_norm", dtype), (shape[0], 1)
-    one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
+    eps, column, in_order = float(facts.numbers[0]), (shape[0], 1), _are_in_order(facts)
+    one, empty, small_empty = np.ones(shape[1], dtype), maker_of(shape, dtype), np.empty
+    array_type, launch = ARRAY, None
 
     def many_rows(x: Array, weight: Any) -> tuple[Array, Array]:
-        out, scale = empty(shape, dtype), np.empty(column, dtype)
-        run((*gapless(x, one if weight is None else weight), out, scale), *shape, eps)
+        nonlocal launch
+        out, scale = empty(shape, dtype), small_empty(column, dtype)
+        if weight is None:
+            weight = one
+        if not (in_order and type(x) is type(weight) is array_type):
+            x, weight = gapless(x, weight)
+        if launch is None:
+            launch = bound("rms_norm", dtype, shape[0], shape[1], eps)
+        launch((x, weight, out, scale))
         return out, scale
 
     return many_rows
