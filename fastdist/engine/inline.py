@@ -100,7 +100,10 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
                 if edge.__class__ is Edge or edge in shared:
                     _arrive(edge, g, fresh, shared, sums, owned, ready, add_into)
                 elif edge.__class__ is AccumulateGrad:
-                    deliver(edge, g, fresh)
+                    if edge.hooks is not None or g is None:
+                        deliver(edge, g, fresh)
+                    else:  # inlined: a call for each leaf is measurable
+                        edge.accumulate(g, fresh)
                 elif next_node is None:
                     next_node, next_g = edge, g
                 else:
