@@ -190,9 +190,9 @@ def _add_across(layout: Layout, total: np.ndarray[Any, Any], g: np.ndarray[Any, 
     elif total.flags.f_contiguous:
         np.add(total, g.copy("F"), total)
     else:
-        order = layout.plans.get(_ORDER)
+        order = layout.routes.get(_ORDER)
         if order is None:
-            order = layout.plans.remember(_ORDER, dense_order(layout.shape, layout.strides) or ())
+            order = layout.routes.remember(_ORDER, dense_order(layout.shape, layout.strides) or ())
         if order:
             total, g = total.transpose(order), np.ascontiguousarray(g.transpose(order))
         np.add(total, g, total)
