@@ -220,7 +220,7 @@ def _logsumexp(facts: CallFacts) -> Run | None:
     if found is None:
         return long_rows.logsumexp(facts)
     rows, length = found
-    final, dtype = facts.shape if facts.view_shape is None else facts.seen_as, facts.dtype
+    final, dtype = facts.shape if facts.view_shape is None else facts.view_shape, facts.dtype
     starts, wide = row_starts(rows, length), ones(length, dtype).reshape(1, length)
     exact, add_up_rows, inf = _EXACT if length > 1 else -1.0, adder_of_rows(length, dtype), math.inf
     add, exp, log, log1p, subtract = np.add, np.exp, np.log, np.log1p, np.subtract
