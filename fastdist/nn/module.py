@@ -19,7 +19,7 @@ from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
 from .module_hooks import Hook, Hooks, add_hook, adopt_hooks, call_with_hooks
 from .module_tree import ModuleTree
-from .parameter import is_lazy
+from .parameter import is_lazy, still_lazy
 from .state_dict import StateDict
 
 
@@ -266,7 +266,7 @@ class Module(StateDict):
             for module in self.modules() if recurse else (self,):
                 for name, buffer in module._buffers.items():
                     if buffer is not None:
-                        module._buffers[name] = fn(buffer)
+                        module._buffers[name] = still_lazy(buffer, fn(buffer))
         return self
 
     def _get_name(self) -> str:

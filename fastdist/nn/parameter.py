@@ -141,3 +141,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_lazy(param: Any) -> bool:
     """Return whether param waits for its shape."""
     return isinstance(param, UninitializedTensorMixin)
+
+
+def still_lazy(before: Tensor, after: Tensor) -> Tensor:
+    """Return a moved or converted buffer: one without a shape still waits for it."""
+    if not isinstance(before, UninitializedBuffer):
+        return after
+    return UninitializedBuffer(False, after.device, after.dtype, before.persistent)

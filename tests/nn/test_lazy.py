@@ -86,6 +86,20 @@ def test_dtypes_change_before_there_are_shapes() -> None:
     assert layer(fastdist.ones(1, 2).double()).dtype is fastdist.float64
 
 
+def test_a_buffer_without_a_shape_is_converted_and_still_waits() -> None:
+    layer = nn.LazyBatchNorm1d().double()
+    assert isinstance(layer.running_mean, nn.UninitializedBuffer)
+    layer(fastdist.ones(3, 2).double())
+    assert layer.running_mean.shape == (2,) and layer.running_var.dtype is fastdist.float64
+
+
+def test_an_uninitialized_buffer_takes_a_shape_and_becomes_a_tensor() -> None:
+    buffer = nn.UninitializedBuffer(dtype=fastdist.float64)
+    buffer.materialize((2, 3))
+    assert type(buffer) is fastdist.Tensor
+    assert buffer.shape == (2, 3) and buffer.dtype is fastdist.float64
+
+
 def test_a_module_that_leaves_something_without_a_shape_is_told() -> None:
     class Half(LazyModuleMixin, nn.Module):
         def __init__(self) -> None:

@@ -117,6 +117,16 @@ def test_a_cell_steps_as_its_layer_does(kind: Any) -> None:
     assert fd.allclose(first(cell(x[0, 1])), output[0, 1], atol=1e-6)
 
 
+def test_the_base_of_cells_has_as_many_rows_as_its_steps_have_parts() -> None:
+    cell = nn.RNNCellBase(3, 4, bias=False, num_chunks=2)
+    assert {name: tuple(value.shape) for name, value in cell.state_dict().items()} == {
+        "weight_ih": (8, 3),
+        "weight_hh": (8, 4),
+    }
+    assert cell.bias_ih is None
+    assert all(bool((weight.abs() <= 0.5).all()) for weight in cell.parameters())
+
+
 @kinds
 def test_layers_are_copied_pickled_and_shown(kind: Any) -> None:
     layer, x = kind(3, 4, 2, batch_first=True), fd.randn(2, 5, 3)

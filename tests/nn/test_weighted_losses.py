@@ -92,3 +92,12 @@ def test_a_loss_module_takes_pytorchs_older_arguments_in_their_places(
 ) -> None:
     found = loss()(LOGITS, target)
     assert fastdist.allclose(found, fastdist.tensor(expected), rtol=1e-5)
+
+
+def test_the_old_name_of_a_loss_for_images_warns_and_does_the_same() -> None:
+    scores, classes = LOGITS.log_softmax(1).reshape(1, 3, 1, 2), CLASSES.reshape(1, 1, 2)
+    with pytest.warns(FutureWarning, match=r"^NLLLoss2d has been deprecated\. Please use NLLLoss"):
+        old = nn.NLLLoss2d(WEIGHT, reduction="none")
+    assert fastdist.equal(
+        old(scores, classes), nn.NLLLoss(WEIGHT, reduction="none")(scores, classes)
+    )
