@@ -14,6 +14,7 @@ _DECAY = {"weight_decay": [0, 0.1]}
 _MAXIMIZE = {"maximize": [False, True]}
 _APART = {"decoupled_weight_decay": [False, True]}
 _BETAS = {"betas": [(0.9, 0.999), (0.3, 0.8)]}
+_EPS = {"eps": [1e-8, 1e-2]}
 OPTIONS: dict[str, dict[str, list[Any]]] = {
     "SGD": {
         **_DECAY,
@@ -22,8 +23,8 @@ OPTIONS: dict[str, dict[str, list[Any]]] = {
         "dampening": [0, 0.3],
         "nesterov": [False, True],
     },
-    "Adam": {**_DECAY, **_MAXIMIZE, **_BETAS, **_APART, "amsgrad": [False, True]},
-    "AdamW": {**_DECAY, **_MAXIMIZE, "amsgrad": [False, True], "eps": [1e-8, 1e-2]},
+    "Adam": {**_DECAY, **_MAXIMIZE, **_BETAS, **_APART, **_EPS, "amsgrad": [False, True]},
+    "AdamW": {**_DECAY, **_MAXIMIZE, **_BETAS, **_EPS, "amsgrad": [False, True]},
     "Adadelta": {**_DECAY, **_MAXIMIZE, "rho": [0.9, 0.4], "eps": [1e-6, 1e-2]},
     "Adagrad": {
         **_DECAY,
@@ -32,13 +33,20 @@ OPTIONS: dict[str, dict[str, list[Any]]] = {
         "initial_accumulator_value": [0, 0.5],
         "eps": [1e-10, 1e-2],
     },
-    "Adamax": {**_DECAY, **_MAXIMIZE, **_BETAS, "eps": [1e-8, 1e-2]},
+    "Adamax": {**_DECAY, **_MAXIMIZE, **_BETAS, **_EPS},
     "ASGD": {**_DECAY, **_MAXIMIZE, "lambd": [1e-4, 0.1], "alpha": [0.75, 0.3], "t0": [1e6, 4]},
-    "NAdam": {**_DECAY, **_MAXIMIZE, **_BETAS, **_APART, "momentum_decay": [4e-3, 0.5]},
-    "RAdam": {**_DECAY, **_MAXIMIZE, **_APART, "betas": [(0.9, 0.999), (0.3, 0.8), (0.9, 0.2)]},
+    "NAdam": {**_DECAY, **_MAXIMIZE, **_BETAS, **_APART, **_EPS, "momentum_decay": [4e-3, 0.5]},
+    "RAdam": {
+        **_DECAY,
+        **_MAXIMIZE,
+        **_APART,
+        **_EPS,
+        "betas": [(0.9, 0.999), (0.3, 0.8), (0.9, 0.2)],
+    },
     "RMSprop": {
         **_DECAY,
         **_MAXIMIZE,
+        **_EPS,
         "alpha": [0.99, 0.5],
         "momentum": [0, 0.9],
         "centered": [False, True],
@@ -55,6 +63,13 @@ OPTIONS: dict[str, dict[str, list[Any]]] = {
         "eps": [(None, 1e-3), (1e-2, 0.1)],
         "d": [1.0, 1.5],
     },
+}
+
+# Optimisers whose formula cannot be a row: the file that holds their steps against a reference.
+FORMULA_HELD_BY = {
+    "LBFGS": "test_lbfgs.py",
+    "Muon": "test_muon.py",
+    "SparseAdam": "test_sparse_steps.py",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import fastdist
 from fastdist import Tensor, optim
 
-# options; state: name, dtype and axes; entries of a group. Made with PyTorch 2.13.
+# options; state: name, dtype and axes, or type; entries of a group. Made with PyTorch 2.13.
 ROWS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "SGD",
@@ -109,6 +109,22 @@ ROWS: list[tuple[str, dict[str, Any], str, str]] = [
         "momentum_buffer:float32:2",
         "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn params",
     ),
+    (
+        "SparseAdam",
+        {},
+        "step:int exp_avg:float32:2 exp_avg_sq:float32:2",
+        "lr betas eps maximize params",
+    ),
+    (
+        "LBFGS",
+        {},
+        # PyTorch's keys in another order: there d, t and al are between n_iter and old_dirs.
+        (
+            "func_evals:int n_iter:int old_dirs:list old_stps:list ro:list H_diag:float32:0 "
+            "prev_flat_grad:float32:1 prev_loss:float d:float32:1 t:int al:list"
+        ),
+        ("lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn params"),
+    ),
 ]
 
 
@@ -122,16 +138,32 @@ def stepped(name: str, parameter: Tensor, count: int = 2, **options: Any) -> Any
     return optimizer
 
 
-def go(optimizer: optim.Optimizer, parameter: Tensor, count: int) -> None:
-    for step in range(count):
-        parameter.grad = fastdist.full_like(parameter, 0.5 - step).detach()
-        optimizer.step()
+def go(optimizer: optim.Optimizer, parameter: Tensor, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+
+        def closure(number: int = number) -> Tensor:
+            gradient = fastdist.full_like(parameter, 0.5 - number).detach()
+            is_sparse = isinstance(optimizer, optim.SparseAdam)
+            parameter.grad = gradient.to_sparse(1) if is_sparse else gradient
+            return parameter.sum()
+
+        if not isinstance(optimizer, optim.LBFGS):
+            closure()
+            optimizer.step()
+        else:
+            optimizer.step(closure)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype.name}:{value.ndim}"
+    return type(value).__name__
 
 
 @pytest.mark.parametrize(("name", "options", "state", "group"), ROWS)
 def test_keys_are_pytorchs(name: str, options: dict[str, Any], state: str, group: str) -> None:
     saved = stepped(name, leaf(), **options).state_dict()
-    found = [f"{k}:{v.dtype.name}:{v.ndim}" for k, v in saved["state"][0].items()]
+    found = [f"{key}:{shown(value)}" for key, value in saved["state"][0].items()]
     assert " ".join(found) == state
     assert " ".join(saved["param_groups"][0]) == group
 
@@ -148,9 +180,7 @@ def test_a_run_goes_on_from_a_state_dict(
     second = first.detach().clone().requires_grad_()
     later = getattr(optim, name)([second])
     later.load_state_dict(saved)
-    for step in (2, 3):
-        second.grad = fastdist.full_like(second, 0.5 - step).detach()
-        later.step()
+    go(later, second, 2, first=2)
     assert second.tolist() == whole.tolist()
 
 
@@ -163,6 +193,9 @@ def test_loading_follows_the_parameter_but_for_the_count_of_steps(
     later = getattr(optim, name)([wide])
     later.load_state_dict(saved)
     for key, value in later.state[wide].items():
+        if not isinstance(value, Tensor):
+            assert shown(value) == shown(saved["state"][0][key]), key
+            continue
         assert value.dtype is (fastdist.float32 if key == "step" else fastdist.float64), key
         assert value is not saved["state"][0][key]
     go(later, wide, 1)
