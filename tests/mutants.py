@@ -34,6 +34,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.RShift: ast.LShift,
 }
 _GUARDS: Final = ("lock", "condition", "changed")
+# Declarations of ops: their strings are scalar bodies, their keywords say what is made of an op.
+_DECLARE: Final = ("pointwise", "structured", "composite", "view_op")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class _Finder:
         self._lines = (node.lineno, last)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             self._names.append(node.name)
+            for decorator in node.decorator_list:
+                self._declaration(decorator)
             if isinstance(node, ast.FunctionDef):
                 for default in (*node.args.defaults, *node.args.kw_defaults):
                     self._expression(default)
@@ -117,6 +121,33 @@ class _Finder:
             self.look_into(handler.body)
         for case in getattr(node, "cases", []):
             self.look_into(case.body)
+
+    def _declaration(self, node: ast.expr) -> None:
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in _DECLARE:
+            return
+        own, self._lines = self._lines, (node.lineno, node.end_lineno or node.lineno)
+        for one in ast.walk(node):
+            match one:
+                case ast.Constant(value=str() as text):
+                    self._scalar_body(one, text)
+                case ast.keyword(value=ast.Constant(value=bool()) as value):
+                    self._break_expression(value)
+        self._lines = own
+
+    def _scalar_body(self, node: ast.Constant, text: str) -> None:
+        """Break an expression in the scalar language, which is written as Python's are."""
+        low, high = self._span(node)
+        if self._source[low + 1 : high - 1] != text.encode():
+            return  # a string of several parts, or with escapes
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError:
+            return
+        inner = _Finder(text.encode())
+        inner._expression(tree.body)
+        for one in inner.breaks:
+            if one.kind in ("arithmetic", "compare", "constant") and one.text != "(-1)":
+                self._put(one.kind, low + 1 + one.start, low + 1 + one.end, one.text)
 
     def _break_statement(self, node: ast.stmt) -> None:
         match node:

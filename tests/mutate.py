@@ -2,6 +2,7 @@
 
 Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only TEXT]
                               [--without TEXT] [--within SECONDS]
+       python -m tests.mutate PACKAGE --draw 300 [--seed 0] ...     (tests/mutate_draw.py)
 
 Works in copies of the tree. A run of the room's tests finds which of them run which line; a break
 is then held against the tests of its lines alone, until one fails, twice, or the time is up. First
@@ -14,13 +15,11 @@ break any more is an error.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,7 +28,9 @@ from pathlib import Path
 from queue import Queue
 from typing import Final
 
-from tests.mutants import Break, breaks_of, is_another_program
+from tests import mutate_draw
+from tests.mutants import breaks_of
+from tests.mutants_drawn import Mutant, draw
 from tests.mutate_copy import Copy
 from tests.mutate_log import Lines, Log, Verdict
 
@@ -81,26 +82,6 @@ ROOMS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A break of a file, in words."""
-
-    file: str
-    change: Break
-    old: str
-    new: str
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What an explanation names."""
-        return self.file, self.change.within, self.old, self.new
-
-    def describe(self) -> str:
-        """Return where it is and what it does."""
-        where = f"{self.file}:{self.change.first} in {self.change.within or 'the module'}"
-        return f"{where} ({self.change.kind})\n    - {self.old}\n    + {self.new}"
-
-
 def mutants_of(root: Path, room: Room) -> list[Mutant]:
     """Return every break of a room."""
     found = []
@@ -109,26 +90,6 @@ def mutants_of(root: Path, room: Room) -> list[Mutant]:
         name = path.relative_to(root).as_posix()
         found += [Mutant(name, change, *change.lines(source)) for change in breaks_of(source)]
     return found
-
-
-def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
-    """Return some of the breaks, the same for the same seed: those that come first in an order that
-    a change elsewhere in the room leaves as it is.
-    """
-    order: dict[bytes, Mutant] = {}
-    likes = Counter[tuple[str, ...]]()
-    for mutant in mutants:
-        likes[mutant.key] += 1
-        name = repr((seed, *mutant.key, likes[mutant.key]))
-        order[hashlib.sha256(name.encode()).digest()] = mutant
-    drawn: list[Mutant] = []
-    for _, mutant in sorted(order.items()):
-        if len(drawn) == number:
-            break
-        source = (root / mutant.file).read_bytes()
-        if is_another_program(source, mutant.change.of(source)):
-            drawn.append(mutant)
-    return drawn
 
 
 def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
@@ -217,8 +178,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Look at a room; return how many breaks survived that nobody explains, or are explained in
     vain.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
-    parser.add_argument("room", choices=ROOMS)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("room", help=f"one of {', '.join(ROOMS)}; with --draw, any package")
     parser.add_argument("--breaks", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--seed", type=int, default=0, help="which of them (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
@@ -227,7 +192,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--within", type=float, default=math.inf, help="seconds of tests for a break (default all)"
     )
+    mutate_draw.add_arguments(parser)
     given = parser.parse_args(arguments)
+    if given.draw is not None or given.again is not None:
+        return mutate_draw.look(ROOT, mutate_draw.run_of(given, ROOT))
+    if given.room not in ROOMS:
+        parser.error(f"{given.room} has no room of tests: say --draw")
     room = replace(ROOMS[given.room], without=given.without, within_s=given.within)
     mutants = mutants_of(ROOT, room)
     why = explanations(EXPLAINED, given.room)

@@ -18,7 +18,7 @@ from tests import mutate_lines, mutate_warm
 from tests.mutate_log import Lines, TestFile
 
 if TYPE_CHECKING:
-    from tests.mutate import Mutant
+    from tests.mutants_drawn import Mutant
 
 _COPIED: Final = ("fastdist", "kernels", "bench", "tests", "pyproject.toml")
 _CACHE: Final = ".kernel-cache"
@@ -129,7 +129,7 @@ class Copy:
         path, unsure = self.folder / mutant.file, list[str]()
         source = path.read_bytes()
         try:
-            self._write(path, mutant.change.of(source))
+            self.write(path, mutant.change.of(source))
             killer, is_sure = self._warm_killer(mutant, source, lines, tests)
             if is_sure:
                 return killer, unsure
@@ -144,7 +144,7 @@ class Copy:
                     left = left[end:]
             return "", unsure
         finally:
-            self._write(path, source)
+            self.write(path, source)
 
     def warm_up(self, files: Sequence[str]) -> None:
         """Collect the tests of files once for many breaks."""
@@ -187,7 +187,8 @@ class Copy:
             assert code is not None and code < 0, f"pytest ended with {code}:\n{output}"
         return "" if code == 0 else begun.read_text()
 
-    def _write(self, path: Path, source: bytes) -> None:
+    def write(self, path: Path, source: bytes) -> None:
+        """Let a file of the copy be that source."""
         path.write_bytes(source)
         # A compiled file is known by its time: no two of these may have the same.
         self._stamp += 1

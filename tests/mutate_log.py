@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tests.mutate import Mutant
+    from tests.mutants_drawn import Mutant
 
 FOLDER: Final = ".mutate"
 _TO_START_S: Final = 3.0

@@ -161,7 +161,9 @@ class Maker:
 
 
 def measure(library: Any, model: str, call: str) -> dict[str, Any]:
-    """Return what a library's module gives and keeps: a second call, after a lazy module's first."""
+    """Call a library's module and list its results and its state. It is called twice: a lazy one
+    has its parameters after the first call.
+    """
     maker = Maker(library)
     letters = {name: getattr(maker, name) for name in ("x", "p", "s", "i")}
     made = eval(model, {"nn": library.nn, **letters}).double()

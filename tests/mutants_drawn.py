@@ -1,0 +1,52 @@
+"""Breaks with the files that they are in, and a draw of some, for tests.mutate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants import Break, is_another_program
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A break of a file, in words."""
+
+    file: str
+    change: Break
+    old: str
+    new: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What an explanation names."""
+        return self.file, self.change.within, self.old, self.new
+
+    def describe(self) -> str:
+        """Return where it is and what it does."""
+        where = f"{self.file}:{self.change.first} in {self.change.within or 'the module'}"
+        return f"{where} ({self.change.kind})\n    - {self.old}\n    + {self.new}"
+
+
+def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
+    """Return some of the breaks, the same for the same seed: those that come first in an order that
+    a change elsewhere in the room leaves as it is.
+    """
+    order: dict[bytes, Mutant] = {}
+    likes = Counter[tuple[str, ...]]()
+    for mutant in mutants:
+        likes[mutant.key] += 1
+        name = repr((seed, *mutant.key, likes[mutant.key]))
+        order[hashlib.sha256(name.encode()).digest()] = mutant
+    drawn: list[Mutant] = []
+    for _, mutant in sorted(order.items()):
+        if len(drawn) == number:
+            break
+        source = (root / mutant.file).read_bytes()
+        is_python = mutant.file.endswith(".py")
+        if not is_python or is_another_program(source, mutant.change.of(source)):
+            drawn.append(mutant)
+    return drawn

@@ -1,0 +1,203 @@
+"""Which tests are run for a break, chosen by paths and names: no line is traced for it.
+
+The tests of a file are those that mirror its name or import it, then the rows of the tables of ops
+whose names hold an op that the file declares, or that a kernel of the file computes, then the rest
+of the mirrored folder. Nothing here lists packages, so that a file may move.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+_TABLES: Final = ("test_pointwise.py", "test_table*.py", "test_*batching*.py")
+_ON_FIBRES: Final = "test_*fibres*.py"
+_MOST_FILES: Final = 8
+_MOST_NAMES: Final = 12
+# Ops of all kinds, for a file that is behind all of them.
+_SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat", "permute")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run of pytest: files of tests, and words of which a test's name must hold one."""
+
+    files: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+class Choice:
+    """Chooses tests for the files of a tree."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._tests = sorted((root / "tests").rglob("test_*.py"))
+        self._texts = {path: path.read_text() for path in self._tests}
+
+    def steps(self, file: str, line: int) -> list[Step]:
+        """List the runs for a break on a line of a file, the likeliest to notice it first."""
+        path = Path(file)
+        area = self._area(path)
+        names = self._names(path, line)
+        found = [Step(self._near(path))]
+        is_of_ops = bool(names) or path.parts[1] in ("dispatch", "ops", "cpu", "cuda")
+        words = names or _SAMPLE
+        if is_of_ops:
+            patterns = (_ON_FIBRES,) if "cuda" in path.parts else _TABLES
+            found.append(Step(self._matching("tests/ops", patterns), words))
+        if names and "ops" in path.parts:
+            found.append(Step(self._matching("tests/ops", (_ON_FIBRES,)), words))
+            found.append(Step(self._matching(area, ("test_*.py",)), words))
+        else:
+            found.append(Step(self._matching(area, ("test_*.py",))))
+        return [step for step in dict.fromkeys(found) if step.files]
+
+    def _area(self, path: Path) -> str:
+        """Return the mirrored folder of tests, or the nearest above it that there is."""
+        parts = path.parts[1:-1] if path.parts[0] == "fastdist" else path.parts[:-1]
+        while parts and not (self._root / "tests" / Path(*parts)).is_dir():
+            parts = parts[:-1]
+        return Path("tests", *parts).as_posix()
+
+    def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        found = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
+        return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
+
+    # ---- by the file's own name -----------------------------------------------------------------
+
+    def _near(self, path: Path) -> tuple[str, ...]:
+        area = self._root / self._area(path)
+        module = ".".join(path.with_suffix("").parts)
+        module = module if module.startswith("fastdist") else f"fastdist.{module}"
+        parent, _, stem = module.rpartition(".")
+        if stem == "__init__":
+            parent, _, stem = parent.rpartition(".")
+        imports = re.compile(
+            rf"{re.escape(parent)}\.{stem}\b|from {re.escape(parent)} import [^\n]*\b{stem}\b"
+        )
+        ranks = {}
+        for test in self._tests:
+            own = test.stem.removeprefix("test_")
+            if own == stem and area in test.parents:
+                ranks[test] = 0
+            elif own == stem or (area in test.parents and _are_kin(own, stem)):
+                ranks[test] = 1
+            elif path.suffix == ".py" and imports.search(self._texts[test]):
+                ranks[test] = 2 if area in test.parents else 3
+        best = islice(sorted(ranks, key=lambda one: (ranks[one], one)), _MOST_FILES)
+        return tuple(one.relative_to(self._root).as_posix() for one in best)
+
+    # ---- by the ops behind it -------------------------------------------------------------------
+
+    def _names(self, path: Path, line: int) -> tuple[str, ...]:
+        """Return the public ops that a file declares or computes, that of the line first."""
+        seen, now, names = {path}, [path], list[str]()
+        while now and not names:
+            names = [name for one in now for name in self._declared(one, line, one == path)]
+            users = {user for one in now for user in self._users(one)} - seen
+            seen |= users
+            now = sorted(users)
+        names = list(dict.fromkeys(self._covered_by.get(name, name) for name in names))
+        if len(names) > _MOST_NAMES and line and names:
+            step = len(names) / _MOST_NAMES
+            names = [names[int(k * step)] for k in range(_MOST_NAMES)]
+        return tuple(names)
+
+    def _declared(self, path: Path, line: int, is_own: bool) -> list[str]:
+        if "ops" in path.parts:
+            ops = _ops_of(self._root / path)
+            nearest = [name for name, first in ops.items() if is_own and first <= line][-1:]
+            return [*nearest, *(name for name in ops if name not in nearest)]
+        if path.suffix == ".py" and "kernels" in path.parts:
+            return self._by_kernel.get(path.stem, [])
+        return []
+
+    def _users(self, path: Path) -> set[Path]:
+        """Return the files of the same package that import or include a file."""
+        package = Path(*path.parts[:2])
+        if path.suffix == ".py":
+            used = re.compile(rf"\bimport [^\n]*\b{path.stem}\b|\.{path.stem} import ")
+        else:
+            used = re.compile(rf"\b{re.escape(path.name)}\b|[\"']{path.stem}[\"'.]")
+        found = set()
+        for other, text in self._sources(package).items():
+            if other != path and used.search(text):
+                found.add(other)
+        if path.with_suffix(".py") in self._sources(package):
+            found.add(path.with_suffix(".py"))
+        return found - {path}
+
+    @functools.cache  # noqa: B019  # one for each run
+    def _sources(self, package: Path) -> dict[Path, str]:
+        return {
+            one.relative_to(self._root): one.read_text()
+            for one in sorted((self._root / package).rglob("*"))
+            if one.suffix in (".py", ".cu", ".cuh")
+        }
+
+    @functools.cached_property
+    def _by_kernel(self) -> dict[str, list[str]]:
+        """The ops whose declarations name a kernel of a file, by that file's name."""
+        found: dict[str, list[str]] = {}
+        for path in self._sources(Path("fastdist/ops")):
+            for name, kernel in _kernels_of(self._root / path):
+                found.setdefault(kernel.partition(".")[0], []).append(name)
+        return found
+
+    @functools.cached_property
+    def _covered_by(self) -> dict[str, str]:
+        """Return the row that tries an op which users do not call, by the op."""
+        found: dict[str, str] = {}
+        for path in sorted((self._root / "tests" / "ops").rglob("*_cases.py")):
+            for node in ast.parse(path.read_text()).body:
+                is_it = isinstance(node, ast.Assign) and "COVERED_BY" in ast.unparse(
+                    node.targets[0]
+                )
+                if is_it and isinstance(node.value, ast.Dict):  # type: ignore[attr-defined]
+                    for key, value in zip(node.value.keys, node.value.values, strict=True):  # type: ignore[attr-defined]
+                        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
+                            found[str(key.value)] = str(value.value)
+        return found
+
+
+def _are_kin(one: str, other: str) -> bool:
+    """Return whether two names of files share a word of five letters' stem."""
+    stems = [{word[:5] for word in name.split("_") if len(word) >= 4} for name in (one, other)]
+    return bool(stems[0] & stems[1])
+
+
+def _decorated(path: Path) -> list[tuple[ast.FunctionDef, list[ast.expr]]]:
+    return [
+        (node, node.decorator_list)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def _ops_of(path: Path) -> dict[str, int]:
+    """Return the ops that a file declares, and the line where each begins."""
+    if path.suffix != ".py":
+        return {}
+    return {
+        node.name: min(node.lineno, *(one.lineno for one in decorators))
+        for node, decorators in _decorated(path)
+        if decorators
+        and not node.name.startswith("_")
+        and "cache" not in ast.unparse(decorators[0])
+    }
+
+
+def _kernels_of(path: Path) -> list[tuple[str, str]]:
+    """List the structured ops of a file, each with the name of its kernel."""
+    return [
+        (node.name, str(one.args[0].value))
+        for node, decorators in _decorated(path)
+        for one in decorators
+        if isinstance(one, ast.Call) and one.args and isinstance(one.args[0], ast.Constant)
+        if re.fullmatch(r"\w+\.\w+", str(one.args[0].value))
+    ]

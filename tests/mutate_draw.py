@@ -1,0 +1,311 @@
+"""Breaks of any package, drawn by seed and tried with tests that are chosen by name.
+
+    python -m tests.mutate dispatch --draw 300 --seed 0 [--minutes 8] [--keep FILE] [--jobs 2]
+    python -m tests.mutate dispatch --again FILE [--keep OTHER]
+
+Each break is made in a copy of the tree, and the steps of tests/mutate_choice.py are run until a
+test fails that passes without the break. Verdicts are kept in a file (.mutate/PACKAGE-SEED.jsonl
+unless --keep says where), and a run goes on from there: what was caught stays caught while the
+broken file is the same, and what survived is tried again with --survivors. With --again the breaks
+of such a file are tried, found by their text where a file was moved: so two suites are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+from typing import Any, Final
+
+from tests.mutants import breaks_of
+from tests.mutants_drawn import Mutant, draw
+from tests.mutants_in_texts import breaks_of_cuda
+from tests.mutate_choice import Choice, Step
+from tests.mutate_copy import Copy
+from tests.mutate_pick import PICKED
+
+_MOST_TESTS: Final = 400
+_STEP_S: Final = 240.0
+_TEST_S: Final = 40
+_CACHE: Final = ".kernel-cache"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A break, which of those with the same text it is, and what became of it."""
+
+    mutant: Mutant
+    nth: int
+    caught: bool
+    by: str
+    seconds: float
+
+    def entry(self) -> dict[str, Any]:
+        """Return the line of the result file."""
+        file, within, old, new = self.mutant.key
+        named = {"file": file, "within": within, "old": old, "new": new, "nth": self.nth}
+        return {**named, "caught": self.caught, "by": self.by, "seconds": self.seconds}
+
+
+Key = tuple[str, str, str, str, int]
+
+
+def folder_of(root: Path, package: str) -> str:
+    """Return the folder of a package of fastdist, or of the kernels.
+
+    Raises  ValueError where there is none
+    """
+    for folder in (f"fastdist/{package}", package):
+        if (root / folder).is_dir():
+            return folder
+    raise ValueError(
+        f"no package {package!r}: neither fastdist/{package} nor {package} is a folder"
+    )
+
+
+def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
+    """Return all breaks of a folder, by their keys; of CUDA texts too."""
+    found: dict[Key, Mutant] = {}
+    likes = Counter[tuple[str, ...]]()
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix not in (".py", ".cu", ".cuh"):
+            continue
+        source, name = path.read_bytes(), path.relative_to(root).as_posix()
+        breaks = breaks_of(source) if path.suffix == ".py" else breaks_of_cuda(source)
+        for change in breaks:
+            mutant = Mutant(name, change, *change.lines(source))
+            likes[mutant.key] += 1
+            found[*mutant.key, likes[mutant.key]] = mutant
+    return found
+
+
+def found_again(
+    entries: Iterable[dict[str, Any]], mutants: dict[Key, Mutant]
+) -> Iterator[tuple[dict[str, Any], Key | None]]:
+    """Yield each entry with the break that it is now: in its file, or in the only one, or the only
+    one of its name, that has the same text.
+    """
+    by_text: dict[tuple[Any, ...], list[Key]] = {}
+    for key in mutants:
+        by_text.setdefault(key[1:], []).append(key)
+    for one in entries:
+        text = one["within"], one["old"], one["new"], one["nth"]
+        if (one["file"], *text) in mutants:
+            yield one, (one["file"], *text)
+            continue
+        others = by_text.get(text, [])
+        same_name = [key for key in others if Path(key[0]).name == Path(one["file"]).name]
+        yield one, next((some[0] for some in (same_name, others) if len(some) == 1), None)
+
+
+def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
+    """Return what a result file holds; of two entries for one break the later."""
+    found: dict[Key, dict[str, Any]] = {}
+    for text in path.read_text().splitlines() if path.exists() else ():
+        try:
+            one = json.loads(text)
+        except ValueError:
+            continue  # what a run was writing when it was ended
+        found[one["file"], one["within"], one["old"], one["new"], one["nth"]] = one
+    return found
+
+
+# ---- one break ----------------------------------------------------------------------------------
+
+
+class Bench:
+    """A copy of the tree with kernel caches of its own, in which tests are run for breaks."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._root = root
+        self._copy = Copy(root, folder)
+        (folder / _CACHE).unlink()
+        self._begun = folder / "begun"
+        self._passes: dict[str, bool] = {}
+        self._link_cache()
+
+    def _link_cache(self) -> None:
+        """Begin with the kernels of the tree: a broken one must not be taken for one of them."""
+        cache = self._copy.folder / _CACHE
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(self._root / _CACHE, cache, copy_function=os.link)
+
+    def try_one(self, mutant: Mutant, steps: Sequence[Step]) -> tuple[bool, str]:
+        """Return whether a test catches a break, and which; or how far they went."""
+        path, source = self._copy.folder / mutant.file, b""
+        doubted: set[str] = set()
+        source = path.read_bytes()
+        number = 0
+        try:
+            for step in steps:
+                self._copy.write(path, mutant.change.of(source))
+                code, begun, said = self._run(step.files, step.words)
+                if code in (0, 5):
+                    number += code == 0
+                    continue
+                self._copy.write(path, source)
+                if code is None and not begun:
+                    continue
+                if self._does_pass(begun or step.files[0], bool(begun)):
+                    return True, begun or f"collection: {_last_line(said)}"
+                doubted.add(begun)
+        finally:
+            self._copy.write(path, source)
+            if "kernels" in Path(mutant.file).parts:
+                self._link_cache()
+        told = f"; fails without it, too: {', '.join(sorted(doubted))}" if doubted else ""
+        return False, f"{number} of {len(steps)} steps pass{told}"
+
+    def _does_pass(self, test: str, is_test: bool) -> bool:
+        """Return whether a test passes, or a file can be collected, without a break."""
+        if test not in self._passes:
+            arguments = (test,) if is_test else (test, "--collect-only")
+            code, _ = self._copy.run(["-x", f"--timeout={_TEST_S}", *arguments], _STEP_S)
+            self._passes[test] = code == 0
+        return self._passes[test]
+
+    def _run(self, files: Sequence[str], words: Sequence[str]) -> tuple[int | None, str, str]:
+        self._begun.write_text("")
+        told = {"words": list(words), "most": _MOST_TESTS, "begun": str(self._begun)}
+        arguments = ["-x", "-p", "tests.mutate_pick", f"--timeout={_TEST_S}", *files]
+        code, said = self._copy.run(arguments, _STEP_S, **{PICKED: json.dumps(told)})
+        return code, self._begun.read_text(), said
+
+
+def _last_line(text: str) -> str:
+    return next((one for one in reversed(text.splitlines()) if one.startswith("E ")), "")[:120]
+
+
+# ---- all of them --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is given by the command line."""
+
+    package: str
+    number: int
+    seed: int
+    jobs: int
+    minutes: float
+    keep: Path
+    again: Path | None
+    survivors: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a drawn run to those of tests.mutate."""
+    parser.add_argument("--draw", type=int, help="try so many breaks, with tests chosen by name")
+    parser.add_argument("--again", type=Path, help="a file of results, whose breaks are tried")
+    parser.add_argument("--keep", type=Path, help="the file for results")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end after so long")
+    parser.add_argument("--survivors", action="store_true", help="try what survived again")
+
+
+def run_of(given: argparse.Namespace, root: Path) -> Run:
+    """Return the run that a command line asks for."""
+    name = f"{given.room.replace('/', '-')}-{given.seed}.jsonl"
+    return Run(
+        given.room,
+        given.draw or 0,
+        given.seed,
+        given.jobs,
+        given.minutes,
+        given.keep or root / ".mutate" / name,
+        given.again,
+        given.survivors,
+    )
+
+
+def look(root: Path, run: Run) -> int:
+    """Try breaks of a package, print and keep what is found; return how many survive."""
+    folder = folder_of(root, run.package)
+    mutants = mutants_in(root, folder)
+    if run.again is None:
+        keys = {id(mutant): key for key, mutant in mutants.items()}
+        chosen = [keys[id(one)] for one in draw(root, [*mutants.values()], run.number, run.seed)]
+        before: dict[Key, bool] = {}
+        _say(f"{len(chosen)} of {len(mutants)} breaks of {folder}, seed {run.seed}")
+    else:
+        pairs = [*found_again(read_entries(run.again).values(), mutants)]
+        before = {key: one["caught"] for one, key in pairs if key is not None}
+        chosen = [*before]
+        lost = [one for one, key in pairs if key is None]
+        _say(f"{len(chosen)} of {len(pairs)} breaks of {run.again} are found again")
+        for one in lost:
+            _say(f"not there any more: {one['file']} in {one['within']}: {one['new']}")
+    known = read_entries(run.keep)
+    todo = [
+        key for key in chosen if key not in known or (run.survivors and not known[key]["caught"])
+    ]
+    run.keep.parent.mkdir(parents=True, exist_ok=True)
+    with run.keep.open("a") as file:
+        for found in _tried(root, run, [(key, mutants[key]) for key in todo]):
+            known[*found.mutant.key, found.nth] = found.entry()
+            file.write(f"{json.dumps(found.entry())}\n")
+            file.flush()
+            if not found.caught:
+                _say(f"{found.mutant.describe()}\n    survives: {found.by}, {found.seconds:.0f} s")
+    return _summarise([known[key] for key in chosen if key in known], len(chosen), before, known)
+
+
+def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator[Found]:
+    choice, end = Choice(root), time.monotonic() + 60.0 * run.minutes
+    with (
+        tempfile.TemporaryDirectory(prefix="mutate-") as folder,
+        ThreadPoolExecutor(run.jobs) as pool,
+    ):
+        benches: Queue[Bench] = Queue()
+        for number in range(run.jobs):
+            benches.put(Bench(root, Path(folder) / str(number)))
+
+        def try_one(key: Key, mutant: Mutant) -> Found | None:
+            if time.monotonic() > end:
+                return None
+            steps, bench = choice.steps(mutant.file, mutant.change.first), benches.get()
+            begin = time.monotonic()
+            try:
+                caught, by = bench.try_one(mutant, steps)
+            finally:
+                benches.put(bench)
+            return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
+
+        yield from filter(None, pool.map(try_one, *zip(*todo, strict=True)) if todo else ())
+
+
+def _summarise(
+    entries: Sequence[dict[str, Any]],
+    number: int,
+    before: dict[Key, bool],
+    known: dict[Key, dict[str, Any]],
+) -> int:
+    """Print the figures of each file and of all; return how many breaks survive."""
+    files = Counter(one["file"] for one in entries)
+    caught = Counter(one["file"] for one in entries if one["caught"])
+    for file, count in sorted(files.items()):
+        _say(f"{caught[file]:4} caught, {count - caught[file]:3} survived  {file}")
+    for key, was_caught in before.items():
+        if was_caught and key in known and not known[key]["caught"]:
+            _say(f"caught before, not now: {key[0]} in {key[1]}\n    - {key[2]}\n    + {key[3]}")
+    total, all_caught = len(entries), sum(caught.values())
+    seconds = sum(one["seconds"] for one in entries) / max(total, 1)
+    rest = f"; {number - total} not tried yet" if number > total else ""
+    share = all_caught / max(total, 1)
+    _say(f"caught {all_caught} of {total} ({share:.1%}), {seconds:.1f} s each{rest}")
+    return total - all_caught
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

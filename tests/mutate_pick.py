@@ -1,0 +1,47 @@
+"""A plugin of pytest for tests.mutate: runs the tests that hold a word, evenly thinned out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PICKED = "PYTEST_MUTATE_PICKED"  # JSON: the words, how many tests, and the file for what begins
+
+
+def is_picked(nodeid: str, words: list[str]) -> bool:
+    """Return whether a test's name and parameters hold one of the words, whole."""
+    name = nodeid.partition("::")[2]
+    return not words or any(re.search(rf"(?<![a-z0-9]){w}(?![a-z0-9])", name) for w in words)
+
+
+def thinned(items: list[Any], most: int) -> list[Any]:
+    """Return at most so many of the items, evenly spaced, so that each run takes the same."""
+    if len(items) <= most:
+        return items
+    return [items[k * len(items) // most] for k in range(most)]
+
+
+class Picking:
+    """Deselects the other tests, and writes down which test begins."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._words, self._most, self._begun = told["words"], told["most"], Path(told["begun"])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = thinned([one for one in items if is_picked(one.nodeid, self._words)], self._most)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._begun.write_text(nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Do what the environment says."""
+    if PICKED in os.environ:
+        early_config.pluginmanager.register(Picking(json.loads(os.environ[PICKED])))
