@@ -43,7 +43,7 @@ _CACHE: Final = ".kernel-cache"
 
 @dataclass(frozen=True)
 class Found:
-    """A break, which of those with the same text it is, and what became of it."""
+    """A break, its number among those with the same text, and the verdict."""
 
     mutant: Mutant
     nth: int
@@ -110,7 +110,7 @@ def found_again(
 
 
 def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
-    """Return what a result file holds; of two entries for one break the later."""
+    """Read a result file; the later of two entries for one break counts."""
     found: dict[Key, dict[str, Any]] = {}
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -125,7 +125,7 @@ def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 class Bench:
-    """A copy of the tree with kernel caches of its own, in which tests are run for breaks."""
+    """A copy of the tree with a separate kernel cache, in which tests are run for breaks."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
@@ -192,7 +192,7 @@ def _last_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is given by the command line."""
+    """The options of a run."""
 
     package: str
     number: int
