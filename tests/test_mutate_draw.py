@@ -1,0 +1,209 @@
+"""Breaks that are drawn from any package are tried with the tests that are chosen by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import mutate_draw
+from tests.mutants import breaks_of
+from tests.mutants_in_texts import breaks_of_cuda
+from tests.mutate_choice import Choice, Step
+from tests.mutate_draw import Run, found_again, mutants_in, read_entries
+from tests.mutate_pick import is_picked, thinned
+from tests.test_mutate import ROOT
+
+CUDA = b"""// a + b of a comment
+#define WIDE 3 + 4
+__device__ int total(int a, const char* b) {
+    return a < 2 ? "1 + 1"[0] : a + 7;
+}
+extern "C" __global__ void kernel(int* out,
+                                  int n) {
+    __syncthreads();
+}
+"""
+OPS = '''"""Ops."""
+
+@pointwise("input * T(2)", ["T(2)"], dtype="number", piecewise=True)
+def double(input):
+    """Return twice input."""
+
+
+@structured("moves.turn", linear=True)
+def turned(input):
+    """Return input turned round."""
+
+
+@turned.plan
+def _(input):
+    return input.shape[::-1]
+
+
+@composite(homes="nowhere")
+def hidden(input):
+    return turned(double(input))
+'''
+MOVES = """def turn(x, out):
+    out[...] = walk(x)
+"""
+
+
+def make_tree(root: Path) -> None:
+    """Make a tree with ops, kernels and tests of each."""
+    texts = {
+        "fastdist/ops/simple.py": OPS,
+        "kernels/cpu/moves.py": "from .loops import walk\n" + MOVES,
+        "kernels/cpu/loops.py": "def walk(x):\n    return x[::-1]\n",
+        "kernels/cuda/moves.py": MOVES + 'TEXT = "moves.cu"\n',
+        "kernels/cuda/moves.cu": '#include "rows.cuh"\n',
+        "kernels/cuda/rows.cuh": "int f() { return 3; }\n",
+        "fastdist/small/sums.py": "def add(a, b):\n    return a + b\n\n\ndef rest():\n    return 7\n",
+        "tests/ops/test_pointwise.py": "",
+        "tests/ops/test_table.py": "",
+        "tests/ops/test_simple.py": "",
+        "tests/ops/test_on_fibres.py": "",
+        "tests/ops/simple_cases.py": 'COVERED_BY = {"hidden": "turned"}\n',
+        "tests/kernels/cpu/test_loops.py": "",
+        "tests/small/test_sums.py": (
+            "from fastdist.small.sums import add\n\n\ndef test_it_adds():\n    assert add(1, 2) == 3\n"
+        ),
+        "tests/small/test_others.py": "def test_it_fails_always():\n    assert False\n",
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    for name in ("mutate_lines.py", "mutate_pick.py"):
+        (root / "tests" / name).write_bytes((ROOT / "tests" / name).read_bytes())
+    (root / ".kernel-cache").mkdir()
+    config = '[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n'
+    (root / "pyproject.toml").write_text(config)
+
+
+def changed(source: bytes, cuda: bool = False) -> set[tuple[str, str]]:
+    found = breaks_of_cuda(source) if cuda else breaks_of(source)
+    return {(one.within, one.lines(source)[1]) for one in found}
+
+
+def test_cuda_texts_are_broken_in_code_alone() -> None:
+    lines = {
+        *('return a <= 2 ? "1 + 1"[0] : a + 7;', 'return a >= 2 ? "1 + 1"[0] : a + 7;'),
+        *('return a < 3 ? "1 + 1"[0] : a + 7;', 'return a < (1) ? "1 + 1"[0] : a + 7;'),
+        *('return a < 2 ? "1 + 1"[1] : a + 7;', 'return a < 2 ? "1 + 1"[(-1)] : a + 7;'),
+        *('return a < 2 ? "1 + 1"[0] : a - 7;', 'return a < 2 ? "1 + 1"[0] : a + 8;'),
+        'return a < 2 ? "1 + 1"[0] : a + (6);',
+    }
+    expected = {("total", line) for line in lines} | {("kernel", ";")}
+    assert changed(CUDA, cuda=True) == expected
+
+
+def test_declarations_are_broken_in_their_bodies_and_switches() -> None:
+    made = {new for within, new in changed(OPS.encode()) if within == "double"}
+    head = '@pointwise({}, [{}], dtype="number", piecewise={})'
+    assert made == {
+        head.format('"(input + T(2))"', '"T(2)"', True),
+        head.format('"input * T(3)"', '"T(2)"', True),
+        head.format('"input * T((1))"', '"T(2)"', True),
+        head.format('"input * T(2)"', '"T(3)"', True),
+        head.format('"input * T(2)"', '"T((1))"', True),
+        head.format('"input * T(2)"', '"T(2)"', False),
+    }
+
+
+def test_tests_of_an_op_are_those_of_its_file_its_row_and_its_name(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    steps = Choice(tmp_path).steps("fastdist/ops/simple.py", line=14)
+    assert steps[0] == Step(("tests/ops/test_simple.py",))
+    assert steps[1].files == ("tests/ops/test_pointwise.py", "tests/ops/test_table.py")
+    # The op whose plan the line is in comes first; one that users do not call has another's row.
+    assert steps[1].words == ("turned", "double")
+    assert steps[2] == Step(("tests/ops/test_on_fibres.py",), ("turned", "double"))
+
+
+@pytest.mark.parametrize("file", ["kernels/cpu/moves.py", "kernels/cpu/loops.py"])
+def test_a_kernel_is_tried_by_the_rows_of_the_ops_that_it_serves(file: str, tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    steps = Choice(tmp_path).steps(file, line=1)
+    assert Step(("tests/ops/test_pointwise.py", "tests/ops/test_table.py"), ("turned",)) in steps
+    assert (Step(("tests/kernels/cpu/test_loops.py",)) == steps[0]) == file.endswith("loops.py")
+
+
+@pytest.mark.parametrize("name", ["moves.py", "moves.cu", "rows.cuh"])
+def test_a_cuda_text_is_tried_on_fibres(name: str, tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    steps = Choice(tmp_path).steps(f"kernels/cuda/{name}", line=1)
+    assert Step(("tests/ops/test_on_fibres.py",), ("turned",)) in steps
+
+
+def test_words_are_found_whole_and_tests_are_thinned_out_evenly() -> None:
+    assert is_picked("tests/a.py::test_value[float32-sum-0]", ["sum"])
+    assert is_picked("tests/a.py::test_sum_of_none", ["sum"])
+    assert not is_picked("tests/sum.py::test_value[cumsum-0]", ["sum"])
+    assert is_picked("tests/a.py::test_it", [])
+    assert thinned([*range(10)], 4) == [0, 2, 5, 7] and thinned([1, 2], 4) == [1, 2]
+
+
+def run_of(root: Path, **more: object) -> Run:
+    given = {
+        **{"package": "small", "number": 100, "seed": 0, "jobs": 1, "minutes": 9.0},
+        **{"keep": root / "results.jsonl", "again": None, "survivors": False, **more},
+    }
+    return Run(**given)  # type: ignore[arg-type]
+
+
+def test_verdicts_are_kept_and_no_break_is_tried_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tree(tmp_path)
+    number = len(mutants_in(tmp_path, "fastdist/small"))
+    assert number == 5
+    # A test that fails without a break, too, catches none.
+    assert mutate_draw.look(tmp_path, run_of(tmp_path)) == 3
+    said = capsys.readouterr().out
+    assert "   2 caught,   3 survived  fastdist/small/sums.py" in said
+    assert "fails without it, too: tests/small/test_others.py::test_it_fails_always" in said
+    kept = read_entries(tmp_path / "results.jsonl")
+    caught = {one["new"]: one["by"] for one in kept.values() if one["caught"]}
+    own = "tests/small/test_sums.py::test_it_adds"
+    assert caught == {"return (a - b)": own, "return None": own}
+    monkeypatch.setattr(mutate_draw.Bench, "try_one", None)
+    assert mutate_draw.look(tmp_path, run_of(tmp_path)) == 3
+    assert "caught 2 of 5 (40.0%)" in capsys.readouterr().out
+
+
+def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree(tmp_path)
+    key = {"within": "add", "old": "return a + b", "new": "return (a - b)", "nth": 1}
+    before = {"file": "fastdist/small/of_old.py", **key, "caught": True, "by": "", "seconds": 1}
+    gone = {**before, "within": "gone"}
+    (tmp_path / "before.jsonl").write_text(f"{json.dumps(before)}\n{json.dumps(gone)}\n")
+    (tmp_path / "tests/small/test_sums.py").write_text("def test_nothing():\n    pass\n")
+    (tmp_path / "tests/small/test_others.py").unlink()
+    again = run_of(tmp_path, again=tmp_path / "before.jsonl")
+    assert mutate_draw.look(tmp_path, again) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 breaks of" in said and "not there any more: fastdist/small/of_old.py" in said
+    assert "caught before, not now: fastdist/small/sums.py in add" in said
+
+
+def test_of_two_files_with_the_same_text_the_one_of_the_same_name_is_meant(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    for name in ("inner/sums.py", "inner/other.py"):
+        (tmp_path / "fastdist/small" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "fastdist/small/sums.py").rename(tmp_path / "fastdist/small" / name)
+        text = (tmp_path / "fastdist/small" / name).read_text()
+        (tmp_path / "fastdist/small/sums.py").write_text(text)
+    (tmp_path / "fastdist/small/sums.py").unlink()
+    entry = {"file": "fastdist/small/sums.py", "within": "add", "old": "return a + b"}
+    entry |= {"new": "return (a - b)", "nth": 1}
+    ((_, key),) = found_again([entry], mutants_in(tmp_path, "fastdist/small"))
+    assert key is not None and key[0] == "fastdist/small/inner/sums.py"
+
+
+def test_a_package_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no package 'opps': neither fastdist/opps nor opps is"):
+        mutate_draw.folder_of(tmp_path, "opps")
