@@ -46,6 +46,19 @@ def _(input):
 def hidden(input):
     return turned(double(input))
 '''
+SUMS = """def add(a, b):
+    return a + b
+
+
+def rest():
+    return 7
+"""
+TEST_SUMS = """from fastdist.small.sums import add
+
+
+def test_it_adds():
+    assert add(1, 2) == 3
+"""
 MOVES = """def turn(x, out):
     out[...] = walk(x)
 """
@@ -60,16 +73,14 @@ def make_tree(root: Path) -> None:
         "kernels/cuda/moves.py": MOVES + 'TEXT = "moves.cu"\n',
         "kernels/cuda/moves.cu": '#include "rows.cuh"\n',
         "kernels/cuda/rows.cuh": "int f() { return 3; }\n",
-        "fastdist/small/sums.py": "def add(a, b):\n    return a + b\n\n\ndef rest():\n    return 7\n",
+        "fastdist/small/sums.py": SUMS,
         "tests/ops/test_pointwise.py": "",
         "tests/ops/test_table.py": "",
         "tests/ops/test_simple.py": "",
         "tests/ops/test_on_fibres.py": "",
         "tests/ops/simple_cases.py": 'COVERED_BY = {"hidden": "turned"}\n',
         "tests/kernels/cpu/test_loops.py": "",
-        "tests/small/test_sums.py": (
-            "from fastdist.small.sums import add\n\n\ndef test_it_adds():\n    assert add(1, 2) == 3\n"
-        ),
+        "tests/small/test_sums.py": TEST_SUMS,
         "tests/small/test_others.py": "def test_it_fails_always():\n    assert False\n",
     }
     for name, text in texts.items():
@@ -146,11 +157,9 @@ def test_words_are_found_whole_and_tests_are_thinned_out_evenly() -> None:
 
 
 def run_of(root: Path, **more: object) -> Run:
-    given = {
-        **{"package": "small", "number": 100, "seed": 0, "jobs": 1, "minutes": 9.0},
-        **{"keep": root / "results.jsonl", "again": None, "survivors": False, **more},
-    }
-    return Run(**given)  # type: ignore[arg-type]
+    given: dict[str, object] = {"package": "small", "number": 100, "seed": 0, "jobs": 1}
+    given |= {"minutes": 9.0, "keep": root / "results.jsonl", "again": None, "survivors": False}
+    return Run(**{**given, **more})  # type: ignore[arg-type]
 
 
 def test_verdicts_are_kept_and_no_break_is_tried_twice(
