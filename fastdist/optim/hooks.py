@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Final
 
+from ..core.folded_frames import fold
 from ..graph.node import RemovableHandle
 
 Hook = Callable[..., Any]
@@ -66,6 +67,9 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 after = hooks_of(optimizer, "_optimizer_step_post_hooks")
                 for hook in [*after.values(), *_of_all_after_steps.values()]:
                     hook(optimizer, args, kwargs)
+            except Exception as error:
+                fold(error)
+                raise
             finally:
                 optimizer._is_stepping = False
         return result

@@ -25,14 +25,32 @@ def frames_of(call: Callable[[], object]) -> list[str]:
     with pytest.raises(Exception) as caught:  # noqa: PT011
         call()
     names = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
-    return names[names.index(__file__, 1) + 1 :]
+    return [name for name in names if name != __file__]
 
 
 x = fd.ones(3, requires_grad=True)
+
+
+def step_of(kind: type[fd.optim.Optimizer]) -> None:
+    """Do a step that an optimiser refuses: a sparse gradient, or a line search without a name."""
+    parameter = fd.ones(3, requires_grad=True)
+    parameter.grad = fd.ones(3).to_sparse()
+    optimizer = kind([parameter])
+    optimizer.param_groups[0]["line_search_fn"] = "unknown"
+    optimizer.step(parameter.sum)
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "a composite": lambda: fd.cat([1, 2]),
     "a structured op": lambda: fd.softmax(fd.ones(3), 7),
     "a layer": lambda: fd.nn.Sequential(fd.nn.Linear(3, 4))(fd.ones(2)),
+    "reshape": lambda: fd.reshape(x, (2, 2)),
+    "a method of shapes": lambda: x.reshape(2, 2),
+    "a subscript": lambda: x[7],
+    "a tensor as subscript": lambda: x[fd.tensor([7])],
+    "a subscript to assign to": lambda: fd.ones(3).__setitem__(7, 1.0),
+    "the step of an optimiser": lambda: step_of(fd.optim.Adam),
+    "the step of an optimiser of its own": lambda: step_of(fd.optim.LBFGS),
     "backward": lambda: fd.autograd.backward((x * 2,)),
     "grad": lambda: fd.autograd.grad(fd.ones(2), x),
     "vmap": lambda: fd.func.vmap(fd.dot)(fd.ones(2, 4), fd.ones(3, 4)),

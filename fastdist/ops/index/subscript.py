@@ -9,6 +9,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.dtypes import DType, bool_, int64
 from ...core.errors import DTypeError, ShapeError, VersionError
+from ...core.folded_frames import fold
 from ...core.short_repr import short_repr
 from ...core.torch_function import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ...devices.backend import backend_of
@@ -168,43 +169,47 @@ _INDEXED = node_named("index")
 
 def subscript(input: Tensor, index: Any) -> Tensor:
     """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
-    kind = index.__class__
-    if modes.tracers and mode_is_open():
-        found = offer(Tensor.__getitem__, (input, index), {})
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-    if kind is int:
-        # The commonest by far: rows of a batch, and iteration.
-        return view_at(input, (index, Ellipsis))
-    if (
-        kind is slice
-        and index.step is None
-        and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
-    ):
-        return view_at(input, (index, Ellipsis))
-    if modes.tracers:
-        found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-        recorder = active_recorder()
-        if recorder is not None:
-            return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
-    if kind in PLAIN and input.__class__ in PLAIN:
-        rows = _rows_at(input, index)
-        if rows is not None:
-            chosen: Tensor = select_slices.public(*rows, 0)
-            if chosen.edge is not None:
-                chosen.edge._called = _INDEXED
-            return chosen
     try:
-        basic, entries = split_index(input, index)
-    except TakenOver:
-        return offer(Tensor.__getitem__, (input, index), {})  # type: ignore[no-any-return]
-    if basic or entries is None:
-        input = view_at(input, basic or (Ellipsis,))
-    if entries is None:
-        return input
-    return take_places.general((input,), (Places(entries, input._layout),))  # type: ignore[no-any-return]
+        kind = index.__class__
+        if modes.tracers and mode_is_open():
+            found = offer(Tensor.__getitem__, (input, index), {})
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+        if kind is int:
+            # The commonest by far: rows of a batch, and iteration.
+            return view_at(input, (index, Ellipsis))
+        if (
+            kind is slice
+            and index.step is None
+            and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
+        ):
+            return view_at(input, (index, Ellipsis))
+        if modes.tracers:
+            found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+            recorder = listener()
+            if recorder is not None:
+                return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
+        if kind in PLAIN and input.__class__ in PLAIN:
+            rows = _rows_at(input, index)
+            if rows is not None:
+                chosen: Tensor = select_slices.public(*rows, 0)
+                if chosen.edge is not None:
+                    chosen.edge._called = _INDEXED
+                return chosen
+        try:
+            basic, entries = split_index(input, index)
+        except TakenOver:
+            return offer(Tensor.__getitem__, (input, index), {})  # type: ignore[no-any-return]
+        if basic or entries is None:
+            input = view_at(input, basic or (Ellipsis,))
+        if entries is None:
+            return input
+        return take_places.general((input,), (Places(entries, input._layout),))  # type: ignore[no-any-return]
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -262,40 +267,47 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
-    is_offered_to_mode = modes.tracers and mode_is_open()
-    if is_offered_to_mode and offer(Tensor.__setitem__, (self, index, value), {}) is not NOT_TAKEN:
-        return
-    if (
-        (index.__class__ is int or (index.__class__ is slice and index.step is None))
-        and value.__class__ in PLAIN
-        and value._layout.dtype is self._layout.dtype
-        and value._layout.device is CPU
-        and may_write_at_once(self, value)
-        and not shares_memory(self, value)
-        and _write_at_once(self.array, index, value.array)
-    ):
-        storage_of(self).bump()
-        return
-    if modes.tracers and levels.depth and assign_batch(self, index, value):
-        return
-    recorder = active_recorder() if modes.tracers else None
-    if recorder is not None:
-        traced(recorder, "__setitem__", subscript_assign, (self, index, value))
-        return
-    if self._layout.is_sparse:
-        raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
     try:
-        if type(value) not in NEVER_ASKED and is_offered(value):
-            raise TakenOver
-        basic, entries = split_index(self, index)
-    except TakenOver:
-        offer(Tensor.__setitem__, (self, index, value), {})
-        return
-    part = view_at(self, basic) if basic else self
-    if entries is None:
-        copy_(part, _fitted(value, part._layout.shape))
-        return
-    put_inplace(part, Places(entries, part._layout), value, accumulate=False)
+        is_offered_to_mode = modes.tracers and mode_is_open()
+        if (
+            is_offered_to_mode
+            and offer(Tensor.__setitem__, (self, index, value), {}) is not NOT_TAKEN
+        ):
+            return
+        if (
+            (index.__class__ is int or (index.__class__ is slice and index.step is None))
+            and value.__class__ in PLAIN
+            and value.facts.dtype is self.facts.dtype
+            and value.facts.device is CPU
+            and may_write_at_once(self, value)
+            and not shares_memory(self, value)
+            and _write_at_once(self.array, index, value.array)
+        ):
+            storage_of(self).bump()
+            return
+        if modes.tracers and levels.depth and assign_batch(self, index, value):
+            return
+        recorder = listener() if modes.tracers else None
+        if recorder is not None:
+            traced(recorder, "__setitem__", subscript_assign, (self, index, value))
+            return
+        if self.facts.is_sparse:
+            raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
+        try:
+            if type(value) not in NEVER_ASKED and is_offered(value):
+                raise TakenOver
+            basic, entries = split_index(self, index)
+        except TakenOver:
+            offer(Tensor.__setitem__, (self, index, value), {})
+            return
+        part = view_at(self, basic) if basic else self
+        if entries is None:
+            copy_(part, _fitted(value, part.facts.shape))
+            return
+        put_inplace(part, Places(entries, part.facts), value, accumulate=False)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def _write_at_once(array: Any, index: Any, value: Any) -> bool:

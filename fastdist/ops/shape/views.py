@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ShapeError
+from ...core.folded_frames import fold
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
@@ -451,31 +452,35 @@ def detach(input: Tensor) -> Tensor:
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
-    if (modes.tracers and mode_is_open()) or input.__class__ not in PLAIN:
-        found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
-        if not isinstance(input, Tensor):
-            raise TypeError(
-                f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}"
-            )
-    if shape is None:
-        shape = sizes
-    elif sizes:
-        raise TypeError(
-            f"reshape() got the shape twice: {short_repr(sizes)} and shape={short_repr(shape)}"
-        )
-    layout = input._layout
-    if len(shape) == 1 and shape[0].__class__ is list:
-        shape = tuple(shape[0])
     try:
-        # Of strides that are none of C order's, only what is a view may be known.
-        is_known = (view, shape, tuple) in layout.routes
-    except TypeError:
-        is_known = False  # a list in a list, and soon an error that says so
-    if not is_known:
-        sizes = canonical_sizes("reshape", shape, layout.numel)
-        if view_strides(layout, sizes) is None:
-            copied = view.public(input.contiguous(), *shape)
-            return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
-    return view.public(input, *shape)  # type: ignore[no-any-return]
+        if (modes.tracers and mode_is_open()) or input.__class__ not in PLAIN:
+            found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
+            if not isinstance(input, Tensor):
+                raise TypeError(
+                    f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}"
+                )
+        if shape is None:
+            shape = sizes
+        elif sizes:
+            raise TypeError(
+                f"reshape() got the shape twice: {short_repr(sizes)} and shape={short_repr(shape)}"
+            )
+        layout = input._layout
+        if len(shape) == 1 and shape[0].__class__ is list:
+            shape = tuple(shape[0])
+        try:
+            # Of strides that are none of C order's, only what is a view may be known.
+            is_known = (view, shape, tuple) in layout.routes
+        except TypeError:
+            is_known = False  # a list in a list, and soon an error that says so
+        if not is_known:
+            sizes = canonical_sizes("reshape", shape, layout.numel)
+            if view_strides(layout, sizes) is None:
+                copied = view.public(input.contiguous(), *shape)
+                return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
+        return view.public(input, *shape)  # type: ignore[no-any-return]
+    except Exception as error:
+        fold(error)
+        raise
