@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
@@ -205,6 +205,12 @@ def declarator(
     def with_options(
         *options: Options.args, **named: Options.kwargs
     ) -> Callable[[Callable[..., Any]], AnyOp]:
+        if options and isinstance(options[0], FunctionType):
+            raise DeclarationError(
+                f"{options[0].__name__}: the decorator stands without parentheses; write what it is "
+                "made of behind it, or ()"
+            )
+
         def declare(function: Callable[..., Any]) -> AnyOp:
             op = kind(function, *options, **named)
             if op.name in OPS:

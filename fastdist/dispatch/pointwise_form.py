@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..core.dtypes import DType, float64
 from ..core.errors import DeclarationError
+from ..core.short_repr import short_repr
 from ..language import scalar
 from ..language.scalar import Body
 from .declaration import OutRule, defaults_of, require_word, shared
@@ -124,6 +125,11 @@ class PointwiseForm(RecordedOp):
         exact = " ".join(self.number_names) if exact is None else exact
         self.exact_names = self._named("exact", exact, self.body_names)
         self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
+        if not isinstance(body, str):
+            raise DeclarationError(
+                f"{self.name}: the body is {short_repr(body)}, expected a text in the scalar "
+                "language"
+            )
         self._text, self._text_names = body, self.body_names
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
@@ -342,6 +348,12 @@ def _partials_for(
             f"{name}: partials is the text {partials!r}; expected a list with a text for each "
             "tensor"
         )
+    for one in partials:
+        if one is not None and not isinstance(one, str):
+            raise DeclarationError(
+                f"{name}: a partial is {short_repr(one)}, expected a text, or None where there is "
+                "no gradient"
+            )
     if partials and len(partials) != len(tensors):
         raise DeclarationError(
             f"{name}: {len(partials)} partials were given for the tensors {', '.join(tensors)}; "

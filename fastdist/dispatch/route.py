@@ -16,6 +16,8 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.dtypes import BorrowedDType, DType
+from ..core.errors import DeclarationError
+from ..core.short_repr import short_repr
 from ..devices.backend import Result, backend_of
 from ..graph.unbroadcast import as_array
 from ..kernels.cpu.halves import computed_in_float32
@@ -42,6 +44,21 @@ class Plan(NamedTuple):
     compute: DType | None = None
     view_shape: Shape | None = None
     extra_outputs: tuple[tuple[Shape, DType], ...] = ()
+
+
+def require_declared_plan(name: str, plan: Any) -> None:
+    """Raise DeclarationError unless an op's plan has returned a Plan of the declared types."""
+    kinds = (("shape", tuple), ("dtype", DType), ("numbers", tuple))
+    if not isinstance(plan, Plan):
+        wrong = short_repr(plan)
+    elif found := [what for what, kind in kinds if not isinstance(getattr(plan, what), kind)]:
+        wrong = f"{found[0]}={short_repr(getattr(plan, found[0]))}"
+    else:
+        return
+    raise DeclarationError(
+        f"{name}: its plan returned {wrong}; expected Plan(shape, dtype, numbers): a tuple, a "
+        "dtype of fastdist, and a tuple of more arguments for the kernel"
+    )
 
 
 class Route:

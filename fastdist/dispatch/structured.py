@@ -13,7 +13,7 @@ from .argument_kinds import require_tensors
 from .general_path import GeneralPath, as_operand_of
 from .op import Given, Op, common_device, declarator
 from .outline import outlines
-from .route import Plan, Route, find_functions, is_cacheable, layouts_of
+from .route import Plan, Route, find_functions, is_cacheable, layouts_of, require_declared_plan
 from .short_path import write_short_path
 from .structured_form import StructuredForm
 from .tangents import carry
@@ -82,6 +82,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
+        require_declared_plan(self.name, plan)
         if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
         route = Route(self, attributes, layouts_of(operands), plan)

@@ -99,6 +99,8 @@ class StructuredForm(RecordedOp):
                 f"{self.name}: its plan takes ({', '.join(given)}), expected the op's own "
                 f"parameters, tensors first: ({', '.join((*self.tensors, *self.attributes))})"
             )
+        if self._plan is not None:
+            raise DeclarationError(f"{self.name} has a plan already: leave one of them out")
         self._plan = function
         return function
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..core.device import CPU
+from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
@@ -48,6 +49,11 @@ class ViewOp(StructuredOp):
         super().__init__(
             *(function, ""), linear=True, has_out=False, homes=homes, batch=batch, known_as=known_as
         )
+        if len(self.tensors) != 1:
+            raise DeclarationError(
+                f"{self.name}: a view is of one tensor, but the parameters name "
+                f"{', '.join(self.tensors) or 'none'}"
+            )
 
     # How a raw array is viewed.
     array = registrar("_array")
@@ -97,6 +103,11 @@ class ViewOp(StructuredOp):
         if self._prepare is not None:
             (seen,) = outlines(self.name, self.tensors, operands) if kept else operands
             prepared = self._prepare(seen, *attributes)
+        if not hasattr(self, "_array"):
+            raise DeclarationError(
+                f"{self.name} has no function that views an array: register one with "
+                f"@{self.name}.array"
+            )
         route = self.route_of(layout, prepared)
         route.run = self._look_from(layout, prepared)
         array = self.view_array(input.array, layout.device, prepared)

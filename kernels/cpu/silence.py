@@ -33,7 +33,8 @@ def silent(function: F) -> F:
     Note    it sees its module's globals as they are now: decorate below what it uses, and reach
             what changes later through an object; functions that it calls are not silenced
     """
-    assert isinstance(function, FunctionType)
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"silent() takes a function written in Python, got {function!r}")
     made = FunctionType(
         function.__code__,
         {**function.__globals__, "__name__": None},

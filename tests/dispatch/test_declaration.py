@@ -14,7 +14,7 @@ from fastdist.devices.find_kernel import find_kernel
 from fastdist.dispatch.composite import COMPOSITES, composite
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp, pointwise
-from fastdist.dispatch.structured import Plan, StructuredOp
+from fastdist.dispatch.structured import Plan, StructuredOp, structured
 from fastdist.dispatch.view import ViewOp
 from fastdist.kernels.cpu.small.kernels import GRADIENTS
 
@@ -76,6 +76,53 @@ def test_a_name_that_is_declared_twice_is_refused() -> None:
 def test_an_op_without_a_plan_says_how_to_give_one() -> None:
     with pytest.raises(DeclarationError, match=r"no plan: register one with @negative\.plan"):
         structured_op(negative).public(fd.ones(3))
+
+
+def test_a_second_plan_is_refused() -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: Plan((), input.dtype))
+    with pytest.raises(DeclarationError, match="negative has a plan already"):
+        op.plan(lambda input: Plan((), input.dtype))
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ((3,), r"returned \(3,\); expected Plan\(shape, dtype, numbers\): a tuple, a dtype"),
+        (Plan(3, fd.float32), "returned shape=3; expected Plan"),  # type: ignore[arg-type]
+        (Plan((), "float32"), "returned dtype='float32'; expected Plan"),  # type: ignore[arg-type]
+        (Plan((), fd.float32, 7), "returned numbers=7; expected Plan"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_plan_is_refused_with_the_part_that_is_wrong(returned: Any, told: str) -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: returned)
+    with pytest.raises(DeclarationError, match=f"negative: its plan {told}"):
+        op.public(fd.ones(3))
+
+
+def test_a_view_is_of_one_tensor_and_says_how_an_array_is_viewed() -> None:
+    with pytest.raises(DeclarationError, match=r"mixed: a view is of one tensor, .* input, other"):
+        ViewOp(mixed)
+    with pytest.raises(DeclarationError, match=r"negative has no function .* @negative\.array"):
+        ViewOp(negative).public(fd.ones(3))
+
+
+@pytest.mark.parametrize("body", [3, None, negative])
+def test_a_body_that_is_no_text_is_refused(body: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"negative: the body is .*, expected a text"):
+        PointwiseOp(negative, body)
+
+
+def test_a_partial_that_is_no_text_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="negative: a partial is -1, expected a text, or"):
+        PointwiseOp(negative, "-input", [-1])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("decorator", [pointwise, structured])
+def test_a_decorator_without_parentheses_is_refused(decorator: Any) -> None:
+    with pytest.raises(DeclarationError, match="negative: the decorator stands without parenthe"):
+        decorator(negative)
 
 
 def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:

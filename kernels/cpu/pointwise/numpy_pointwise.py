@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastdist.core.errors import DeclarationError
 from fastdist.language.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
 
 from ..silence import define_silent, silent
@@ -386,4 +387,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "round": _round,
     "pow": _pow,
 }
-assert FUNCTIONS.keys() == PRIMITIVES.keys(), FUNCTIONS.keys() ^ PRIMITIVES.keys()
+if FUNCTIONS.keys() != PRIMITIVES.keys():
+    raise DeclarationError(
+        "the scalar language and FUNCTIONS name other primitives: "
+        f"{', '.join(sorted(FUNCTIONS.keys() ^ PRIMITIVES.keys()))}; each needs a NumPy function"
+    )

@@ -73,3 +73,9 @@ def test_sums_of_infinities_do_not_warn(dtype: fd.dtype, keepdim: bool, dim: Any
     x = fd.tensor([[np.inf, -np.inf], [-np.inf, np.inf]]).to(dtype)
     for name in ("sum", "mean", "nansum"):
         assert getattr(x, name)(dim, keepdim=keepdim).isnan().all()
+
+
+@pytest.mark.parametrize("what", [max, 3])
+def test_what_has_no_code_of_python_is_refused(what: Any) -> None:
+    with pytest.raises(TypeError, match=r"silent\(\) takes a function written in Python, got "):
+        silent(what)
