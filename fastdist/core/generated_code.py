@@ -1,4 +1,10 @@
-"""Generated code whose lines tracebacks, debuggers and `inspect` show."""
+"""Generated code whose lines tracebacks, debuggers and `inspect` show.
+
+Coverage tools do not measure it: coverage.py skips file names in angle brackets, and a report can
+only show files. A file for each text would have to be written at every start, where most texts are
+never run a second time. Each op runs its generated code in the tests of its row, and the modules
+that write the code are measured as any other.
+"""
 
 from __future__ import annotations
 
