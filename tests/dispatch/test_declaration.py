@@ -232,6 +232,10 @@ def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
         op.vjp("input")(lambda grad: grad)
     with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
         op.jvp(lambda input_tangent: input_tangent)
+    # Only a vjp by several inputs is given which of them are wanted.
+    with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'wanted'"):
+        op.vjp("input")(lambda g, wanted: g)
+    op.vjp("input", "other")(lambda g, wanted: (g, g))
 
 
 def test_a_plan_takes_the_parameters_of_its_op() -> None:

@@ -35,6 +35,14 @@ def test_a_pointwise_op_shows_its_texts(capsys: pytest.CaptureFixture[str]) -> N
         assert part in shown
 
 
+def test_the_kernels_of_a_comparison_write_bools_and_those_of_gradients_numbers() -> None:
+    sections = dict(sections_of("eq", fd.float32))
+    assert "typedef bool Out;" in sections["CUDA text"]
+    sections = dict(sections_of("mul", fd.float64))
+    assert "typedef double Out;" in sections["CUDA text"]
+    assert "typedef double Out;" in sections["CUDA text, gradient by other"]
+
+
 def test_a_structured_op_shows_its_rules_and_kernels(capsys: pytest.CaptureFixture[str]) -> None:
     main(["show", "softmax"])
     shown = capsys.readouterr().out
