@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What an explanation names."""
+        """The parts that an explanation names."""
         return self.file, self.change.within, self.old, self.new
 
     def describe(self) -> str:
@@ -50,3 +51,9 @@ def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[
         if not is_python or is_another_program(source, mutant.change.of(source)):
             drawn.append(mutant)
     return drawn
+
+
+def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
+    """Return why breaks of a room may survive, by what they are."""
+    entries = tomllib.loads(path.read_text()).get(room, [])
+    return {(one["file"], one["within"], one["old"], one["new"]): one["why"] for one in entries}

@@ -19,7 +19,6 @@ import math
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from typing import Final
 
 from tests import mutate_draw
 from tests.mutants import breaks_of
-from tests.mutants_drawn import Mutant, draw
+from tests.mutants_drawn import Mutant, draw, explanations
 from tests.mutate_copy import Copy
 from tests.mutate_log import Lines, Log, Verdict
 
@@ -90,12 +89,6 @@ def mutants_of(root: Path, room: Room) -> list[Mutant]:
         name = path.relative_to(root).as_posix()
         found += [Mutant(name, change, *change.lines(source)) for change in breaks_of(source)]
     return found
-
-
-def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
-    """Return why breaks of a room may survive, by what they are."""
-    entries = tomllib.loads(path.read_text()).get(room, [])
-    return {(one["file"], one["within"], one["old"], one["new"]): one["why"] for one in entries}
 
 
 def look_at(
@@ -195,7 +188,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutate_draw.add_arguments(parser)
     given = parser.parse_args(arguments)
     if given.draw is not None or given.again is not None:
-        return mutate_draw.look(ROOT, mutate_draw.run_of(given, ROOT))
+        try:
+            run = mutate_draw.run_of(given, ROOT)
+        except ValueError as error:
+            parser.error(str(error))
+        return mutate_draw.look(ROOT, run, explanations(EXPLAINED, given.room))
     if given.room not in ROOMS:
         parser.error(f"{given.room} has no room of tests: say --draw")
     room = replace(ROOMS[given.room], without=given.without, within_s=given.within)

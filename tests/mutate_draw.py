@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +194,7 @@ def _last_line(text: str) -> str:
 class Run:
     """The options of a run."""
 
-    package: str
+    folder: str
     number: int
     seed: int
     jobs: int
@@ -214,10 +214,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_of(given: argparse.Namespace, root: Path) -> Run:
-    """Return the run that a command line asks for."""
+    """Return the run that a command line asks for.
+
+    Raises  ValueError for a package that there is not
+    """
     name = f"{given.room.replace('/', '-')}-{given.seed}.jsonl"
     return Run(
-        given.room,
+        folder_of(root, given.room),
         given.draw or 0,
         given.seed,
         given.jobs,
@@ -228,10 +231,12 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
     )
 
 
-def look(root: Path, run: Run) -> int:
-    """Try breaks of a package, print and keep what is found; return how many survive."""
-    folder = folder_of(root, run.package)
-    mutants = mutants_in(root, folder)
+def look(root: Path, run: Run, why: Mapping[tuple[str, ...], str]) -> int:
+    """Try breaks of a package, print and keep what is found; return how many survive that are not
+    explained.
+    """
+    folder, mutants = run.folder, mutants_in(root, run.folder)
+    may_survive = {key[1:] for key in why}  # in whichever file: it may have been moved
     if run.again is None:
         keys = {id(mutant): key for key, mutant in mutants.items()}
         chosen = [keys[id(one)] for one in draw(root, [*mutants.values()], run.number, run.seed)]
@@ -255,9 +260,16 @@ def look(root: Path, run: Run) -> int:
             known[*found.mutant.key, found.nth] = found.entry()
             file.write(f"{json.dumps(found.entry())}\n")
             file.flush()
-            if not found.caught:
+            if not found.caught and found.mutant.key[1:] not in may_survive:
                 _say(f"{found.mutant.describe()}\n    survives: {found.by}, {found.seconds:.0f} s")
-    return _summarise([known[key] for key in chosen if key in known], len(chosen), before, known)
+    explained = [
+        key
+        for key in chosen
+        if key[1:4] in may_survive and key in known and not known[key]["caught"]
+    ]
+    tried = [known[key] for key in chosen if key in known and key not in explained]
+    _say(f"{len(explained)} that survive are explained")
+    return _summarise(tried, len(chosen) - len(explained), before, known)
 
 
 def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator[Found]:

@@ -157,7 +157,7 @@ def test_words_are_found_whole_and_tests_are_thinned_out_evenly() -> None:
 
 
 def run_of(root: Path, **more: object) -> Run:
-    given: dict[str, object] = {"package": "small", "number": 100, "seed": 0, "jobs": 1}
+    given: dict[str, object] = {"folder": "fastdist/small", "number": 100, "seed": 0, "jobs": 1}
     given |= {"minutes": 9.0, "keep": root / "results.jsonl", "again": None, "survivors": False}
     return Run(**{**given, **more})  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     number = len(mutants_in(tmp_path, "fastdist/small"))
     assert number == 5
     # A test that fails without a break, too, catches none.
-    assert mutate_draw.look(tmp_path, run_of(tmp_path)) == 3
+    assert mutate_draw.look(tmp_path, run_of(tmp_path), {}) == 3
     said = capsys.readouterr().out
     assert "   2 caught,   3 survived  fastdist/small/sums.py" in said
     assert "fails without it, too: tests/small/test_others.py::test_it_fails_always" in said
@@ -178,8 +178,10 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     own = "tests/small/test_sums.py::test_it_adds"
     assert caught == {"return (a - b)": own, "return None": own}
     monkeypatch.setattr(mutate_draw.Bench, "try_one", None)
-    assert mutate_draw.look(tmp_path, run_of(tmp_path)) == 3
-    assert "caught 2 of 5 (40.0%)" in capsys.readouterr().out
+    why = {("fastdist/small/of_old.py", "rest", "return 7", "return 8"): "it was moved since"}
+    assert mutate_draw.look(tmp_path, run_of(tmp_path), why) == 2
+    said = capsys.readouterr().out
+    assert "1 that survive are explained\n" in said and "caught 2 of 4 (50.0%)" in said
 
 
 def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_moved(
@@ -193,7 +195,7 @@ def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_mov
     (tmp_path / "tests/small/test_sums.py").write_text("def test_nothing():\n    pass\n")
     (tmp_path / "tests/small/test_others.py").unlink()
     again = run_of(tmp_path, again=tmp_path / "before.jsonl")
-    assert mutate_draw.look(tmp_path, again) == 1
+    assert mutate_draw.look(tmp_path, again, {}) == 1
     said = capsys.readouterr().out
     assert "1 of 2 breaks of" in said and "not there any more: fastdist/small/of_old.py" in said
     assert "caught before, not now: fastdist/small/sums.py in add" in said

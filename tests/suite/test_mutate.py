@@ -12,8 +12,8 @@ import pytest
 
 from tests import mutate, mutate_copy
 from tests.mutants import breaks_of, is_another_program
-from tests.mutants_drawn import Mutant, draw
-from tests.mutate import EXPLAINED, ROOMS, ROOT, Room, explanations, mutants_of
+from tests.mutants_drawn import Mutant, draw, explanations
+from tests.mutate import EXPLAINED, ROOMS, ROOT, Room, mutants_of
 from tests.mutate_log import Lines, Log, TestFile, Verdict
 
 TEXT = '''"""A module."""
