@@ -38,7 +38,9 @@ _TOKENS: Final = re.compile(
     rb"|(?<![\w.])(?P<number>\d+)(?![\w.])"
     rb"|(?P<barrier>\b__syncthreads\(\);)"
 )
-_FUNCTION: Final = re.compile(rb"^[A-Za-z_][^\n;=]*?\b(\w+)\([^;]*$", re.MULTILINE)
+_FUNCTION: Final = re.compile(
+    rb"^(?:[A-Za-z_][^\n;=(]*?\b)?(?!__launch_bounds__)([A-Za-z]\w+)\([^;]*$", re.MULTILINE
+)
 
 
 def breaks_of_cuda(source: bytes) -> list[Break]:

@@ -19,6 +19,7 @@ _TABLES: Final = ("test_pointwise.py", "test_table*.py", "test_*batching*.py")
 _ON_FIBRES: Final = "test_*fibres*.py"
 _MOST_FILES: Final = 8
 _MOST_NAMES: Final = 12
+_LEVELS: Final = 3  # of files that use a file
 # Ops of all kinds, for a file that is behind all of them.
 _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat", "permute")
 
@@ -39,14 +40,18 @@ class Choice:
         self._tests = sorted((root / "tests").rglob("test_*.py"))
         self._texts = {path: path.read_text() for path in self._tests}
 
-    def steps(self, file: str, line: int) -> list[Step]:
-        """List the runs for a break on a line of a file, the likeliest to notice it first."""
+    def steps(self, file: str, line: int, within: str = "") -> list[Step]:
+        """List the runs for a break in a function, on a line of a file; the likeliest to notice it
+        come first.
+        """
         path = Path(file)
         area = self._area(path)
         names = self._names(path, line)
         found = [Step(self._near(path))]
         is_of_ops = bool(names) or path.parts[1] in ("dispatch", "ops", "cpu", "cuda")
         words = names or _SAMPLE
+        if "kernels" in path.parts:
+            words = tuple(dict.fromkeys([*_words_of(within), *_words_of(path.stem), *words]))
         if is_of_ops:
             patterns = (_ON_FIBRES,) if "cuda" in path.parts else _TABLES
             found.append(Step(self._matching("tests/ops", patterns), words))
@@ -96,9 +101,11 @@ class Choice:
 
     def _names(self, path: Path, line: int) -> tuple[str, ...]:
         """Return the public ops that a file declares or computes, that of the line first."""
-        seen, now, names = {path}, [path], list[str]()
-        while now and not names:
-            names = [name for one in now for name in self._declared(one, line, one == path)]
+        seen, now, names, is_of_ops = {path}, [path], list[str](), "ops" in path.parts
+        for _ in range(_LEVELS):
+            names += [name for one in now for name in self._declared(one, line, one == path)]
+            if is_of_ops and names:
+                break
             users = {user for one in now for user in self._users(one)} - seen
             seen |= users
             now = sorted(users)
@@ -163,6 +170,10 @@ class Choice:
                         if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
                             found[str(key.value)] = str(value.value)
         return found
+
+
+def _words_of(name: str) -> list[str]:
+    return [one for one in re.split(r"[._]+", name) if len(one) >= 3]
 
 
 def _are_kin(one: str, other: str) -> bool:

@@ -285,7 +285,10 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
         def try_one(key: Key, mutant: Mutant) -> Found | None:
             if time.monotonic() > end:
                 return None
-            steps, bench = choice.steps(mutant.file, mutant.change.first), benches.get()
+            steps, bench = (
+                choice.steps(mutant.file, mutant.change.first, mutant.change.within),
+                benches.get(),
+            )
             begin = time.monotonic()
             try:
                 caught, by = bench.try_one(mutant, steps)

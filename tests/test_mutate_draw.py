@@ -136,8 +136,9 @@ def test_tests_of_an_op_are_those_of_its_file_its_row_and_its_name(tmp_path: Pat
 @pytest.mark.parametrize("file", ["kernels/cpu/moves.py", "kernels/cpu/loops.py"])
 def test_a_kernel_is_tried_by_the_rows_of_the_ops_that_it_serves(file: str, tmp_path: Path) -> None:
     make_tree(tmp_path)
-    steps = Choice(tmp_path).steps(file, line=1)
-    assert Step(("tests/ops/test_pointwise.py", "tests/ops/test_table.py"), ("turned",)) in steps
+    steps = Choice(tmp_path).steps(file, line=1, within="walk")
+    words = ("walk", Path(file).stem, "turned")
+    assert Step(("tests/ops/test_pointwise.py", "tests/ops/test_table.py"), words) in steps
     assert (Step(("tests/kernels/cpu/test_loops.py",)) == steps[0]) == file.endswith("loops.py")
 
 
@@ -145,7 +146,8 @@ def test_a_kernel_is_tried_by_the_rows_of_the_ops_that_it_serves(file: str, tmp_
 def test_a_cuda_text_is_tried_on_fibres(name: str, tmp_path: Path) -> None:
     make_tree(tmp_path)
     steps = Choice(tmp_path).steps(f"kernels/cuda/{name}", line=1)
-    assert Step(("tests/ops/test_on_fibres.py",), ("turned",)) in steps
+    words = (Path(name).stem, "turned")
+    assert Step(("tests/ops/test_on_fibres.py",), words) in steps
 
 
 def test_words_are_found_whole_and_tests_are_thinned_out_evenly() -> None:
