@@ -75,6 +75,16 @@ def test_resize_keeps_what_lies_in_the_memory(device: str) -> None:
     assert x.resize_as_(fastdist.ones(1, 3)).shape == (1, 3)
 
 
+def test_resize_to_the_same_sizes_changes_nothing_and_returns_the_tensor() -> None:
+    x = fastdist.arange(6.0).reshape(2, 3)
+    version, memory = x._version, x.data_ptr()
+    assert x.resize_(2, 3) is x and x.resize_((2, 3)) is x
+    assert (x._version, x.data_ptr()) == (version, memory)
+    turned = x.t()
+    assert turned.resize_(3, 2) is turned and turned.stride() == (1, 3)
+    assert turned.resize_(3, 2, memory_format=fastdist.contiguous_format).stride() == (2, 1)
+
+
 def test_resize_refuses_what_requires_grad() -> None:
     with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
         fastdist.ones(2, requires_grad=True).resize_(3)
