@@ -143,28 +143,34 @@ class Bench:
 
     def try_one(self, mutant: Mutant, steps: Sequence[Step]) -> tuple[bool, str]:
         """Return whether a test catches a break, and which; or how far they went."""
-        path, source = self._copy.folder / mutant.file, b""
-        doubted: set[str] = set()
+        path = self._copy.folder / mutant.file
         source = path.read_bytes()
+        broken = mutant.change.of(source)
+        doubted: dict[str, str] = {}
         number = 0
         try:
             for step in steps:
-                self._copy.write(path, mutant.change.of(source))
+                self._copy.write(path, broken)
                 code, begun, said = self._run(step.files, step.words)
                 if code in (0, 5):
                     number += code == 0
                     continue
-                self._copy.write(path, source)
-                if code is None and not begun:
+                if code is None:
+                    # On a busy machine, perhaps. A test that hangs is ended by its own time.
+                    doubted[begun] = "the time of the step was up"
                     continue
+                if "Timeout (>" in said and self._copy.run([begun], _STEP_S)[0] == 0:
+                    doubted[begun] = "it took too long, but not alone"
+                    continue
+                self._copy.write(path, source)
                 if self._does_pass(begun or step.files[0], bool(begun)):
                     return True, begun or f"collection: {_last_line(said)}"
-                doubted.add(begun)
+                doubted[begun] = "it fails without the break, too"
         finally:
             self._copy.write(path, source)
             if "kernels" in Path(mutant.file).parts:
                 self._link_cache()
-        told = f"; fails without it, too: {', '.join(sorted(doubted))}" if doubted else ""
+        told = "".join(f"; {test}: {why}" for test, why in sorted(doubted.items()))
         return False, f"{number} of {len(steps)} steps pass{told}"
 
     def _does_pass(self, test: str, is_test: bool) -> bool:
@@ -285,10 +291,8 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
         def try_one(key: Key, mutant: Mutant) -> Found | None:
             if time.monotonic() > end:
                 return None
-            steps, bench = (
-                choice.steps(mutant.file, mutant.change.first, mutant.change.within),
-                benches.get(),
-            )
+            change = mutant.change
+            steps, bench = choice.steps(mutant.file, change.first, change.within), benches.get()
             begin = time.monotonic()
             try:
                 caught, by = bench.try_one(mutant, steps)

@@ -174,7 +174,7 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     assert mutate_draw.look(tmp_path, run_of(tmp_path), {}) == 3
     said = capsys.readouterr().out
     assert "   2 caught,   3 survived  fastdist/small/sums.py" in said
-    assert "fails without it, too: tests/small/test_others.py::test_it_fails_always" in said
+    assert "test_others.py::test_it_fails_always: it fails without the break, too" in said
     kept = read_entries(tmp_path / "results.jsonl")
     caught = {one["new"]: one["by"] for one in kept.values() if one["caught"]}
     own = "tests/small/test_sums.py::test_it_adds"
@@ -184,6 +184,24 @@ def test_verdicts_are_kept_and_no_break_is_tried_twice(
     assert mutate_draw.look(tmp_path, run_of(tmp_path), why) == 2
     said = capsys.readouterr().out
     assert "1 that survive are explained\n" in said and "caught 2 of 4 (50.0%)" in said
+
+
+def test_a_test_that_is_slow_beside_others_catches_none(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "tests/small/test_others.py").unlink()
+    bench = mutate_draw.Bench(tmp_path, tmp_path / "copy")
+    (mutant, *_) = [
+        one for one in mutants_in(tmp_path, "fastdist/small").values() if one.new == "return 8"
+    ]
+    test, said = "tests/small/test_sums.py::test_it_adds", "Failed: Timeout (>40.0s)"
+    bench._run = lambda files, words: (1, test, said)  # type: ignore[method-assign]
+    steps = [Step(("tests/small/test_sums.py",))]
+    assert bench.try_one(mutant, steps) == (
+        False,
+        f"0 of 1 steps pass; {test}: it took too long, but not alone",
+    )
+    bench._run = lambda files, words: (None, test, "")  # type: ignore[method-assign]
+    assert bench.try_one(mutant, steps)[1].endswith("the time of the step was up")
 
 
 def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_moved(
