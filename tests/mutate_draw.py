@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -300,7 +300,10 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
                 benches.put(bench)
             return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
 
-        yield from filter(None, pool.map(try_one, *zip(*todo, strict=True)) if todo else ())
+        # Each as soon as it is known: a run that is ended loses what is still being tried alone.
+        for future in as_completed([pool.submit(try_one, *one) for one in todo]):
+            if (found := future.result()) is not None:
+                yield found
 
 
 def _summarise(
