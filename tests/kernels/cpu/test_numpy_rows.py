@@ -10,7 +10,7 @@ import pytest
 from fastdist.kernels.cpu.index.indices import ALL_INSIDE
 from fastdist.kernels.cpu.rows import numpy_rows
 from fastdist.kernels.cpu.rows.row_code import row_loop
-from fastdist.kernels.cpu.rows.row_steps import KERNELS, Columns, Short
+from fastdist.kernels.cpu.rows.row_steps import KERNELS, Columns, First, Let, Short
 
 BAND = 32
 SHAPES = [(1, 1), (3, 7), (5, 3000), (70, 1001)]
@@ -51,3 +51,16 @@ def test_every_kernel_is_the_compiled_one_within_rounding(name: str, dtype: str)
                 np.testing.assert_allclose(
                     one, other, tolerance, tolerance, err_msg=f"{operand_name} of {rows} x {n}"
                 )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_of_a_row_are_rounded_to_its_dtype_as_the_loops_round_them(dtype: str) -> None:
+    array = (1e4 + np.random.default_rng(0).standard_normal((2, 40))).astype(dtype)
+    rows = numpy_rows._Rows([("x", "rows", array)], slice(0, 2), 40, 1 / 3, 0.0)
+    rows.take([First("first", "x"), Let("third", "a", rounded=True), Let("wide", "a")])
+    # The mean of as many as are in a vector of 64 bytes.
+    few = array[:, : 64 // array.itemsize].astype(np.float64)
+    expected = few.mean(1, keepdims=True).astype(dtype).astype(np.float64)
+    assert rows.values["first"].tolist() == expected.tolist()
+    assert rows.values["third"] == np.array(1 / 3, dtype).astype(np.float64)
+    assert rows.values["wide"] == 1 / 3
