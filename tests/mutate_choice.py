@@ -51,7 +51,8 @@ class Choice:
         is_of_ops = bool(names) or path.parts[1] in ("dispatch", "ops", "cpu", "cuda")
         words = names or _SAMPLE
         if "kernels" in path.parts:
-            words = tuple(dict.fromkeys([*_words_of(within), *_words_of(path.stem), *words]))
+            own = [*_words_of(within), *self._callers(path, within), *_words_of(path.stem)]
+            words = tuple(dict.fromkeys([*own, *words]))
         if is_of_ops:
             patterns = (_ON_FIBRES,) if "cuda" in path.parts else _TABLES
             found.append(Step(self._matching("tests/ops", patterns), words))
@@ -114,6 +115,20 @@ class Choice:
             step = len(names) / _MOST_NAMES
             names = [names[int(k * step)] for k in range(_MOST_NAMES)]
         return tuple(names)
+
+    def _callers(self, path: Path, within: str) -> list[str]:
+        """Return the public functions of a file of Python that call one of it."""
+        name = within.partition(".")[0]
+        if path.suffix != ".py" or not name.startswith("_"):
+            return []
+        body = ast.parse((self._root / path).read_text()).body
+        functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+        calls = re.compile(rf"\b{name}\(")
+        return [
+            node.name
+            for node in functions
+            if not node.name.startswith("_") and calls.search(ast.unparse(node))
+        ]
 
     def _declared(self, path: Path, line: int, is_own: bool) -> list[str]:
         if "ops" in path.parts:

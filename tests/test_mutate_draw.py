@@ -150,6 +150,14 @@ def test_a_cuda_text_is_tried_on_fibres(name: str, tmp_path: Path) -> None:
     assert Step(("tests/ops/test_on_fibres.py",), words) in steps
 
 
+def test_a_part_of_a_kernel_is_tried_by_the_names_of_those_that_call_it(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    path = tmp_path / "kernels/cpu/loops.py"
+    path.write_text("def _step(x):\n    return x\n\n\ndef gamma(x):\n    return _step(x)\n")
+    words = [step.words for step in Choice(tmp_path).steps("kernels/cpu/loops.py", 1, "_step")]
+    assert ("step", "gamma", "loops", "turned") in words
+
+
 def test_words_are_found_whole_and_tests_are_thinned_out_evenly() -> None:
     assert is_picked("tests/a.py::test_value[float32-sum-0]", ["sum"])
     assert is_picked("tests/a.py::test_sum_of_none", ["sum"])

@@ -31,6 +31,20 @@ def test_sums_and_means_of_columns(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "axis"), [((3000, 3), 0), ((2, 900, 5), 1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_sums_and_means_of_few_columns_by_products(
+    shape: tuple[int, ...], axis: int, keepdim: bool, dtype: Any
+) -> None:
+    x = np.random.default_rng(1).random(shape).astype(dtype)
+    for name in ("sum", "mean"):
+        found = getattr(fd.tensor(x), name)(axis, keepdim=keepdim).numpy()
+        expected = getattr(x.astype(np.float64), name)(axis, keepdims=keepdim)
+        assert found.dtype == dtype and found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, 1e-5 if dtype is np.float32 else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(259, 75), (4200, 1001)], ids=["in a cache", "from memory"])
 def test_sums_of_several_bands_are_right_to_the_result_s_last_digits(
     shape: tuple[int, int], dtype: Any
