@@ -13,7 +13,7 @@ from tests.mutants_in_texts import breaks_of_cuda
 from tests.mutate_choice import Choice, Step
 from tests.mutate_draw import Run, found_again, mutants_in, read_entries
 from tests.mutate_pick import is_picked, thinned
-from tests.test_mutate import ROOT
+from tests.suite.test_mutate import ROOT
 
 CUDA = b"""// a + b of a comment
 #define WIDE 3 + 4

@@ -207,8 +207,8 @@ def declarator(
     ) -> Callable[[Callable[..., Any]], AnyOp]:
         if options and isinstance(options[0], FunctionType):
             raise DeclarationError(
-                f"{options[0].__name__}: the decorator stands without parentheses; write what it is "
-                "made of behind it, or ()"
+                f"{options[0].__name__}: the decorator has no parentheses; write its options in them, "
+                "or ()"
             )
 
         def declare(function: Callable[..., Any]) -> AnyOp:

@@ -188,7 +188,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
-            recorder = listener()
+            recorder = active_recorder()
             if recorder is not None:
                 return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
         if kind in PLAIN and input.__class__ in PLAIN:
@@ -277,8 +277,8 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         if (
             (index.__class__ is int or (index.__class__ is slice and index.step is None))
             and value.__class__ in PLAIN
-            and value.facts.dtype is self.facts.dtype
-            and value.facts.device is CPU
+            and value._layout.dtype is self._layout.dtype
+            and value._layout.device is CPU
             and may_write_at_once(self, value)
             and not shares_memory(self, value)
             and _write_at_once(self.array, index, value.array)
@@ -287,11 +287,11 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             return
         if modes.tracers and levels.depth and assign_batch(self, index, value):
             return
-        recorder = listener() if modes.tracers else None
+        recorder = active_recorder() if modes.tracers else None
         if recorder is not None:
             traced(recorder, "__setitem__", subscript_assign, (self, index, value))
             return
-        if self.facts.is_sparse:
+        if self._layout.is_sparse:
             raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
         try:
             if type(value) not in NEVER_ASKED and is_offered(value):
@@ -302,9 +302,9 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             return
         part = view_at(self, basic) if basic else self
         if entries is None:
-            copy_(part, _fitted(value, part.facts.shape))
+            copy_(part, _fitted(value, part._layout.shape))
             return
-        put_inplace(part, Places(entries, part.facts), value, accumulate=False)
+        put_inplace(part, Places(entries, part._layout), value, accumulate=False)
     except Exception as error:
         fold(error)
         raise

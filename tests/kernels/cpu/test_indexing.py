@@ -104,7 +104,7 @@ def test_many_places_of_a_vector_are_refused_where_one_is_not_there() -> None:
 def test_a_loop_over_a_vector_refuses_a_place_that_changes_during_the_call(
     monkeypatch: pytest.MonkeyPatch, adds: bool
 ) -> None:
-    from fastdist.kernels.cpu import place_loops
+    from fastdist.kernels.cpu.index import place_loops
 
     place, written = np.zeros(4096, np.int64), np.zeros(9, np.float32)
 
