@@ -1,9 +1,9 @@
-"""The kinds of value that a parameter takes, read from its annotation, as PyTorch's parser does.
+"""The kinds of value that a parameter takes, read from its annotation, as in PyTorch's parser.
 
-A bool is not an int and an int is not a bool; a float parameter takes both. A tensor without axes
-that needs no gradient may stand for a number of its kind. NumPy's numbers become Python's, whose
-integers do not wrap around. Argument classes that fitted before are not checked again: see Note
-[Classes that fitted].
+A bool is not an int and an int is not a bool; a float parameter takes all three; a tensor without
+axes that needs no gradient may replace a number of its kind, and NumPy's numbers become truthy's,
+whose integers do not wrap around. Calls whose arguments have classes that fitted before are not
+checked again: see Note [Classes that fitted].
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..tensor.tensor import Tensor
 
 
 class ArgumentError(DTypeError, ValueError):
-    """An argument of the wrong kind, or a number that nothing can hold."""
+    """An argument of the wrong kind, or a number that no dtype holds."""
 
 
 # Note [Classes that fitted]
-# To hold every call against its signature would cost more than many calls do. What a value is
-# follows from its class, unless a Tensor stands for a number; what a tuple or list holds is left to
-# the function. So the classes of a call's arguments are remembered once all of them fitted, and
-# calls like it pay for one look into a set.
+# To check every call against its signature would cost more than many calls do. The kind of a value
+# follows from its class, unless a Tensor replaces a number; the contents of tuples and lists are
+# left to the function. So the classes of a call's arguments are stored once all of them fitted, and
+# later calls with them pay for one look-up in a set.
 
 
 def require_kinds(
@@ -43,8 +43,9 @@ def require_kinds(
     fitted: set[Any],
     classes: tuple[Any, ...],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Hold the arguments against function's signature and return them, tensors and NumPy's scalars
-    that stand for numbers as numbers; put the classes into fitted if these alone say that they fit.
+    """Check the arguments against function's signature and return them, with numbers in the place
+    of tensors and NumPy scalars that replace numbers; add the classes to fitted if these alone show
+    that they fit.
 
     Raises  ArgumentError for one of the wrong kind
     """
@@ -52,7 +53,7 @@ def require_kinds(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return args, kwargs  # Python's own error says it, or the names are NumPy's
+        return args, kwargs  # truthy's own error is clear, or the names are NumPy's
     if require_fits(function.__name__, signature.parameters, bound.arguments):
         fitted.add(classes)
         return args, kwargs
@@ -75,7 +76,8 @@ def require_tensors(
 def require_fits(
     name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> bool:
-    """Return whether the classes say that all fits; make numbers in given of stand-ins for them.
+    """Return whether the classes show that all arguments fit; replace tensors for numbers in given
+    by numbers.
 
     Raises  ArgumentError for a value of the wrong kind
     """
@@ -111,9 +113,9 @@ def _values(
 def find_fault(
     function: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> str | None:
-    """Return what is wrong with the first argument that does not fit its annotation, or None.
+    """Describe the first argument that does not fit its annotation; None if all fit.
 
-    Note    asked of calls that failed: there a number that int64 does not hold may be why
+    Note    for calls that failed: a number that int64 does not hold may be the reason
     """
     for name, value, wanted in _values(parameters, given):
         fault = _fault_of(value, wanted, by_class=False)
@@ -139,7 +141,7 @@ def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in annotation.split("|"))
 
 
-# What parameters of these names take wherever their annotation leaves it open.
+# The kinds of parameters of these names whose annotation leaves it open.
 _BY_NAME = {
     "alpha": ("complex",),
     "beta": ("complex",),
@@ -167,7 +169,7 @@ _BY_NAME = {
 }
 
 
-# PyTorch accepts any truthy value, or None, for these.
+# PyTorch accepts any truthy value (or None) for these.
 _TRUTHS = {
     "add_zero_attn": ("Any",),
     "average_attn_weights": ("Any",),
@@ -203,9 +205,9 @@ def _is_huge(value: Any) -> bool:
 
 
 def _each(value: Any, fits: Callable[[Any], bool]) -> bool:
-    """Return whether each value fits that stands in lists and tuples at any depth.
+    """Return whether each value in lists and tuples, at any depth, fits.
 
-    Lists that share their parts, or contain themselves, are looked at once.
+    Lists that share their parts, or contain themselves, are checked once.
     """
     waiting, seen = [value], set[int]()
     while waiting:
@@ -259,7 +261,7 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _are_integers(value: Any) -> bool:
-    # The numbers of a range, of which there may be too many to look at, are integers.
+    # The numbers of a range, which may be too many to check, are integers.
     return isinstance(value, range) or (_is_list(value) and all(map(_is_integer, value)))
 
 
@@ -312,9 +314,9 @@ _KINDS: dict[str, _Kind] = {
         "a tuple of integers", lambda v: _is_list(v) and _are_integers(v), _is_sequence
     ),
 }
-# What stands among the values of a `*parameter`, where another would be a list of them.
+# A value among those of a `*parameter` where a list of values is also accepted.
 _AMONG = {"TensorList": "Tensors"}
-# Kinds by which a Tensor may stay one, or that nobody looks at.
+# Kinds for which a Tensor may stay a Tensor, or which are not checked.
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
-# What becomes a Python number where one is asked for; np.float64 is one.
+# Classes that become a truthy number where a number is expected; np.float64 is one.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)

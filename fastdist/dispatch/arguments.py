@@ -1,9 +1,9 @@
-"""Error messages that name the argument of a wrong kind in the user's words.
+"""Names the argument of a call that is of the wrong kind, in the user's terms.
 
-Argument classes that are new for a call are checked against the signature first
-(`argument_kinds.py`). Contents of tuples, and numbers out of range, are found when the call itself
-fails with an error of Python or NumPy ("'str' object has no attribute '_layout'"): then all
-arguments are checked against the signature, and the error names the first that does not fit.
+Classes that no call has used before are checked against the signature first (`argument_kinds.py`).
+The contents of tuples, and numbers that no dtype holds, are found by the work itself: when it fails
+with an error of Python or NumPy ("'str' object has no attribute 'facts'"), all arguments are
+checked against the signature, and the error names the first one that does not fit.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .pytorch_names import event_of_function, recorded_as
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What Python and NumPy raise at arguments of the wrong kind, and where there is no memory.
+# Errors of Python and NumPy for arguments of the wrong kind, and for a lack of memory.
 UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning, MemoryError)
 
 
-# What NumPy calls these parameters; PyTorch takes both names.
+# NumPy's names of these parameters; PyTorch takes both names.
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
@@ -81,7 +81,7 @@ def checked(
                 if found.__class__ is not Tensor:
                     return recorded_as(node, found, args)
                 if (edge := found.edge) is not None and not (args and args[0] is found):
-                    # Inlined: a function call here is measurable.
+                    # inlined: a function call here is measurable
                     (edge.node if edge.__class__ is Edge else edge)._called = node
                 return found
             except UNCLEAR as error:
@@ -106,8 +106,8 @@ def _while_traced(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return what those who follow calls made of one, or NOT_TAKEN, and the arguments that they
-    leave.
+    """Return the result of an interpreter or override that takes the call, or NOT_TAKEN, and the
+    arguments that they leave.
     """
     if event is not None and should_time(call):
         return run_timed(event, call, args, kwargs, entering=call), args, kwargs
@@ -130,8 +130,8 @@ def _while_traced(
 def _in_our_names(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return the arguments with `axis` called `dim` and so on, and with `size=(2, 3)` in the place
-    of `*size`; None if nothing is called otherwise.
+    """Return the arguments with `axis` renamed to `dim` and so on, and with `size=(2, 3)` instead
+    of `*size`; None if no argument needs another name.
     """
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -155,13 +155,13 @@ def _in_our_names(
     return args, {names.get(key, key): value for key, value in kwargs.items()}
 
 
-# NumPy's words for more bytes than an address can count.
+# NumPy's messages for more bytes than an address can count.
 _UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is too large")
 
 
 def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
-    """Raise what says in words for the user why a call failed with error, if that does not, and it
-    is known; find_fault tells which argument is of the wrong kind.
+    """Raise an error that explains to the user why a call failed with error, if that is known and
+    error does not explain it; find_fault names the argument.
 
     Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
     """
@@ -178,7 +178,7 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
 
 
 def _is_clear(error: BaseException) -> bool:
-    """Return whether a `raise` of fastdist's own made the error, with words for the user."""
+    """Return whether fastdist's own `raise` made the error, which then explains itself."""
     if isinstance(error, FastdistError) or was_folded(error):
         return True
     last = error.__traceback__
@@ -201,5 +201,5 @@ def _fault_of_call(
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return None  # Python's own error says it
+        return None  # Python's own error is clear
     return find_fault(function.__name__, signature.parameters, given)

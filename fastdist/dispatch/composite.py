@@ -1,4 +1,4 @@
-"""Functions made of ops: what they are called, and where users find them.
+"""Functions made of ops: their names, and where users find them.
 
 An op is one declaration with a kernel and derivatives; a composite is a Python function over ops,
 such as `clamp`, which chooses among three. Its derivatives are those of the ops. Both end up under
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Composite(NamedTuple):
-    """One function of the table, and where users find it, in words of HOMES."""
+    """One function of the table, and where users find it, as a value of HOMES."""
 
     name: str
     call: Callable[..., Any]
@@ -45,14 +45,13 @@ def composite(
     node: str = "",
     of_one: Op | None = None,
 ) -> Callable[[F], F]:
-    """Put the decorated function into the table of composites; it takes the place of an op of its
-    name. What is found in `linalg` or `fft` has that in front of its name.
+    """Add the decorated function to the table of composites, in the place of an op of its name. The
+    name of a function in `linalg` or `fft` begins with that.
 
-    A word of OUT_WORDS as `out` gives it an `out=`, into which its result is written, or a tuple of
-    them: see OutRule;
-    early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
-    of_one is the op that it is of a tensor alone: the other arguments are not looked at then;
-    known_as and node say what PyTorch calls it: see pytorch_names.py
+    A value of OUT_WORDS as `out` adds an `out=`, into which its result is written, or a tuple of
+    them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
+    measurable; of_one is the op to call for a single tensor: the other arguments are not checked
+    then; known_as and node are PyTorch's names for it: see pytorch_names.py
     """
 
     def declare(call: F) -> F:

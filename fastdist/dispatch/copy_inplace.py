@@ -1,4 +1,4 @@
-"""`copy_`, and with it all in-place ops that have no kernel of their own: compute, overwrite.
+"""`copy_`, and with it all in-place ops without their own kernel: compute, overwrite.
 
 See Note [In-place on views] in inplace.py.
 """
@@ -46,7 +46,7 @@ from .op import OPS, PLAIN
 from .pytorch_names import node_named
 from .tangents import carry, fitted, zeros_like
 
-# What help() says of an in-place twin.
+# The text of help() for an in-place twin.
 TWIN_DOC: Final = "In-place version of {}: writes the result into this tensor and returns it."
 
 
@@ -78,7 +78,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
-    """Write what was drawn; the Node is called after the draw, which PyTorch's word says."""
+    """Write a random result; the Node has the name of the draw, which PyTorch's name gives."""
     node = _copied(self, drawn)
     if node is not None:
         node._called = node_named(known_as)
@@ -86,7 +86,7 @@ def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
 
 
 def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
-    """Write over self what was computed of it; the Node is called after what computed it."""
+    """Write a computed result over self; the Node has the name of the op that computed it."""
     node = _copied(self, computed)
     if node is not None:
         node.in_place = True
@@ -94,7 +94,7 @@ def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
 
 
 def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
-    """Write source over target and return the Node of that, if one was made."""
+    """Write source over target and return the Node of the write, if there is one."""
     before = target.edge
     node = copy_(target, source).edge
     return node if node is not before and node.__class__ is CopyBackwards else None
@@ -103,11 +103,12 @@ def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
 def _offer_inplace(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
-    """Return what a batch, who takes calls over, or a view that is not resolved, makes of an
-    in-place method; NOT_TAKEN where none is there.
+    """Return the result of an in-place method for a batch, an interpreter or an unresolved view;
+    NOT_TAKEN if none takes it.
     """
     if modes.tracers and level_of(operands):
-        # A number of each call's own has an axis in the batch, which fill_ would not take.
+        # A number that differs between the calls has an axis in the batch, which fill_ would not
+        # take.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
     if (modes.tracers and mode_is_open()) or not none_overrides(operands[1:]):
@@ -127,8 +128,8 @@ def _offer_inplace(
 def _overwrite(
     self: Tensor, src: Any, room: Any, *, non_blocking: bool = False, called: str = ""
 ) -> Tensor:
-    """Write src into room, which is self's raw array or that with each place in memory once; its
-    Node is called so, or else CopyBackwards.
+    """Write src into room, which is self's raw array or a view that has each of its elements once;
+    its Node gets this name, or else CopyBackwards.
     """
     recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
@@ -158,7 +159,7 @@ def _overwrite(
 
 
 def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
-    """Return the source's tangent as that of what it was written into."""
+    """Return the source's tangent as the tangent of the tensor that it was written into."""
     return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
 
 
@@ -182,7 +183,7 @@ def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> Non
 
 
 class CopyBackwards(CallNode):
-    """A tensor that was written over: nothing for its old value, all for the source."""
+    """The Node of an overwritten tensor: no gradient for its old value, all for the source."""
 
     __slots__ = ()
     saved_names = ("source",)
@@ -193,7 +194,7 @@ class CopyBackwards(CallNode):
         self.source = src._layout
 
     def name_of_call(self) -> str:
-        """Return what it is called when it is shown."""
+        """Return the name that graphs show."""
         source = node_of(self.edges[1]) if hasattr(self, "in_place") else None
         if source is None or hasattr(self, "_called"):
             return CallNode.name_of_call(self)
@@ -201,7 +202,7 @@ class CopyBackwards(CallNode):
         return name
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return zeros, and g as the source needs it."""
+        """Return zeros, and g in the shape and dtype of the source."""
         layout, source, passed = self.output_layout, self.source, None
         nothing = None if self.edges[0] is None else zeros_of(layout)
         if self.edges[1] is not None:
@@ -210,7 +211,7 @@ class CopyBackwards(CallNode):
         return nothing, passed
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same as Tensors."""
+        """Return the same gradients as Tensors."""
         # Not g * 0.0, which is NaN where g is infinite.
         nothing = None if self.edges[0] is None else OPS["clone"].public(g).detach().zero_()
         passed = None
@@ -262,7 +263,7 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """Return function as one that writes its result into its first argument."""
+    """Return a function that writes the result of function into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         is_plain = self.__class__ in PLAIN and not kwargs and none_overrides(args)
@@ -288,7 +289,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
-    """Write what an op made of target over it, and return it; name is that of the in-place op."""
+    """Write the result of an op over target, and return it; name is the name of the in-place op."""
     require_result_fits(name, target, result._layout.shape, result._layout.dtype)
     return copy_computed(target, result)
 
@@ -296,8 +297,8 @@ def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
 def dressed_as_twin(
     inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
-    """Return an in-place twin with the name and signature of function, which is op's or a
-    composite's, but for an `out=`; doc is its docstring, `{}` the name.
+    """Return an in-place twin with the name and signature of function, which is an op's or a
+    composite's, without its `out=`; told is its docstring, with `{}` for the name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = doc.format(name)

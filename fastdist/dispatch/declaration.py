@@ -1,7 +1,7 @@
-"""What a declaration of an op may say: an error at import names the word, and the words there are.
+"""The values that a declaration of an op may use: a wrong one is an error at import that names it.
 
-A declaration is read by rules that look for its words. One that is misspelt would be passed over in
-silence, and the op would do something else than what stands there.
+A declaration is read by rules that look for these values. A misspelt one would be ignored in
+silence, and the op would not do what its declaration says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOMES: Final = {
     "special": "fastdist.special.NAME",
     "nowhere": "it is a part of others",
 }
-# Of which dtype an `out=` may be: see Note [Casting into out] in output.py.
+# The dtypes that an `out=` may have: see Note [Casting into out] in output.py.
 OUT_WORDS: Final = {
     "same": "an out= is of the result's dtype",
     "cast": "the result is cast into an out= of any dtype",
@@ -37,8 +37,9 @@ OUT_WORDS: Final = {
     "truth": "as same, but numbers of uint8 may tell the truth, too",
     "kind": "the result is cast into an out= of its kind, complex or real",
 }
-# Where in memory an `out=` may lie: see Note [Memory of out] in output.py. For the first operand
-# and the others: None is anywhere, False exactly where it lies or apart from it, True apart alone.
+# The memory that an `out=` may use: see Note [Memory of out] in output.py. For the first operand
+# and the others: None is any memory, False exactly its memory or separate memory, True only
+# separate memory.
 MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "anywhere": (None, None),
     "apart": (False, False),
@@ -53,7 +54,7 @@ _BUILTIN = frozenset(vars(builtins))
 
 
 def require_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Raise DeclarationError unless word is one of those known; what says where it stands."""
+    """Raise DeclarationError unless word is one of the known ones; what names its place."""
     known = list(known)
     if word in known:
         return
@@ -66,13 +67,13 @@ def require_word(what: str, word: str, known: Iterable[str]) -> None:
 
 
 def require_parameters(what: str, function: Callable[..., Any], known: Sequence[str]) -> None:
-    """Raise DeclarationError if function takes what nobody gives it."""
+    """Raise DeclarationError if function has a parameter that no caller passes."""
     for name in parameter_names(function):
         require_word(f"{what}: the name of a parameter", name, known)
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return what a function's parameters are called, in the order of its signature.
+    """Return the names of a function's parameters, in the order of its signature.
 
     Note    inspect.signature takes 50 times as long, which for all ops is a tenth of the import
     """
@@ -93,7 +94,7 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
 def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
     """Return whether a parameter of function is a tensor of the op; otherwise it is an attribute.
 
-    Raises  DeclarationError for an annotation that is no text, speaks of tensors in other words, or
+    Raises  DeclarationError for an annotation that is not a text, names tensors in another way, or
             uses a name that the declaration's module does not know
     """
     text = function.__annotations__.get(name)
@@ -115,7 +116,7 @@ def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
         meant = eval(text, names)
     except Exception as error:
         raise DeclarationError(f"{place} is {text!r}, {expected}; {error}") from error
-    # A text in a text is one of what is unknown here: "'Tensor'".
+    # A text in a text is an unknown annotation here: "'Tensor'".
     if isinstance(meant, str) or _speaks_of_tensors(meant):
         raise DeclarationError(f"{place} is {text!r}, {expected}")
     return False
@@ -128,7 +129,7 @@ def _speaks_of_tensors(meant: Any) -> bool:
 
 
 def homes_of(name: str, text: str) -> frozenset[str]:
-    """Return the words of HOMES in what a declaration says of its homes."""
+    """Return the values of HOMES in a declaration's homes."""
     for word in text.split():
         require_word(f"{name}: a word of homes=", word, HOMES)
     return shared(frozenset(text.split()) - {"nowhere"})
@@ -136,12 +137,14 @@ def homes_of(name: str, text: str) -> frozenset[str]:
 
 @functools.cache
 def shared(words: frozenset[str]) -> frozenset[str]:
-    """Return one set for all that are equal: each of hundreds of ops would have 216 bytes more."""
+    """Return one set for all equal ones: otherwise each of hundreds of ops would have 216 bytes
+    more.
+    """
     return words
 
 
 class OutRule:
-    """What an `out=` of a function may be: words of OUT_WORDS and MEMORY_WORDS."""
+    """The `out=` of a function: values of OUT_WORDS and MEMORY_WORDS."""
 
     def __init__(self, name: str, dtype: str = "same", memory: str = "anywhere") -> None:
         require_word(f"{name}: out=", dtype, OUT_WORDS)

@@ -1,9 +1,9 @@
 """From partials to derivatives: one text becomes the vjp on arrays, on Tensors, and the jvp.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. It may instead mention `g` and then is the whole linear map, such as
-`where(input > T(0), g, T(0))`: relu must select, for 0 * inf is NaN. The vjp puts the gradient in
-the place of g, the jvp the tangent, so the two cannot disagree.
+and the op's numbers. It may instead mention `g`; then it is the whole linear map, such as
+`where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp puts the gradient
+in the place of g, the jvp the tangent, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
 # The ops of primitives in derivatives: of the function whose steps have a gradient of 0, and of the
 # sigmoid whose own derivatives keep their tails.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
-# In the place of a partial: the function has a derivative by this input, or none that means
-# anything, and who asks for it is told so instead of being given nothing.
+# Instead of a partial: the function has no derivative by this input, or none with a meaning, and a
+# request for it raises an error instead of returning nothing.
 REFUSED = "refused"
 
 
@@ -45,7 +45,7 @@ REFUSED = "refused"
 
 def gradient_of(body: Body) -> Body:
     """Return the body of `g * partial` for a partial over names that end in g, or the partial
-    itself if it speaks of g.
+    itself if it mentions g.
     """
     names = body.names
     if "g" in body.used:
@@ -111,7 +111,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     source = "\n".join(
         [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
     )
-    # inf and nan are how Python writes these numbers, and no words of its own.
+    # inf and nan are Python's texts of these numbers, not names of ops.
     names: dict[str, Any] = {"_call": _call, "inf": math.inf, "nan": math.nan}
     exec(compile_text(f"derivative {body.text}", source), names)
     expression: Callable[..., Any] = names["expression"]
@@ -123,7 +123,7 @@ def with_spare(
     others: Sequence[Callable[..., Any] | None],
     is_spare: tuple[bool, ...],
 ) -> tuple[Callable[..., Any] | None, ...]:
-    """Return functions that do as `made`, or as `others` where a spare argument is None."""
+    """Return functions that behave as `made`, or as `others` where a spare argument is None."""
 
     def choosing(one: Any, other: Any) -> Any:
         def choose(*given: Any) -> Any:
@@ -136,7 +136,7 @@ def with_spare(
 
 
 def _call(primitive: str, *args: Any) -> Any:
-    """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
+    """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
         if getattr(op, "dtype", None) == "number":
@@ -163,8 +163,8 @@ def _of_numbers(primitive: str, count: int) -> Callable[..., Any]:
 
 
 def refusing(name: str, by: str) -> Callable[..., Any]:
-    """Return what stands where the derivative of op name is asked for, `by` one of its inputs, or
-    by any where `by` is empty.
+    """Return a function that raises the error for the derivative of op name `by` one of its inputs,
+    or by any where `by` is empty.
 
     Raises  NoDerivativeError when it is called
     """
@@ -181,13 +181,13 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
 
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with integers where op takes such: a Node keeps them in the dtype of tensors."""
+    """Return args with integers where op takes them: a Node keeps them in the dtype of tensors."""
     given = zip(op.parameters.values(), args, strict=False)  # the last ones have defaults
     return tuple([int(arg) if one.annotation == "int" else arg for one, arg in given])
 
 
 def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
-    """Return a number as a tensor of the dtype of those beside it."""
+    """Return a number as a tensor of the dtype of the tensors next to it."""
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))

@@ -1,4 +1,4 @@
-"""The general path of a call: check, offer it to interpreters, run, record, carry tangents."""
+"""The general path of a call: check, offer it to open interpreters, run, record, carry tangents."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .route import Route, are_keys, arrays_of, run_silently
 
 
 class GeneralPath(RecordedOp):
-    """An op as it runs: `general` is the five steps, of which a kind of op says what differs.
+    """An op as it runs: `general` has the five steps, parts of which each kind of op defines.
 
-    What runs is a Route; its `values` are the operands, and behind them the op's numbers as tensors
-    where the kernel takes these. `resolves` says that it reads its operands' numbers, and no more.
+    A Route runs the op; its `values` are the operands, followed by the op's numbers as tensors
+    where the kernel takes these. `resolves` means that the op only reads its operands' numbers.
     """
 
     resolves = True
 
     def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
-        """Check, offer the call to interpreters, run, record a Node, carry tangents."""
+        """Check, offer the call to open interpreters, run, record a Node, carry tangents."""
         if out is not None:
             attributes = self.attributes_for_out(out, operands, attributes)
         if modes.tracers:
@@ -66,10 +66,11 @@ class GeneralPath(RecordedOp):
         return write_out(self.out, out, _run(route, values)[0], operands)
 
     def _call_resolved(self, operands: Given) -> Any:
-        """Return what the public function gives of the numbers of views that are not resolved: its
-        short path may take these. NOT_TAKEN where more is to be asked.
+        """Return the result of the public function for the resolved values of unresolved views: its
+        short path may take these. NOT_TAKEN where more checks are needed.
         """
-        # Where an operator or a call at defaults runs a form of its own, it is of that op.
+        # An operator, or a call at defaults, may run its own form of the op; this call is one of
+        # that op.
         op: Any = OPS.get(self.name)
         is_public = self.resolves and (op is self or getattr(op, "usual", None) is self)
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
@@ -81,16 +82,16 @@ class GeneralPath(RecordedOp):
         return attributes
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them, NotImplemented in the place of what it does not: an
-        op that is of more than numbers takes a first that is not resolved as it is.
+        """Return operands as the op takes them, with NotImplemented for those that it does not
+        take: an op that reads more than numbers takes an unresolved first operand as it is.
         """
         if self.resolves or operands[0].__class__ is not LazyConjNeg:
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return what makes the result of operands with other ops, where the op has no kernel for
-        them; or None.
+        """Return a function that computes the result with other ops, where the op has no kernel for
+        the operands; or None.
         """
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
@@ -113,7 +114,7 @@ class GeneralPath(RecordedOp):
         special = has_tangents(values)
         if special:
             for result in results if self.several else results[:1]:
-                extra_of(result)  # a Node that saves its output finds the tangents there
+                extra_of(result)  # a Node that saves its output reads the tangents from it
         self.record(results, values, route)
         if special:
             self.carry_tangents(results, values, route)
@@ -126,8 +127,8 @@ class GeneralPath(RecordedOp):
         route: Route,
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Let the first result, or all of several, stand in the graph for a call, if a gradient
-        passes it; or as attach says, in any case.
+        """Record the call in the graph for the first result, or for all of several, if a gradient
+        passes it; with attach, in any case.
         """
         if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
@@ -141,7 +142,7 @@ class GeneralPath(RecordedOp):
         self.node_class().record(route, edges, values[:count], numbers, results, attach)
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
-        """Give results the tangents that follow from those of the operands."""
+        """Give results the tangents that follow from the tangents of the operands."""
         raise NotImplementedError(self.name)
 
 
@@ -149,8 +150,8 @@ def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> t
     """Offer a call of op to the active interpreters: vmap, a profile, autocast, a recorder.
 
     Returns  the result, or NOT_TAKEN if the call must still run; and the operands, cast by autocast
-    Note    called where modes.tracers is not zero; an interpreter that takes the call makes it
-            again, once
+    Note    called where modes.tracers is not zero; an interpreter that takes a call makes it again,
+            once
     """
     if levels.depth:
         batch = offer_batch(op, operands, attributes, out)
@@ -176,11 +177,11 @@ def _run(route: Route, values: Given) -> tuple[Tensor, ...]:
 
 
 def as_operand_of(value: Any) -> Any:
-    """Return a tensor or a number that stands for value; NotImplemented where no op takes it."""
+    """Return a tensor or a number that represents value; NotImplemented where no op takes it."""
     if isinstance(value, Tensor):
         if value.__class__ is LazyConjNeg:
             return value.resolved()
-        # What is sparse no kernel takes: see sparse_rules.py.
+        # No kernel takes sparse tensors: see sparse_rules.py.
         return NotImplemented if value._layout.is_sparse else value
     if isinstance(value, bool | int | float | complex):
         return value

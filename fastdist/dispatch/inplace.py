@@ -1,4 +1,4 @@
-"""Checks and records of in-place ops, on leaves, results and recorded views."""
+"""The checks and the recording of in-place ops, on leaves, results and recorded views."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .view import replay, replay_array
 # A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base
 # gives the base a new Node; one on a view gives the base a CopySlices that holds the op's Node and
 # applies it to the view's part of the gradient. Either way every living view gets a new edge in the
-# same call: the chain, recorded anew over the base, or, for a view made in no_grad, a StaleView.
-# In-place ops pay for this; out-of-place ops never ask.
+# same call: the chain, recorded again over the base, or, for a view made in no_grad, a StaleView.
+# In-place ops pay for this; out-of-place ops do not check anything.
 
 
 def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
 
     Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
-            recorded base, and (if writing) memory that may not be written
+            recorded base, and (if writing) read-only memory
     """
     if writing and (not target._layout.contiguous or target.array.__class__ is np.ndarray):
         require_writable(target)
@@ -65,8 +65,8 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
 
 
 def may_write_at_once(target: Tensor, source: Any = None) -> bool:
-    """Return whether an in-place op on a CPU tensor may write without a further look: nothing will
-    be recorded, carried or refused, whatever Tensor it reads.
+    """Return whether an in-place op on a CPU tensor may write without further checks: it will
+    record, carry and refuse nothing, whatever Tensor it reads.
     """
     if target.__class__ not in PLAIN or modes.special:
         return False
@@ -99,13 +99,13 @@ def require_result_fits(name: str, target: Tensor, shape: Shape, dtype: DType) -
 
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
-    """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
+    """Return whether an in-place op on a tensor of layout is recorded in the graph."""
     return layout.dtype.may_have_gradient and is_recorded(operands)
 
 
 def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
-    """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
-    written over.
+    """Return the present value of target: a copy where its Node may keep it, because its memory
+    will be overwritten.
     """
     if not is_differentiated(target, *others):
         return target
@@ -120,7 +120,7 @@ def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
 
 
 def set_history(target: Tensor, node: Node) -> None:
-    """Let node be what made target's present value; bases and living views follow."""
+    """Make node the source of target's present value; bases and living views follow."""
     extra = target.extra
     base = None if extra is None else extra.base
     if base is None:
@@ -147,7 +147,7 @@ def set_history(target: Tensor, node: Node) -> None:
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:
-    """Give tensor a new edge. retain_grad speaks of the tensor, as hooks do not, and goes along."""
+    """Give tensor a new edge. retain_grad belongs to the tensor, unlike hooks, and moves along."""
     old, tensor.edge = tensor.edge, edge
     hooks = None if old is None else node_of(old).hooks
     keep = None if hooks is None else hooks.retains.pop(output_number(old), None)
@@ -156,10 +156,10 @@ def set_edge(tensor: Tensor, edge: Any) -> None:
 
 
 class StaleView(Node):
-    """A view that was made in no_grad and whose base has since been changed in place with grad
-    mode on: whether its gradient should reach the base, nobody can know.
+    """A view that was made in no_grad and whose base was later changed in place with grad mode on:
+    it is undefined whether its gradient should reach the base.
 
-    PyTorch refuses its next use; here out-of-place ops do not ask, so the backward pass refuses.
+    PyTorch refuses its next use; here out-of-place ops do not check, so the backward pass refuses.
     """
 
     __slots__ = ()
@@ -180,8 +180,8 @@ class StaleView(Node):
 
 
 class CopySlices(CallNode):
-    """A base of which one view was changed in place: its gradient passes, but for that view's
-    part.
+    """The Node of a base with a view that was changed in place: the gradient passes, except for
+    that view's part.
     """
 
     __slots__ = ()
@@ -212,13 +212,13 @@ class CopySlices(CallNode):
         room = distinct_elements(part, layout_of(part, layout.device))
         if room.__class__ is np.ndarray:
             may_write(room)  # a part of an expanded view that repeats nothing
-        # Memory that repeats was filled with one number, which leaves nothing.
+        # Memory that repeats was filled with one number, so no gradient is left.
         nothing = first is None or room is not part
         backend.copy_into(room, np.zeros((), part.dtype) if nothing else first)
         return (result, *others)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same as Tensors."""
+        """Return the same gradients as Tensors."""
         result = OPS["packed"].public(g)
         if self._is_dense_in_other_order():
             packed, result = result, wrap(empty_in_layout(self.output_layout), self.output_layout)
@@ -232,8 +232,8 @@ class CopySlices(CallNode):
         return (result, *others)
 
     def _is_dense_in_other_order(self) -> bool:
-        """Return whether as_strided would see other elements of what lies in C order than of the
-        base: it lies otherwise, each element in a place of its own.
+        """Return whether as_strided would reach other elements of a contiguous copy than of the
+        base: the base has another layout, with separate memory for each element.
         """
         layout = self.output_layout
         return not layout.contiguous and all(
@@ -241,5 +241,5 @@ class CopySlices(CallNode):
         )
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release the saved values."""
         self.function.release()

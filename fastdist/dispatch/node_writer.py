@@ -1,11 +1,11 @@
-"""Writes the Node classes of ops: what to save, and how a gradient passes.
+"""Writes the Node classes of ops: the values that they save, and how gradients pass.
 
-One class per op, made at its first recorded call: writing all of them at import would take longer
-than importing NumPy. A Node shares its Route with other calls on the same layouts, and saves what
-the gradients need besides. A gradient comes from the Route's function on raw arrays, or from the
-op's derivative as a Tensor expression: where the Route has no function, and where a graph of
-gradients is recorded. All is written out as source, because an unrolled `save` and `apply` cost
-half of a loop over names.
+Each op has one class, made at its first recorded call: writing all of them at import would take
+longer than importing NumPy. A Node shares its Route with all calls on the same layouts; it stores
+the values that the gradients need separately. A gradient is computed by a function of the Route on
+raw arrays, or by the op's derivative, a Tensor expression, where the Route has none and where a
+graph of gradients is recorded. All is written out as source, because an unrolled `save` and `apply`
+cost half of a loop over names.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from .route import Route
 
 
 class Gradient(NamedTuple):
-    """How the gradient by one input is made.
+    """How the gradient by one input is computed.
 
-    `raw_args` names the arguments of the Route's function on raw arrays, `tensor_args` those of the
-    derivative on Tensors, `saved_args` the ones of these that a call must save. `together` are the
-    inputs whose gradients the derivative returns as a tuple, in this order. Where `may_be_g`, a
-    Route has None for a gradient that is g itself.
+    `raw_args` names the arguments of the Route's function on raw arrays, `needs` the arguments of
+    the derivative, and `saved_args` the arguments that a call must save; `together` are the inputs
+    whose gradients the derivative returns as a tuple, in this order. Where `may_be_g`, a Route has
+    None for a gradient that is g itself.
     """
 
     raw_args: tuple[str, ...]
@@ -55,11 +55,11 @@ class Gradient(NamedTuple):
 
 
 class RecordedOp(Op):
-    """An op of which calls may be recorded: all that its Node class is written of.
+    """An op whose calls may be recorded: all that its Node class is written from.
 
-    Its numbers are saved as raw arrays with each call, all other attributes stand in the Route.
-    `fresh` promises that what makes a gradient returns neither g, or a view of it, nor anything
-    saved. What is `piecewise` has slopes in steps: see piecewise.py.
+    Its numbers are saved as raw arrays with each call; all other attributes are in the Route.
+    `fresh` promises that the functions of gradients return neither g, nor a view of it, nor a saved
+    value. An op that is `piecewise` has slopes in steps: see piecewise.py.
     """
 
     number_names: tuple[str, ...] = ()
@@ -69,16 +69,18 @@ class RecordedOp(Op):
 
     @property
     def spare_names(self) -> frozenset[str]:
-        """The inputs that are kept only where a Route says so, and are None once written over."""
+        """The inputs that are kept only where a Route needs them, and are None once overwritten."""
         return frozenset()
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are made, and of what; None for an input without."""
+        """How the gradients by the inputs are computed, and from which values; None for an input
+        without one.
+        """
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the Tensor expressions by the inputs that hold on route."""
+        """Return the Tensor expressions by the inputs that are valid for way."""
         raise NotImplementedError(self.name)
 
     @cached_property
@@ -92,7 +94,7 @@ class RecordedOp(Op):
         )
         exec(compile_text(f"Node of {self.name}", source), names)
         made: type[OpNode] = names[self.node_name]
-        # A gradient that is g itself is also held by whoever gave it.
+        # A gradient that is g itself is also held by its producer.
         made.fresh = self.fresh and not any(one and one.may_be_g for one in self.gradients)
         made.__module__ = "fastdist.graph"
         return made
@@ -104,18 +106,18 @@ class OpNode(CallNode):
     __slots__ = ()
     op: RecordedOp
     route: Route | None  # None once released
-    naming_route: Route  # the same for ever, of an op whose Nodes are named by what they hold
+    naming_route: Route  # never changes for an op whose Nodes are named after their values
 
     def name_of_call(self) -> str:
-        """Return what it is called when it is shown."""
+        """Return the name that graphs show."""
         tell = None if hasattr(self, "_called") else self.op.node_namer
         return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
-        """Return whether a number stood in the place of a tensor; once released, or where no
-        gradient asks for it, whether it may have been.
+        """Return whether a number was in the place of a tensor; once released, or where no gradient
+        needs it, whether that is possible.
 
-        Note    of an op that names its Nodes
+        Note    for an op that names its Nodes
         """
         saved = getattr(self, name, None)
         if saved is not None:
@@ -133,8 +135,8 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Stand for a call of the general path; attach gives its result the edge, if it is not the
-        Node alone.
+        """Record a call of the general path; attach gives its result the edge, if the result needs
+        more than the Node.
         """
         several = self.op.several
         begin_node(
@@ -156,12 +158,12 @@ class OpNode(CallNode):
         return Edge(self, i) if self.output_layout[i].dtype.may_have_gradient else None
 
     def save(self, route: Route, *operands_numbers_results: Any) -> None:
-        """Keep what the gradients by the inputs with an edge ask for."""
+        """Save the values that the gradients by the inputs with an edge need."""
         raise NotImplementedError
 
     def along(self, edges: tuple[Any, ...]) -> OpNode:
-        """Return a Node of what this one has saved now that gives gradients along some of its edges
-        alone: of `edges`, with None in the places of the others.
+        """Return a Node with the saved values of this one that computes gradients only along some
+        of its edges: those of `edges`, which has None for the others.
         """
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
@@ -210,8 +212,9 @@ _NAMES: Final[dict[str, Any]] = {
 
 
 class NodeWriter:
-    """The text of one class; `saved` are the inputs that some gradient asks for, `results` what of
-    `out`, `others` (the results after it) and `outs` (all) one does, `numbers` those of the op's.
+    """The text of one class; `saved` are the inputs that some gradient needs, `results` those of
+    `out`, `others` (the results after it) and `outs` (all) that one needs, `numbers` those of the
+    op's numbers.
     """
 
     def __init__(self, op: RecordedOp) -> None:
@@ -226,19 +229,19 @@ class NodeWriter:
         kept = [*self.saved, *[f"{one}_version" for one in self.saved], *self.numbers]
         kept += self.results + ["num_outputs"] * op.several
         kept += ["naming_route"] * (op.node_namer is not None)
-        # Where a Node keeps what: see Note [One Node class for a name].
+        # The slots of a Node: see Note [One Node class for a name].
         self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
-        """Return the condition that the gradient by one of these inputs is asked for."""
+        """Return the condition that the gradient by one of these inputs is needed."""
         return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
 
     def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
-        """Return lines under the condition that some edge's gradient asks for name, and for who is
-        optional that it is there.
+        """Return lines under the condition that the gradient of some edge needs name, and, for an
+        optional one, that it is given.
         """
         conditions = []
-        if len(self.needed) > 1:  # or there would be no Node
+        if len(self.needed) > 1:  # otherwise there would not be a Node
             pairs = zip(self.op.tensors, self.needed, strict=True)
             wanting = self._wanting_any([one for one, names in pairs if name in names])
             conditions.append(f"({wanting})")
@@ -253,8 +256,8 @@ class NodeWriter:
         return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
 
     def save_lines(self, node: str, number: str) -> list[str]:
-        """Return the statements that save, with the edges in _e0, _e1 ...; for the text of a call
-        as well, which has them inline. `number` says what is saved of a number `{}`.
+        """Return the statements that save values, with the edges in _e0, _e1 ...; also for the text
+        of a call, which has them inline. `number` is the expression that saves a number `{}`.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         lines = [
@@ -287,7 +290,7 @@ class NodeWriter:
         return lines
 
     def save(self) -> str:
-        """Return the method that keeps what is needed of a call."""
+        """Return the method that saves the values of a call."""
         parts = {"out": "out = outs[0]", "others": "others = _as_fresh(outs[1:])"}
         lines = [parts[name] for name in self.results if name in parts]
         lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.op.several else []
@@ -296,14 +299,14 @@ class NodeWriter:
         return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
-        # The Route last, as release() takes it first: while it is there all that was read before is
-        # what was saved, whatever a pass of another thread does meanwhile.
+        # The Route last, because release() raw_args it first: while it exists, everything that was
+        # read before is still saved, whatever a pass of another thread does meanwhile.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
         return [self.edges, *held, "_route = self.route", "if _route is None: _released(self)"]
 
     def apply(self) -> str:
-        """Return the method on raw arrays. No Route makes raw gradients of several results."""
+        """Return the method on raw arrays. No Route computes raw gradients of several results."""
         lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
         if self.op.several:
             return _method("apply(self, g, keep)", [*lines, by_tensors])
@@ -339,8 +342,8 @@ class NodeWriter:
         return _method("apply(self, g, keep)", [*lines, "return _found"])
 
     def _gradients(self, *, recorded: bool) -> list[str]:
-        """Return the lines that make the gradients that are asked for, as Tensors if recorded; one
-        call of the first input's function makes those that are made together.
+        """Return the lines that compute the requested gradients, as Tensors if recorded; gradients
+        that are computed together take one call of the first input's function.
         """
         tensors, gradients = self.op.tensors, self.op.gradients
         by = "_by" if recorded else "_gradients"
@@ -368,7 +371,7 @@ class NodeWriter:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
-            # That of a single input is asked for, or there would be no Node.
+            # The gradient of a single input is needed, or there would not be a Node.
             results += (
                 f"{found}, " if len(given) == 1 else f"{found} if _e{i} is not None else None, "
             )
@@ -409,8 +412,8 @@ class NodeWriter:
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, *, local: bool) -> str:
-        """Return the condition that a Node holds anything, which may stand in local names; empty
-        where each does.
+        """Return the condition that a Node holds saved values, which may be in local names; empty
+        where each Node does.
         """
         sure = {*self.held} - self.op.optional
         if "others" in sure or all(
@@ -426,7 +429,7 @@ class NodeWriter:
         return " = ".join(["self.route", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
-        """Return the method that forgets; what saved nothing may be run again."""
+        """Return the method that releases saved values; a Node that saved none may run again."""
         holds = self._holds(local=False)
         forget = f"if {holds}: {self._forget()}" if holds else self._forget()
         return _method("release(self)", [forget if self.held else "pass"])

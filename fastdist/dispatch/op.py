@@ -1,4 +1,4 @@
-"""An op: one declaration, held in one table, from which everything else is read."""
+"""An op: one declaration in one table, from which everything else is derived."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
-    """Return the method of ops that keeps the function that it decorates, as this attribute."""
+    """Return the method of ops that stores the function that it decorates under this attribute."""
 
     def register(op: Any, function: Rule) -> Rule:
         setattr(op, attribute, function)
@@ -39,14 +39,14 @@ def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
 
 
 class Op:
-    """What every kind of op has: a name, the user's signature, its tensors and its attributes.
+    """The attributes of every kind of op: a name, the user's signature, its tensors and its
+    attributes.
 
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
-    others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
-    returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's words for
-    what it does, see pytorch_names.py; `out` and `memory` say what an `out=` may be, see OutRule.
-    `homes` says where users find it, in words of HOMES; where it says nothing, those of its kind
-    hold.
+    others are attributes, passed on unchanged. `general` takes (operands, attributes, out) and
+    returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's names for the
+    op, see pytorch_names.py; `out` and `memory` define the `out=`, see OutRule. `homes` lists where
+    users find it, as values of HOMES; without them, those of its kind apply.
     """
 
     kind = "op"
@@ -67,7 +67,7 @@ class Op:
             self.homes = homes_of(self.name, homes)
         self.known_as = known_as or self.name
         self.node = node or self.known_as
-        # What say it of a call's event and of a Node where it differs from call to call.
+        # Functions that name a call's event and its Node where the names differ from call to call.
         self.event_namer: Callable[[Any, Any], str] | None = None
         self.node_namer: Callable[[Any], str] | None = None
         self.declared = function
@@ -78,13 +78,13 @@ class Op:
         self.optional = shared(frozenset([n for n in self.tensors if "None" in annotations[n]]))
         self.has_out = True
         self.out = OutRule(self.name, out, memory)
-        # The function that users call for this op, if that is not its public one: as that it is
-        # offered to who takes calls over.
+        # The function that users call for this op, if that is not its public one: calls are offered
+        # to interpreters under it.
         self.offered_as: Callable[..., Any] | None = None
         # The classes of attributes that fitted: see Note [Classes that fitted] in
         # argument_kinds.py.
         self.fitted: set[Any] = set()
-        # How it runs on a batch: a word of the declaration's, or what `batches` registered.
+        # How it runs on a batch: the declaration's `batch=`, or a function registered by `batches`.
         self.batching: Any = ""
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
@@ -92,22 +92,24 @@ class Op:
         # statement, which calls `general`: an op may put a short path between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
         self.has_short_path = False
-        # What the op of complex numbers is, written with other ops, where it is another.
+        # The op of complex numbers, written with other ops, where it is another one.
         self.complex_decomposition: Callable[..., Any] | None = None
 
     @functools.cached_property
     def called(self) -> str:
-        """What errors call it: of a part of other ops PyTorch's name for what users called."""
+        """The name in errors: for a part of other ops, PyTorch's name for the function that users
+        called.
+        """
         return self.name if self.homes else without_formula(self.known_as)
 
     @property
     def node_name(self) -> str:
-        """What `grad_fn` shows."""
+        """The name that `grad_fn` shows."""
         return node_named(self.node)
 
-    # What the op is known as in a profile, of operands and attributes.
+    # The name of a call in a profile, given operands and attributes.
     names_event = registrar("event_namer")
-    # What it is known as in a graph, of its Node.
+    # The name of its Node in a graph.
     names_node = registrar("node_namer")
     # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
     # the results. See Note [Batching rules] in interpreters/batching.py.
@@ -121,7 +123,7 @@ class Op:
 
     @functools.cached_property
     def doc(self) -> str:
-        """What the declaration says of the op."""
+        """The docstring of the declaration."""
         doc = self.declared.__doc__ or ""
         return inspect.cleandoc(doc) if "\n" in doc else doc
 
@@ -132,7 +134,7 @@ class Op:
 
     @functools.cached_property
     def public(self) -> Callable[..., Any]:
-        """The function that users call; made at its first use, for many ops are given another."""
+        """The function that users call; made at its first use, because many ops get another one."""
         return public_function(self)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -151,12 +153,12 @@ class Op:
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
-        """Take the general path: check, offer to the tracer, run, record, carry tangents."""
+        """Take the general path: check, offer it to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
 
     def general_call(self) -> Callable[..., Any]:
-        """Return what the public function calls with operands, attributes and out: the general
-        path, offered to who takes calls over and held against the signature.
+        """Return the function that the public function calls with operands, attributes and out: the
+        general path, offered to interpreters and checked against the signature.
         """
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
@@ -198,8 +200,9 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Callable[..., Any], Options], AnyOp],
 ) -> Callable[Options, Callable[[Callable[..., Any]], AnyOp]]:
-    """Return the decorator that declares ops of a kind, in the words that its class takes: the
-    decorated function gives name, signature and docstring. Two ops of one name are our mistake.
+    """Return the decorator that declares ops of a kind, with the arguments of its class: the
+    decorated function gives name, signature and docstring. Two ops of one name are an error of
+    ours.
     """
 
     def with_options(
@@ -207,8 +210,8 @@ def declarator(
     ) -> Callable[[Callable[..., Any]], AnyOp]:
         if options and isinstance(options[0], FunctionType):
             raise DeclarationError(
-                f"{options[0].__name__}: the decorator has no parentheses; write its options in them, "
-                "or ()"
+                f"{options[0].__name__}: the decorator has no parentheses; write its options in "
+                "them, or ()"
             )
 
         def declare(function: Callable[..., Any]) -> AnyOp:
@@ -247,7 +250,7 @@ def public_function(op: Op) -> Callable[..., Any]:
             names[f"_default_{name}"] = defaults[name]
             text += f"=_default_{name}"
         elif (name in aliased or required) and name != listed:
-            # It may come under its other name, so Python cannot be the one to miss it.
+            # It may be given under its other name, so Python must not be the one to miss it.
             required.append(name)
             text += "=_absent"
         parts.append(text)
@@ -289,7 +292,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots_
 
 
 def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op: Op) -> Any:
-    """Return what was given under an argument's other name.
+    """Return the argument that was given under its other name.
 
     Raises  TypeError if both names were used
     """
@@ -308,7 +311,7 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `public` that source makes over names, as op's own."""
+    """Return the function `public` that source defines over names, as op's own."""
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
     public: Any = names["public"]
@@ -319,7 +322,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def replace_code(function: Any, source: str, name: str) -> None:
-    """Give a function that `define` made other code, with the signature it has: whoever holds it
+    """Give a function that `define` made other code with the same signature: every reference to it
     runs that from now on.
     """
     names = dict(function.__globals__)
@@ -328,9 +331,9 @@ def replace_code(function: Any, source: str, name: str) -> None:
 
 
 def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
-    """Return the code of `public` in names, which source has defined, as that of the op `name`.
+    """Return the code of `public`, which source has defined in names, as the code of the op `name`.
 
-    A copy for each op: code caches which globals its calls meet, and tracebacks show its name and
+    A copy for each op: code caches which globals its calls use, and tracebacks show its name and
     lines.
     """
     code: CodeType = names["public"].__code__
@@ -340,8 +343,8 @@ def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
 
 @functools.cache
 def _compiled(source: str) -> CodeType:
-    # Ops of one signature have one source; to compile it for each of them would take longer than
-    # all else that is done for an op at import.
+    # Ops with one signature share one source; compiling it for each of them would take longer than
+    # everything else that an op costs at import.
     return compile(source, "<fastdist op>", "exec")
 
 
@@ -361,8 +364,8 @@ def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
 
 
 def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
-    """Return the device on which the op runs. A 0-d CPU tensor may stand beside tensors of another
-    device.
+    """Return the device on which the op runs. A 0-d CPU tensor may be combined with tensors of
+    another device.
 
     Raises  DeviceError for tensors on different devices
     """

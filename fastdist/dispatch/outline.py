@@ -1,4 +1,4 @@
-"""The layout of a tensor without its values: all that a plan may read."""
+"""A tensor as plans see it: its layout, without values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..tensor.tensor import Tensor
 
 
 class Outline(Tensor):
-    """Stands in for an operand while a plan is made that is kept for all operands of its layout.
+    """Replaces an operand while a plan is made that is kept for all operands of its layout.
 
-    A plan that read values would be right for these operands, and wrong without a word for the
-    next ones of the same layout.
+    A plan that read values would be right for these operands, and silently wrong for the next ones
+    of the same layout.
     """
 
     __slots__ = ("_fault",)
@@ -25,14 +25,14 @@ class Outline(Tensor):
     def array(self) -> Any:
         """Raise: there are no values."""
         raise DeclarationError(
-            f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend on "
-            "layouts and attributes alone. Read the values in a composite around the op, and give "
-            "it what follows from them as an attribute, or let the kernel read them"
+            f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend "
+            "only on layouts and attributes. Read the values in a composite around the op and "
+            "pass the result as an attribute, or let the kernel read them"
         )
 
 
 def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
-    """Return stand-ins for the operands of these names; None for one that is not given."""
+    """Return replacements for the operands of these names; None for one that is not given."""
     made: list[Any] = []
     for name, operand in zip(names, operands, strict=True):
         if operand is None:

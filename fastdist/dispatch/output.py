@@ -46,8 +46,8 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
 
 
 def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
-    """Let route write its result into out, and return True; False where write_out has more to do:
-    to refuse, resize or cast, or to copy what shares out's memory in part.
+    """Let way write its result into out, and return True; False where write_out must do more:
+    refuse, resize or cast, or copy a result that shares out's memory in part.
     """
     if route.write is None or modes.special or not isinstance(out, Tensor):
         return False
@@ -70,7 +70,7 @@ def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any])
 
 
 def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise what is to be said of an out before anything is written."""
+    """Raise the errors of an out that must be raised before anything is written."""
     name = rule.name
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
@@ -85,15 +85,15 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
     if modes.special:
         if level_of((out, result)):
             raise TakesNoBatch(
-                f"vmap: {name}(..., out=...) has no batching rule: take what {name}() returns"
+                f"vmap: {name}(..., out=...) has no batching rule: use the result of {name}()"
             )
         _refuse_tangents(name, out, result, operands)
     if out._layout.device is not result._layout.device:
         raise DeviceError(
             "Expected all tensors to be on the same device, but found at least two devices: "
-            f"{name} gives its result on {result._layout.device}, out is on {out._layout.device}; "
-            "give "
-            f"an out on {result._layout.device}, or move what {name} returns with .to(device)"
+            f"{name} gives its result on {result._layout.device}, out is on "
+            f"{out._layout.device}; give an out on {result._layout.device}, or move the result "
+            f"of {name} with .to(device)"
         )
     _require_cast(rule, out, result, operands)
     if out._layout.shape != result._layout.shape:
@@ -103,29 +103,30 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
 
 
 def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise NotImplementedError where a tangent would be lost, in no_grad too: out would keep none,
-    or one that is not its own.
+    """Raise NotImplementedError where a tangent would be lost, also in no_grad: out would keep
+    none, or another one.
     """
-    # What a composite was given in a list, only its result tells.
+    # The tensors in a list that a composite takes are only known from its result.
     which = "out" if levels_of((out,)) else "an operand" if levels_of((*operands, result)) else ""
     if which:
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an "
-            f"out= function: {which} has a tangent; take what {name}() returns without out=, or "
-            "give it tensors without tangents, as unpack_dual(x).primal is"
+            f"out= function: {which} has a tangent; use {name}() without out=, or give it "
+            "tensors without tangents, as unpack_dual(x).primal is"
         )
 
 
 # Note [Memory of out]
-# Results are computed apart from out, so all of them are right whatever memory it shares. PyTorch
-# writes as it goes, and refuses an out that is in part what it still reads: of what goes element by
-# element, runs along an axis, orders or moves. What is moved from another place may lie nowhere in
-# out. Reductions, products (but for what is added to them) and factors it takes. So a pointwise op
-# says "apart", what is moved "outside", all else "anywhere" (MEMORY_WORDS in declaration.py).
+# Results are computed apart from out, so all are right whatever memory it shares. PyTorch writes as
+# it goes, and refuses an out that partly overlaps memory that it still reads: in ops by element,
+# along an axis, in sorts and in moves. An op that moves data from elsewhere refuses any overlap
+# with out. Reductions, products (except for the tensor added to them) and factorizations accept it.
+# So a pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
+# declaration.py).
 
 
 def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
-    """Raise for an out that shares memory with what is read: see Note [Memory of out]."""
+    """Raise for an out that shares memory with an operand: see Note [Memory of out]."""
     of_first, decomposition = rule.memory
     for i, one in enumerate(operands):
         wholly = decomposition if i else of_first
@@ -134,15 +135,15 @@ def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
 
 
 # Note [Casting into out]
-# PyTorch casts what it computes element by element or lays side by side, means and deviations, and
-# a few factors of matrices; whatever else is given an out= asks for its result's dtype, and so does
-# what keeps that of its one operand. So a pointwise op is a "cast", or "kept", unless it says
-# otherwise, all else the "same" (OUT_WORDS). None casts down a kind. Sums and products are computed
-# in out's dtype from the start (`computes_in_out` of structured_form.py).
+# PyTorch casts the results of ops by element and of joins, of means and deviations, and of a few
+# matrix factorizations; every other op requires an out= of its result's dtype, and so do ops that
+# keep the dtype of their one operand. So a pointwise op is a "cast", or "kept", unless it says
+# otherwise, and all others are the "same" (OUT_WORDS). None casts to a lower kind. Sums and
+# products are computed in out's dtype from the start (`computes_in_out` of structured_form.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise DTypeError for an out of a dtype into which the result is not cast.
+    """Raise DTypeError for an out of a dtype to which the result is not cast.
 
     See Note [Casting into out].
     """
@@ -175,11 +176,10 @@ def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
 
 
 def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
-    """Raise for an out that cannot be given memory of another shape.
+    """Raise for an out that cannot be resized.
 
-    Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for what
-            views are made of, and for what stands in a graph: they
-            keep the shape that others know them by
+    Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for a
+            base of views, and for a tensor in a graph: others rely on their shape
     """
     layout = out._layout
     if block_of(out.array) is not None:
@@ -192,12 +192,12 @@ def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
     if is_view or out.edge is not None or storage_of(out).living_views():
         raise ShapeError(
             f"{name}: out has shape {layout.shape}, the result has {shape}; give an out of that "
-            "shape, or one that is no view, has none and stands in no graph, which takes any"
+            "shape, or one that can be resized: it is not a view, has no views and is in no graph"
         )
 
 
 def _resize(out: Tensor, shape: Shape) -> None:
-    """Give out memory of shape, with PyTorch's warning if it had elements."""
+    """Resize out to shape, with PyTorch's warning if it had elements."""
     layout = out._layout
     if layout.numel:
         warnings.warn(
@@ -217,8 +217,8 @@ def _resize(out: Tensor, shape: Shape) -> None:
 def store_in_out(
     name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], *words: str
 ) -> Tensor:
-    """Return result, or out with result written into it: what a composite does with its out=, of
-    which the words of an OutRule say what it takes.
+    """Return result, or out with result written into it, as a composite handles its out=; the
+    values of an OutRule define what it accepts.
     """
     return result if out is None else write_out(OutRule(name, *words), out, result, operands)
 
@@ -236,7 +236,7 @@ def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def written_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
-    """Return `out`, a tensor or as many as result is a tuple of, after writing."""
+    """Return `out`, a tensor or a tuple as long as result, after writing."""
     if not isinstance(result, tuple):
         return write_out(rule, out, result, operands)
     if not isinstance(out, tuple | list) or len(out) != len(result):
@@ -245,7 +245,7 @@ def written_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any])
         if part._layout.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
             _require_dtype(rule.name, one, part)
     if not modes.tracers:
-        # None is written where another one is refused.
+        # None is written if another one is refused.
         for one, part in zip(out, result, strict=True):
             _require_takes(rule, one, part, operands)
     parts = [write_out(rule, o, r, operands) for o, r in zip(out, result, strict=True)]

@@ -1,8 +1,8 @@
-"""Second derivatives of functions whose slope is constant in pieces: zeros, as in PyTorch.
+"""Second derivatives of functions whose slope is constant in steps: zeros, as in in.
 
-The slope of relu, or of a pool, depends on the input in steps, so its derivative by the input is 0.
-PyTorch returns zeros, not None: whoever differentiates a network of such layers twice gets no error
-about an unused input. Only a pass with create_graph pays for it.
+The gradient that relu, or a pool, passes back depends on its input's position only in steps, so its
+derivative is 0. in returns zeros, not None, so that the second derivative of a network of such
+layers does not raise an error about unused inputs. Only passes with create_graph pay for it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from .op import OPS, PLAIN
 def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
-    """Return a gradient that was made of g, with edges to what it depends on in steps."""
+    """Return a gradient that was computed from g, with edges to the inputs on which it depends in
+    steps.
+    """
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
-    # A batch has no edge: what it holds has.
+    # A batch does not have an edge: the values in it do.
     base = unbatched(gradient)
     found: Tensor = gradient
     if base is unbatched(g):
@@ -36,7 +38,9 @@ def with_zero_second_order(
 
 
 class ZeroSecondOrder(Node):
-    """A gradient and what it depends on in steps: all for the one, zeros for the others."""
+    """The Node of a gradient and the inputs on which it depends in steps: it passes all to the one,
+    zeros to the others.
+    """
 
     __slots__ = ("layouts",)
 
@@ -51,7 +55,7 @@ class ZeroSecondOrder(Node):
         return g, *self._zeros()
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same as Tensors."""
+        """Return the same gradients as Tensors."""
         pairs = zip(self._zeros(), self.layouts, strict=True)
         return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
 

@@ -43,8 +43,9 @@ class PointwiseOp(PointwiseForm, GeneralPath):
     """A pointwise op as it runs."""
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
-        """Register what PyTorch has no meaning for: of `dtypes`, the operands', and of `operands`,
-        and the op's numbers behind them, if it names them, the text that says so, or None.
+        """Register the cases that PyTorch refuses: a function of `dtypes`, the operands', and
+        `operands`, and the op's numbers after them if it names them, that returns the message, or
+        None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self.refusals.append(tell)
@@ -78,10 +79,10 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
-            # What only chooses among the others does not meet them.
+            # Operands that only choose among the others do not take part in the promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self.refusals:
-            # Numbers that say how to compute do not lift what they are computed of.
+            # Numbers that say how to compute do not promote the operands.
             self.require_meaning(operands)
         if found.is_complex and not self.takes_complex:
             raise NoKernelError(
@@ -103,7 +104,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         return found
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
-        """Raise RuntimeError for operands that a refusal of the op speaks of."""
+        """Raise RuntimeError for operands that a refusal of the op covers."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
         for tell in self.refusals:
@@ -113,9 +114,10 @@ class PointwiseOp(PointwiseForm, GeneralPath):
                 raise refusal(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
 
     def require_tensors(self, called: str, operands: Sequence[Any]) -> None:
-        """Raise TypeError for a number where only a tensor may stand; called is what users called.
+        """Raise TypeError for a number in a place that takes only a tensor; called is the function
+        that users called.
 
-        Note    asked on the general path alone, to which the short ones leave such numbers
+        Note    checked on the general path alone, to which the short ones leave such numbers
         """
         if len(self.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
@@ -128,7 +130,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
                 )
 
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
-        """Return the shape in which the operands meet; name is what errors call the op.
+        """Return the shape to which the operands broadcast; name is the op's name in errors.
 
         Raises  RuntimeError if they do not, or for a `value` with axes
         """
@@ -141,15 +143,16 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         return broadcast_shapes(name, [o._layout.shape for o in operands if isinstance(o, Tensor)])
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them; of Python's numbers alone tensors."""
+        """Return operands as the op takes them; tensors if all are Python numbers."""
         found = super().accept_operands(operands)
         if self.may_have_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return what makes the result of other ops: where the body is not what is meant of complex
-        numbers, and where half operands meet a wider tensor without axes that scales them; or None.
+        """Return a function that computes the result with other ops: where the body is wrong for
+        complex numbers, and where half operands meet a wider tensor without axes that scales them;
+        or None.
         """
         complex_decomposition = super().decomposition(operands, attributes)
         if complex_decomposition is not None or not self.scaled_by:
@@ -162,7 +165,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         return partial(self._scaled, compute) if compute.is_half else None
 
     def _scaled(self, half: DType, *operands: Any) -> Tensor:
-        """Compute half operands beside such a factor in float32, and round once."""
+        """Compute half operands with such a factor in float32, and round once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
         found = cast(self.general(tuple(wide), ()), half)
@@ -214,7 +217,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         )
         find_functions(self, route, order, casts, [one.array for one in tensors])
         numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
-        # Beside tensors that are cast the short path makes other tensors of numbers.
+        # With tensors that are cast, the short path makes other tensors of numbers.
         if not numbers or (NUMBERS.issuperset(numbers) and not any(casts)):
             keep_for_short_path(self, route, is_cast=any(casts))
         return route
@@ -239,17 +242,17 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         self, results: Sequence[Tensor], values: Given, route: Route, kept: Given | None = None
     ) -> None:
         """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
-        values that an in-place op has written over.
+        values that an in-place op has overwritten.
         """
         if not self.may_record or not route.layout.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
-        # Numbers at their defaults are parts of another body.
+        # Numbers at their defaults belong to another body.
         of = self if len(values) == len(self.body_names) else self.usual
         assert of is not None
         numbers = [number_of(number) for number in values[count:]]
         numbers += [None] * (len(self.whole.number_names) - len(numbers))
-        # The inputs are not there that an in-place op has written over, unless derivatives ask.
+        # The inputs that an in-place op has overwritten exist only if derivatives need them.
         is_whole = kept is None or of.derivatives_need_first(route)
         derivatives = of.tangent_makers(result._layout.dtype) if is_whole else of.derivatives
         if self.whole.pushes is not None:

@@ -1,4 +1,4 @@
-"""The declaration of a pointwise op: body, numbers, partials. Nothing runs here."""
+"""The declaration of a pointwise op: one scalar body, its numbers, gradients. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from .route import Route
 
 # Note [Numbers beside half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
-# PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only what is compared with
-# elements or stands among them is rounded first. `exact` names what is kept: where it is not said
-# the op's own numbers, and for a few ops a number in the place of a tensor. A tensor without axes
-# of a wider dtype is kept where it is one of those that the op is `scaled_by`. It may be rounded
-# where a number is not, so calls must not share a Route: tensors that stand for numbers beside half
-# types have a layout of their own, Layout.of_number.
+# PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only numbers that are
+# compared with elements, or replace one, are rounded first. `exact` names the ones that are not
+# rounded: by default the op's own numbers, and for a few ops a number in the place of a tensor. A
+# tensor without axes of a wider dtype is kept if the op is `scaled_by` it. A tensor may be rounded
+# where a number is not, so their calls must not share a Route: tensors made of numbers next to half
+# types have their own layout, Layout.of_number.
 
 
 # Note [Tails]
 # The slope of sigmoid is out * (1 - out). Where out rounds to 1, from 37 on in float64, that is 0;
 # the slope is exp(-x), and 1 - out has lost digits long before. A partial in `tails` computes the
-# same from the inputs. It takes an exponential more, and sigmoid would have to keep its input
-# beside its result: float32 and shorter dtypes, whose results round to 1 from 17 on, stay with
-# `partials`. In float64 `tails` take their place, and an op in place keeps a copy of its input if
-# it is recorded or has tangents: 8 bytes an element, and the time of a copy. An input that `tails`
-# alone ask for is kept without a promise: where it was written over since, `partials` serve.
-# Derivatives that are recorded, and tangents, are made by `tails` in all real dtypes if `partials`
-# ask for the inputs as well.
+# same from the inputs. It takes an exponential more, and sigmoid would have to keep its input as
+# well as its result: float32 and shorter dtypes, whose results round to 1 from 17 on, use
+# `partials`. In float64 `tails` replace them, and an in-place op keeps a copy of its input if it is
+# recorded or has tangents: 8 bytes an element, and the time of a copy. An input that only `tails`
+# need is kept without a promise: where it was overwritten since, `partials` are used. Recorded
+# derivatives, and tangents, are computed by `tails` in all real dtypes if `partials` need the
+# inputs as well.
 
 
-# What the dtype of a result follows from.
+# The rules for the dtype of a result.
 DTYPE_RULES: Final = {
     "same": "operands meet, the result keeps it",
     "number": "as same, but not for bool",
@@ -60,7 +60,7 @@ DTYPE_RULES: Final = {
 }
 
 
-# Where a number may stand in the place of a tensor.
+# The places in which a number may replace a tensor.
 NUMBER_RULES: Final = {
     "anywhere": "in the place of any operand",
     "everywhere": "in the place of all of them, too, as in add(2, 3)",
@@ -71,16 +71,16 @@ NUMBER_RULES: Final = {
 
 
 class PointwiseForm(RecordedOp):
-    """What an op that is one scalar body says; it runs as a PointwiseOp.
+    """The declaration of an op that is one scalar body; it runs as a PointwiseOp.
 
-    `dtype` is a word of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True says that
-    the body stands for complex numbers too, and that its partials are holomorphic, or conj. `held`
-    names the attributes that must be such as the dtype holds, though a half type's are computed
-    with in float32; `factors` those that scale an operand and say nothing about the result's dtype;
-    `exact` and `scaled_by` speak of half types, see Note [Numbers beside half types].
-    piecewise=True says that its slope goes in steps: see piecewise.py. `tails` are partials without
-    a difference that cancels: see Note [Tails]. Texts are read when they are first needed: a
-    program needs few of them.
+    `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
+    body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
+    names the attributes that the dtype must be able to hold, although for half types they are
+    computed with in float32; `factors` those that scale an operand and do not affect the result's
+    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
+    piecewise=True means that its slope is constant in steps: see piecewise.py. `tails` are partials
+    without a difference that cancels: see Note [Tails]. Texts are read when they are first needed:
+    a program needs few of them.
     """
 
     kind = "pointwise"
@@ -115,7 +115,7 @@ class PointwiseForm(RecordedOp):
         count = len(self.tensors)
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         self.may_have_numbers_alone = numbers == "everywhere"
-        # The operands in whose place no number may stand: no short path makes tensors of them.
+        # The operands that no number may replace: no short path makes tensors of them.
         self.tensors_only = shared(frozenset(self.tensors[:leading]))
         self.number_names = self.attributes
         self.body_names = (*self.tensors, *self.number_names)
@@ -140,14 +140,15 @@ class PointwiseForm(RecordedOp):
         self.tails = tuple(tails)
         if self.tails and len(self.tails) != len(self.tensors):
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
-        # Replaces the derivative by the first operand, on Tensors; it takes that of the partial.
+        # Replaces the derivative by the first operand, on Tensors; it takes the derivative that the
+        # partial gives.
         self.derives: Callable[[Any], Any] | None = None
         self.may_record = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
         self.piecewise = piecewise
         # A list, which the op with its numbers at their defaults shares.
         self.refusals: list[Callable[..., str | None]] = []
-        # The op itself also of one with its numbers at their defaults: both have its Nodes.
+        # The op itself, also for one with its numbers at their defaults: both have its Nodes.
         self.whole = self
         self.usual: PointwiseForm | None = self._with_defaults()
 
@@ -157,8 +158,8 @@ class PointwiseForm(RecordedOp):
         return shared(frozenset(text.split()))
 
     def _with_defaults(self) -> PointwiseForm | None:
-        """Return this op with its numbers at their defaults, of which numbers are
-        parts of the body: the short path of most calls. None where a number has no default.
+        """Return this op with its numbers at their defaults as parts of the body: the short path of
+        most calls. None where a number has no default.
         """
         if not self.attributes:
             return self
@@ -175,18 +176,18 @@ class PointwiseForm(RecordedOp):
 
     @property
     def looks_at_operands(self) -> bool:
-        """Whether a refusal speaks of more than dtypes."""
+        """Whether a refusal depends on more than dtypes."""
         return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
 
     def is_usual(self, numbers: Sequence[Any]) -> bool:
-        """Return whether numbers are the op's defaults: `usual` is then the shorter form of it."""
+        """Return whether numbers are the op's defaults: then `usual` is its shorter form."""
         if self.usual is None:
             return False
         usual = self.usual._defaults.values()
         return all(one is default for one, default in zip(numbers, usual, strict=True))
 
     def _read(self, text: str, *more: str) -> Body:
-        """Return the body that a text of the declaration says over the op's names and more.
+        """Return the body of a text of the declaration over the op's names and more.
 
         Raises  ScalarSyntaxError naming the word and its column
         """
@@ -195,12 +196,12 @@ class PointwiseForm(RecordedOp):
 
     @cached_property
     def body(self) -> Body:
-        """What the op computes, over its tensors and numbers."""
+        """The body that the op computes, over its tensors and numbers."""
         return self._read(self._text)
 
     @cached_property
     def run_body(self) -> Body:
-        """The body over what it uses, which is what a kernel is given."""
+        """The body over the inputs that it uses, which a kernel takes."""
         return self.body.in_used_order()
 
     @cached_property
@@ -216,12 +217,12 @@ class PointwiseForm(RecordedOp):
 
     @cached_property
     def spare_names(self) -> frozenset[str]:
-        """The names that the gradients by `tails` ask for, and others do not."""
+        """The names that only the gradients by `tails` need."""
         asked = {name for body in self.gradient_bodies if body is not None for name in body.used}
         return frozenset().union(*(body.used for body in self.tail_bodies)) - asked
 
     def keeps_tails(self, dtype: DType) -> bool:
-        """Return whether gradients of results of a dtype are made by `tails`."""
+        """Return whether gradients of results of a dtype are computed by `tails`."""
         return dtype is float64 and bool(self.tails)
 
     @cached_property
@@ -231,13 +232,11 @@ class PointwiseForm(RecordedOp):
 
     @cached_property
     def gradient_needs_first(self) -> bool:
-        """Whether a gradient asks for the first operand, whose old value an in-place op writes
-        over.
-        """
+        """Whether a gradient needs the first operand, whose old value an in-place op overwrites."""
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
     def derivatives_need_first(self, route: Route) -> bool:
-        """Return whether derivatives of results of a Route ask for the first operand: see
+        """Return whether derivatives of results of a Route need the first operand: see
         gradient_needs_first, and Note [Tails].
         """
         is_spare = route.keeps_spare and self.tensors[0] in self.spare_names
@@ -285,7 +284,9 @@ class PointwiseForm(RecordedOp):
 
     @cached_property
     def refusing(self) -> tuple[Callable[..., Any] | None, ...]:
-        """Per input what refuses its gradient; None where there is one, or nothing to refuse."""
+        """For each input the function that refuses its gradient; None where there is a gradient, or
+        nothing to refuse.
+        """
         refused = [partial == REFUSED for partial in self.partials]
         alike = len(set(refused)) == 1
         return tuple(
@@ -297,13 +298,13 @@ class PointwiseForm(RecordedOp):
 
     @property
     def node_name(self) -> str:
-        """What `grad_fn` shows."""
+        """The name that `grad_fn` shows."""
         if self.may_record and set(self.partials) == {REFUSED}:
-            return "NotImplemented"  # PyTorch's word, which no user takes for Python's
+            return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
         return super().node_name
 
     def gradient_inputs(self, i: int) -> tuple[str, ...]:
-        """Return the names that the gradient by input i is made of, in the order of its kernel."""
+        """Return the names that the gradient by input i uses, in the order of its kernel."""
         body = self.gradient_bodies[i]
         if body is None:
             return ("g",) if self.refusing[i] else ()
@@ -314,7 +315,9 @@ class PointwiseForm(RecordedOp):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are made, and of what; None for an input without."""
+        """How the gradients by the inputs are computed, and from which values; None for an input
+        without one.
+        """
         forms = [self] if self.usual is None else [self, self.usual]
         used = set().union(*(b.used for b in self.gradient_bodies if b is not None))
         used |= self.spare_names

@@ -29,7 +29,7 @@ from .tangents import value_before
 
 class InPlace(GeneralPath):
     """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
-    one that stands for that operator.
+    the op of that operator.
     """
 
     kind = "in-place"
@@ -53,24 +53,26 @@ class InPlace(GeneralPath):
 
     @cached_property
     def public(self) -> Callable[..., Any]:
-        """The method; whoever asks for its signature is told the declaration's."""
+        """The method; its signature is the declaration's."""
         made: Any = public_function(self)
         made.__wrapped__ = self.declared
         return made  # type: ignore[no-any-return]
 
     @property
     def doc(self) -> str:
-        """What help() says."""
+        """The text of help()."""
         return TWIN_DOC.format(self.functional_op.name)
 
     def general_call(self) -> Callable[..., Any]:
         """Return the general path of the public function; as an operator, it returns NotImplemented
-        for what no op takes: Python then asks that.
+        for operands that no op takes: Python then tries the other operand.
         """
         return operator_of(self, self.operator) if self.operator else super().general_call()
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return what writes over the first operand what other ops make, or None."""
+        """Return a function that overwrites the first operand with the result of other ops, or
+        None.
+        """
         target: Tensor = operands[0]
         if isinstance(target, LazyConjNeg):
             return lambda target, *others: write_through(
@@ -97,7 +99,7 @@ class InPlace(GeneralPath):
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors.
 
-        Raises  RuntimeError for a result for which there is no room in the first
+        Raises  RuntimeError for a result that the first operand cannot hold
         """
         route, values = self.functional_op.route_call(operands, attributes, called)
         require_result_fits(self.name, operands[0], route.layout.shape, route.layout.dtype)
@@ -106,20 +108,20 @@ class InPlace(GeneralPath):
         return route, values
 
     def run_recorded(self, route: Route, values: Given) -> Any:
-        """Return the first operand, written over, recorded and with tangents."""
+        """Return the first operand, overwritten, recorded and with tangents."""
         target: Tensor = values[0]
         recording = will_record(values, target._layout)
         special = has_tangents(values)
         if (recording or special) and route.layout.dtype is not target._layout.dtype:
-            # Its gradients are those of the result as it was before it was cast.
+            # Its gradients are those of the result before the cast.
             made = self.functional_op.run_recorded(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
         if (recording or special) and self.functional_op.derivatives_need_first(route):
-            # What a gradient needs of the old value must be kept: it is about to be written over.
+            # Old values that a gradient needs must be kept: they will be overwritten.
             kept = _with(values, value_before(target))
         if recording or special:
-            # So must what is kept of a further operand of the same memory, as x.detach().
+            # The same holds for a further operand with the same memory, as x.detach().
             memory = storage_of(target)
             first, *others = kept
             kept = (first, *[value_before(o) if o._storage is memory else o for o in others])
@@ -142,5 +144,5 @@ def _attach(target: Tensor, node: Any) -> None:
 
 
 def _with(values: Given, before: Tensor) -> Given:
-    """Return values with what the first was before in its places."""
+    """Return values with the old value of the first operand in its places."""
     return tuple([before if one is values[0] else one for one in values])

@@ -1,4 +1,4 @@
-"""Routes of pointwise ops: see route.py."""
+"""How pointwise ops run on known layouts: see route.py."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .derive import with_spare
 from .pointwise_form import PointwiseForm
 from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
-# Of operands of one floating dtype, the result has these dtypes.
+# The result of operands of one floating dtype has one of these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
 def find_route(op: PointwiseForm, layout: Layout) -> Route:
-    """Return how op runs on operands that are all of a layout that it has not met yet; NO_ROUTE
-    where the general path must look.
+    """Return how op runs on operands that all have one layout, which is new to it; NO_ROUTE where
+    the general path must decide.
     """
     if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
         return NO_ROUTE
@@ -56,7 +56,7 @@ def find_route(op: PointwiseForm, layout: Layout) -> Route:
 def new_route(
     op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout, compute: DType
 ) -> Route:
-    """Return a Route whose results have out_layout, without functions that run."""
+    """Return a Route to results of out_layout, without its functions."""
     route = Route(op, (), tuple(layouts), Plan(out_layout.shape, out_layout.dtype, compute=compute))
     route.layout = out_layout
     route.records = op.may_record and route.records and noting_stream(out_layout.device)
@@ -72,11 +72,10 @@ def find_functions(
     casts: Sequence[DType | None],
     arrays: Sequence[Any],
 ) -> None:
-    """Give route what runs. `casts` are the dtypes to which what it is given is cast first, None
-    for what is as it should be; `arrays` are those of a call.
+    """Give way its functions. `casts` are the dtypes to which its inputs are cast first, None for
+    inputs that need no cast; `arrays` are those of a call.
 
-    Note    whether NumPy gives a result the layout that it should have is tried once for each
-            route, not reasoned out
+    Note    whether NumPy gives a result the expected layout is tried once for each way, not derived
     """
     out_layout, plan = route.layout, route.plan
     assert plan is not None and plan.compute is not None
@@ -100,7 +99,9 @@ def find_functions(
 
 
 def _casting_back(route: Route) -> Callable[..., Any] | None:
-    """Return what writes results over a first operand of another dtype; None if it has no room."""
+    """Return the function that writes results over a first operand of another dtype; None if that
+    cannot hold them.
+    """
     out_layout, first, run = route.layout, route.layouts[0], route.run
     assert first is not None and run is not None
     if (out_layout.shape, out_layout.device) != (first.shape, first.device):
@@ -112,9 +113,8 @@ def _casting_back(route: Route) -> Callable[..., Any] | None:
 
 
 def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> None:
-    """Let later calls find route without the general path, if what operands are cast to follows
-    from their layouts: not where numbers have a say, as in x.clamp(max=2.5), or a refusal that
-    looks at values.
+    """Let later calls find way without the general path, if the casts of operands follow from their
+    layouts: not where numbers matter, as in x.clamp(max=2.5), or a refusal that reads values.
     """
     assert route.plan is not None and route.plan.compute is not None
     if is_cast and (op.number_names or op.looks_at_operands):
@@ -130,8 +130,8 @@ def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> No
 def _writing(
     op: PointwiseForm, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return what writes into memory of out_layout's shape and dtype; make, if there is one, makes
-    a result of them.
+    """Return the function that writes into memory of out_layout' shape and dtype; make, if given,
+    makes a result of them.
     """
     kernel = kernel_for(op.run_body)
     small: Callable[..., Any] = kernel.small
@@ -165,7 +165,9 @@ def _writing(
 
 @silent  # type: ignore[untyped-decorator]
 def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return what makes results of layout. What run_large finds serves later calls as well."""
+    """Return the function that makes results of layout. The kernel that run_large finds serves
+    later calls as well.
+    """
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
     loop = None
@@ -207,8 +209,8 @@ def _tried(op: PointwiseForm, arrays: Any, out_layout: Layout) -> Callable[..., 
 def gradients_of(
     op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout
 ) -> tuple[Any, ...]:
-    """Return by the inputs the functions that make raw gradients; None where it is g itself, and
-    where there is none.
+    """Return for each input the function that makes raw gradients; None where the gradient is g
+    itself, and where there is none.
     """
     if not op.may_record or not out_layout.dtype.may_have_gradient:
         return (None,) * len(layouts)
@@ -248,8 +250,8 @@ def gradients_of(
 def _general(
     body: Body, out_layout: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
-    """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: of
-    half types numbers that are `exact` stay wider.
+    """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: for
+    half types, numbers that are `exact` stay wider.
     """
     backend, dtype, index = (
         backend_of(out_layout.device.type),
@@ -288,7 +290,9 @@ def _general(
 
 
 def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
-    """Return what sums an array of out_layout over the axes along which an operand was repeated."""
+    """Return the function that sums an array of out_layout over the axes along which an operand was
+    broadcast.
+    """
     axes = axes_to_sum(out_layout.shape, target.shape)
     kept = tuple([n for i, n in enumerate(out_layout.shape) if i not in axes])
     result = Result(target.shape, out_layout.dtype.numpy, kept)
@@ -301,7 +305,7 @@ def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
-    """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
+    """Return the gradient of plain arrays of one dtype: one call of NumPy, or a compiled loop."""
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)
     kernel = kernel_for(body.in_used_order())
@@ -316,8 +320,8 @@ def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., An
 
 @functools.cache
 def _adapter(given: tuple[str, ...], taken: tuple[str, ...]) -> Callable[..., Any]:
-    """Return what makes a function of `taken` one of `given`: an op with its numbers at their
-    defaults is recorded as the op is, and its gradients do not ask for them.
+    """Return a function of `given` that calls one of `taken`: an op with its numbers at their
+    defaults is recorded like the op, and its gradients do not need them.
     """
     source = f"def adapt(made): return lambda {', '.join(given)}: made({', '.join(taken)})"
     adapt: Callable[..., Any] = define_silent(source, "adapt", {})

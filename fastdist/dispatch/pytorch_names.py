@@ -1,10 +1,11 @@
-"""PyTorch's name of an op: `known_as=` of its declaration, or else its own name.
+"""The name that name gives an op: the `known_as=` of its declaration, or else its own name.
 
-Profiles show the op by it, and `grad_fn` its Node. `max.1` is PyTorch's `max` with the second of
-its gradient formulas: the event is aten::max, the Node MaxBackward1. For a composite, an empty name
-means that the ops it calls are shown instead: it only asks something, is another name of one op, or
-is written in Python in PyTorch as well. A composite that PyTorch records as one Node gives `node=`,
-the name that users see on the last Node of its ops.
+Profiles show the op, and `grad_fn` shows its Node, under this name. `max.1` is name's `max` with
+the second of its formulas for gradients: an event is named aten::max, a Node MaxBackward1. For a
+function that is made of ops, an empty name means that its inner ops are shown instead: it only
+queries something, is another name of one op, or is written in Python in name as well. A function
+that name records as one Node passes `node=`: the last Node of its ops, which users see, gets that
+name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..tensor.tensor import Tensor
 
 
 def without_formula(known_as: str) -> str:
-    """Return the word alone."""
+    """Return the name without its number."""
     return known_as.partition(".")[0]
 
 
@@ -27,8 +28,8 @@ def event_named(known_as: str) -> str:
 
 
 def event_of_function(known_as: str) -> str | None:
-    """Return the name of the event of a function that is made of ops, None for one without; of
-    linalg's and fft's the word has that in front.
+    """Return the event's name of a function that is made of ops, None for one without; for
+    functions of linalg and fft it begins with that.
     """
     if not known_as or known_as.startswith("is_"):
         return None
@@ -36,17 +37,17 @@ def event_of_function(known_as: str) -> str | None:
 
 
 def node_named(known_as: str) -> str:
-    """Return the name of a Node, nothing for no word."""
+    """Return the name of a Node, nothing for no name."""
     if not known_as:
         return ""
     word, _, formula = known_as.partition(".")
-    # Of what PyTorch calls nll_loss_forward, the other half is NllLossBackward0.
+    # name calls the forward half nll_loss_forward, and the Node NllLossBackward0.
     word = word.removesuffix("_forward").title().replace("_", "")
     return f"{word}Backward{formula or 0}"
 
 
 def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
-    """Return what a function gave for args, each Node that it made last called name."""
+    """Return the result of a function for args, with the last Node of each tensor called name."""
     if found.__class__ is not Tensor:
         for one in found if isinstance(found, tuple) else ():
             recorded_as(name, one, args)

@@ -1,16 +1,16 @@
 """Quotients of gradients by norms where the norm is 0, for second derivatives there.
 
 The slope of a norm n at x is x / n. At 0 it has no limit, and n passes on a gradient of 0 there.
-But n**2 has the gradient g = 2n, and g * x / n = 2x has a derivative at 0 as well. Where g is 0
-and has a slope by n, that slope is the limit of g / n (slopes_at_zero.py). The gradient that n
-passes on is the limit times x there, which is 0 and has the derivative that is wanted. Where no
-limit is known it is NaN: the gradient is still 0, and its derivatives are NaN.
+But n**2 has the gradient g = 2n, and g * x / n = 2x has a derivative at 0 as well. Where g is 0 and
+has a slope by n, that slope is the limit of g / n (slopes_at_zero.py). The gradient that n passes
+on is the limit times x there, which is 0 and has the right derivative. Where no limit is known it
+is NaN: the gradient is still 0, and its derivatives are NaN.
 
-A slope of g needs the graph of g, which a pass with create_graph alone has. Forward mode has notes
-instead: a norm notes with its tangent x * v / n the product x * v, and n**2 has the tangent
-2 * x * v. The derivative of n**2 notes with its gradient g = 2n the quotient 2 as well. A note
-holds for one norm, whose array it names, and until the gradient is changed in place. It is lost
-where gradients of several functions of one norm add up, and in functions that note nothing.
+A slope of g needs the graph of g, which only a pass with create_graph has. Forward mode uses notes
+instead: a norm notes with its tangent x * v / n the product x * v, and n**2 has the tangent 2 * x *
+v. The derivative of n**2 also notes with its gradient g = 2n the quotient 2. A note is valid for
+one norm, whose array it names, and until the gradient is changed in place. It is lost where
+gradients of several functions of one norm are added, and in functions that do not note anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 
 
 def may_bend(norm: Tensor) -> bool:
-    """Return whether a derivative of the gradient may be wanted where a norm is 0."""
+    """Return whether a derivative of the gradient may be needed where a norm is 0."""
     return (
         (tls.grad or modes.special > 0) and not is_seeking() and has_zeros(norm.array, norm._layout)
     )
@@ -56,7 +56,7 @@ def quotient_at_zero(g: Any, norm: Tensor) -> Any:
 
 
 def _batched_as(g: Any, base: Tensor) -> Tensor:
-    """Return the batch of the levels of g whose tensor of all calls is base."""
+    """Return the batch of the levels of g whose unbatched tensor is base."""
     return batched(_batched_as(g.value, base), g.level) if isinstance(g, Batched) else base
 
 
@@ -84,7 +84,7 @@ class Pruning(Node):
         return (None if _is_nothing(wrap(g, layout_near(g, self.output_layout))) else g,)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the same, as a Tensor."""
+        """Return the same gradient, as a Tensor."""
         return (None if not tls.grad and _is_nothing(unbatched(g)) else g,)
 
 
@@ -93,7 +93,7 @@ def _is_nothing(g: Any) -> bool:
 
 
 def noted_quotient(g: Any, norm: Tensor) -> Any:
-    """Return g / norm if that is noted with the gradient g of a norm; else None."""
+    """Return g / norm if it is noted with the gradient g of a norm; else None."""
     return _noted(g, "_quotient", norm)
 
 
@@ -103,9 +103,10 @@ def note_product(tangent: Tensor, norm: Tensor, product: Tensor) -> None:
 
 
 def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a derivative that does as `made`, and notes the quotient by a norm that it is of.
+    """Return a derivative that computes the same as `made`, and notes the quotient by the norm of
+    which it is a function.
 
-    `quotient` takes the same arguments, of which the first is the norm and the last one g, and is
+    `quotient` takes the same arguments, the first of which is the norm and the last one g, and is
     linear in g; it returns None where the gradient at 0 is not a multiple of the norm.
     """
 

@@ -1,9 +1,9 @@
-"""Routes: how an op runs on operands of given layouts with given attributes.
+"""Everything that is known before a call: how an op runs on given layouts and attributes.
 
-Shapes, dtypes and checks follow from layouts and attributes alone, so a second call with the same
-ones has nothing left to check. Its Route is kept in the `routes` of the first operand's layout. It
-holds the checked plan and, on the CPU, the results' layouts and a function from raw arrays to new
-results.
+Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so the second
+call with the same ones has nothing left to compute. Its Route is stored in the plans of the first
+operand's layout, and holds the checked plan and, on the CPU, the results' layouts and a function
+from raw arrays to fresh results.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..tensor.view_steps import ViewSteps
 
 
 class Plan(NamedTuple):
-    """What a structured op will do: the results' shapes and dtypes, and the numbers that the kernel
+    """The plan of a structured op: the results' shapes and dtypes, and the numbers that the kernel
     takes.
 
     `compute` is the dtype to which tensors are cast first (None: each stays as it is); `view_shape`
-    is the shape under which the caller sees what the kernel gives (keepdim); `extra_outputs` are
-    the results after the first.
+    is the shape in which the caller gets the kernel's result (keepdim); `extra_outputs` are the
+    results after the first.
     """
 
     shape: Shape
@@ -65,11 +65,12 @@ class Route:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
-    result of `layout`, or a tuple of results of `layout` and `more`; `write` takes behind them raw
-    memory of that shape and dtype, that of an `out=`, and fills it; `change` is the same where that
-    may be the first operand's. Each is None where only the general path will do. `gradients` are
-    functions that make raw gradients by the inputs; None where the op's vjps do. `records` says
-    whether a result may need a Node, `keeps_spare` whether that keeps inputs that tails ask for.
+    result of `facts`, or a tuple of results of `facts` and `more`; `write` takes raw memory of that
+    shape and dtype as a further argument, the memory of an `out=`, and fills it; `change` does the
+    same where that may be the first operand's. Each is None where only the general path works.
+    `gradients` are functions that compute raw gradients by the inputs; None where the op's vjps do.
+    `records` says whether a result may need a Node, `keeps_spare` whether the Node keeps inputs
+    that only tails need.
 
     Thread  immutable
     """
@@ -97,33 +98,33 @@ class Route:
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
         self.keeps_spare = False
         self.more: tuple[Layout, ...] = ()
-        self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
-        # Where a Node is of a device, what notes the stream that it is recorded on.
+        self.steps: ViewSteps | None = None  # for a view of a tensor that is not a view itself
+        # Where a Node is on a device, the function that notes the stream on which it is recorded.
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
     def writes_by(self, write: Callable[..., Any]) -> None:
-        """Let results be written so into memory of the shape and dtype of layout."""
+        """Let results be written by this function into memory of the shape and dtype of facts."""
         self.write, own, first = write, self.layout, self.layouts[0]
         assert first is not None
         if (own.dtype, own.shape, own.device) == (first.dtype, first.shape, first.device):
             self.change = write
 
 
-# That of a call of which is not known how it runs.
+# The Route of a call for which it is unknown how it runs.
 NO_ROUTE: Final = Route(None, (), ())
 
-# Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
+# Attributes of these types, and tuples of them, define a plan completely and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.
 _KEYS = frozenset({int, float, bool, str, type(None), DType, BorrowedDType, type(Ellipsis)})
 
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
-    """Return the layouts of tensors; None for what is none."""
+    """Return the layouts of tensors; None for an operand that is not a tensor."""
     return tuple([getattr(operand, "_layout", None) for operand in operands])
 
 
 def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
-    """Return whether layouts and attributes are all that a plan can depend on."""
+    """Return whether a plan can depend on nothing but layouts and attributes."""
     return (
         operands[0] is not None
         and are_keys(attributes)
@@ -132,7 +133,7 @@ def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
 
 
 def are_keys(attributes: tuple[Any, ...]) -> bool:
-    """Return whether attributes are numbers, words and tuples of them, possible keys all."""
+    """Return whether attributes are numbers, texts and tuples of them, which are possible keys."""
     for one in attributes:
         kind = one.__class__
         if kind is tuple:
@@ -147,8 +148,8 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
 def find_functions(
     route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
 ) -> None:
-    """Give route its functions on device, and the layouts of the results; the small kernels, which
-    take longer to find, only if it is kept.
+    """Give way its functions on device, and the layouts of the results; the small kernels, which
+    take longer to find, only if it is stored.
     """
     plan, layouts = route.plan, route.layouts
     assert plan is not None
@@ -211,14 +212,14 @@ def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 
 @silent  # type: ignore[untyped-decorator]
 def copying(run: Callable[..., Any]) -> Callable[..., None]:
-    """Return what writes a result that run makes: into memory that may be an operand's."""
+    """Return the function that writes a result of run: into memory that may be an operand's."""
     copyto = np.copyto
     return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
 
 
 def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None:
-    """Return the order in which memory for a result walks its axes, None for C order: that of the
-    first operand of its shape.
+    """Return the order in which memory for a result has its axes, None for C order: the order of
+    the first operand that has its shape.
 
     A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
     in order.
@@ -228,7 +229,7 @@ def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None
 
 
 def noting_stream(device: Device) -> bool | Callable[[Any], None]:
-    """Return what `records` is of a Route whose Nodes are of device."""
+    """Return the `records` of a Route whose Nodes are on device."""
     if device is CPU:
         return True
     current_stream, index = backend_of(device.type).current_stream, device.index
@@ -263,7 +264,7 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
-    """Return what the backend's kernel is told of what it reads; None where nothing is of a half
+    """Return the description of its inputs for the backend's kernel; None where none is of a half
     type.
     """
     dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]

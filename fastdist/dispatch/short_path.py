@@ -1,4 +1,4 @@
-"""Writes what runs when users call an op: the short path through the five steps of a call."""
+"""Writes the functions that run when users call an op: the short path through its five steps."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .route import NO_ROUTE
 from .structured_form import StructuredForm
 
 # Note [The short path]
-# It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
-# tracer is open and no operand has a tangent. One look-up finds the Route: by the op where all
-# operands are of one layout and all attributes at their defaults, else by the op, the layouts and
-# the attributes. The Route has the function that makes the result of raw arrays, its layout, and
-# the functions that make the gradients. What differs from op to op (how many operands, what a Node
-# saves) is written out as source: loops over names, and helpers, would take longer than the work.
-# Whatever is unusual goes to the general path, and so does what has no Route yet.
+# It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
+# open and no operand has a tangent. One look-up finds the Route: by the op where all operands have
+# one layout and all attributes have their defaults, else by the op, the layouts and the attributes.
+# The Route has the function that makes the result of raw arrays, its layout, and the functions that
+# make the gradients. The parts that differ from op to op (how many operands, what a Node saves) are
+# written out as source: loops over names, and helpers, would take longer than the work. Unusual
+# calls, and calls that have no Route yet, go to the general path.
 #
-# What it buys, 8x8 float32, ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
+# Its cost, 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
 #   the short path of x * y        540 |   710, one Python function
 #   - the same with its Route found by a tuple of op and layouts: 75 more
@@ -41,21 +41,21 @@ from .structured_form import StructuredForm
 # Operands that need a cast are cast by the Route's function (`casting` in route.py): float32 * bool
 # takes 2500 | 2800, the general path 14200 | 18800 (Zen 5).
 #
-# What is written into memory that is there, `x.add_(y)` and `add(x, y, out=z)`, is the same text
-# with a `target`, if nothing is to be recorded: the Route's `change` or `write` takes its array
-# last. x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
+# Ops that write into existing memory, `x.add_(y)` and `add(x, y, out=z)`, use the same text with a
+# `target`, if nothing is recorded: the Route's `change` or `write` takes its array last. x.add_(y)
+# takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
 #
 # Calls on a device are the same text: the Route's function is what the backend's `making` returned.
 # On CUDA that has the compiled kernel, its grid and its extents, see Note [Prepared launches] in
 # kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general path
 # 9500 | 13600 (`python -m bench ops --device shim`).
 #
-# A view is the same text as well, but for what its result is made by: x.view(64) takes 1260 | 1420,
-# which as a call of its own took 1290 | 1450 (Zen 5).
+# A view uses the same text too, except for how its result is made: x.view(64) takes 1260 | 1420;
+# with its own text it took 1290 | 1450 (Zen 5).
 #
-# Operators are functions of their own, made at their first use, for nothing stands between them and
-# Python. The public functions, as op.py wrote them with the user's signature, get their short path
-# as new code when the first Route is kept: whoever holds them runs it from then on.
+# Operators are separate functions, made at their first use, because no function lies between them
+# and Python. The public functions, which op.py writes with the user's signature, get their short
+# path as new code when the first Route is stored: every reference to them runs it from then on.
 NAMES: Final[dict[str, Any]] = {
     "_PLAIN": PLAIN,
     "_NO_ROUTE": NO_ROUTE,
@@ -79,11 +79,11 @@ _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 
 
 class ShortPath:
-    """The text of an op's short path, of which each path returns.
+    """The text of an op's short path; each path returns.
 
-    `general` is the statement that takes the general path. `target` is the tensor that the result
-    is written into, the first operand or `out`; empty where the result is new. `more` results come
-    after the first. `called` is what the text calls the op.
+    `general` is the statement that calls the general path. `target` is the tensor that the result
+    is written into, the first operand or `out`; empty for a new result. `more` results follow the
+    first. `called` is the op's name in the text.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class ShortPath:
         self.op, self.general, self.target, self.called = op, general, target, called
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
         self.recorded: RecordedOp = op
-        # What a Route is found by beside the layouts, and the conditions that it is the usual one.
+        # The rest of the Route's key after the layouts, and the conditions that it is the usual
+        # one.
         self.key, self.usual = list[str](), list[str]()
         self.constants, self.numbers = list[str](), list[str]()
         if isinstance(op, PointwiseForm):
@@ -110,7 +111,7 @@ class ShortPath:
             self.usual = [f"{name} is _default_{name}" for name in op.attributes]
 
     def lines(self) -> list[str]:
-        """Return it as the lines of a function."""
+        """Return the text as the lines of a function."""
         op, general, more = self.op, self.general, self.found[1:]
         given = self._per_tensor("{}.__class__ not in _PLAIN")
         lines = []
@@ -148,7 +149,7 @@ class ShortPath:
         return [*lines, *self._recording()]
 
     def _arrays(self) -> list[str]:
-        """Return what the Route's function takes."""
+        """Return the arguments of the Route's function."""
         tensors, optional = self.op.tensors, self.op.optional
         return [
             f"None if {name} is None else {name}.array"
@@ -160,8 +161,8 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return a condition on a tensor `{}` for each one, which holds for none that is not
-        given.
+        """Return a condition on a tensor `{}` for each name, which is false for a tensor that is
+        not given.
         """
         return [
             f"({name} is not None and {condition.format(name)})"
@@ -172,15 +173,14 @@ class ShortPath:
         ]
 
     def _writing(self) -> list[str]:
-        """Return the lines that write into the target, if no gradient asks for a Node, and return
-        it.
+        """Return the lines that write into the target, if no gradient needs a Node, and return it.
 
-        Note    no Route knows whether views of one tensor overlap, so each call looks
+        Note    no Route knows whether views of one tensor overlap, so each call checks
         """
         target = self.target
         edges = [f"{target}.edge is not None", *self._per_tensor("{}.edge is not None", but=target)]
         refused = ["out._layout is not _route.layout"] if target == "out" else []
-        # No memory of a device's is read-only.
+        # The memory of a device is never read-only.
         refused.append(f"(_route.layout.device is _CPU and not {target}.array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
@@ -204,8 +204,8 @@ class ShortPath:
         ]
 
     def _looking_up(self) -> list[str]:
-        """Return the lines that find the Route. That of one layout for all, with the attributes at
-        their defaults, is found in half of the time.
+        """Return the lines that look up the Route. The look-up for one layout, with the attributes
+        at their defaults, takes half of the time.
         """
         op, (first, *others) = self.op, self.op.tensors
         layouts = [
@@ -218,7 +218,7 @@ class ShortPath:
         key = ", ".join([self.called, *layouts, *self.key])
         get = [f"_route = _layout.routes.get(({key}), _NO_ROUTE)"]
         if self.key:
-            # A list among the attributes is no key.
+            # A list among the attributes cannot be a key.
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
         if isinstance(op, PointwiseForm):
@@ -235,7 +235,7 @@ class ShortPath:
         return [*lines, f"if {usual}:", *_deeper(one), "else:", *_deeper(get)]
 
     def _recording(self) -> list[str]:
-        """Return the lines that give the first result an edge, and return."""
+        """Return the lines that give the first result an edge, and return it."""
         op, results = self.recorded, ", ".join(self.found)
         if not op.may_record:
             return ["out.edge = None", f"return {results}"]
@@ -252,7 +252,7 @@ class ShortPath:
         if "others" in writer.results:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
         unwanted = f"not (_records := _route.records) or {_OFF}"
-        # The op with its numbers at their defaults saves none: no gradient asks for them.
+        # An op with its numbers at their defaults saves none: no gradient needs them.
         number = "_{}.array" if self.numbers else "None"
         return [
             *lines,
@@ -271,7 +271,7 @@ class ShortPath:
 
 
 def _guard_memory(line: str) -> list[str]:
-    """Return the lines that run a Route; what is tried costs nothing where it succeeds."""
+    """Return the lines that run a Route; `try` costs nothing if it succeeds."""
     return [
         f"try: {line}",
         "except MemoryError as _error: raise _out_of_memory(_error) from _error",
@@ -285,10 +285,10 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 def operator_call(
     op: PointwiseForm | StructuredForm, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op as a function of its tensors and then its numbers, none of which has a default;
-    general also says what is wrong with a call.
+    """Return op as a function of its tensors and then its numbers, without defaults; general also
+    reports errors of a call.
 
-    `order` is another one of its parameters: of `1 - x`, Python tells x first.
+    `order` is another order of its parameters: for `1 - x`, Python passes x first.
     """
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
     names = {**NAMES, "_op": op, "_general": general, "_Node": op.may_record and op.node_class}
@@ -323,7 +323,7 @@ def write_short_path(
 
 
 def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
-    """Return the source line that calls the general path."""
+    """Return the source line that calls the general path of op."""
     operands = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     return f"return _general(({operands}), ({attributes}), {out})"
@@ -332,8 +332,8 @@ def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
 def _compile_at_first_call(
     name: str, names: dict[str, Any], op: Any, lines: Callable[[], list[str]]
 ) -> Callable[..., Any]:
-    """Return a function that, first called, makes the one of op's parameters and `out` that stands
-    in names from then on: most programs give no out=.
+    """Return a function that, when first called, creates the variant of op with these parameters
+    and `out`, which replaces it in names: most programs never pass out=.
     """
 
     def first(*given: Any) -> Any:
@@ -347,11 +347,11 @@ def _compile_at_first_call(
 def _short_path(
     op: PointwiseForm | StructuredForm, general: str, target: str = "", more: int = 0
 ) -> list[str]:
-    """Return the lines of the short path of op; of one with numbers those of two, the first with
+    """Return the lines of the short path of op; for an op with numbers those of two, the first with
     the numbers at their defaults.
     """
     usual = getattr(op, "usual", None)
-    # A refusal may speak of the op's numbers, which no short path looks at.
+    # A refusal may mention the op's numbers, which no short path checks.
     looks = isinstance(op, PointwiseForm) and bool(op.attributes) and op.looks_at_operands
     lines = [general] if looks else ShortPath(op, general, target, more).lines()
     if usual is None or usual is op:
@@ -370,7 +370,7 @@ def _constants(op: PointwiseForm, target: str) -> list[str]:
     if len(values) < 2:
         return []
     lines: list[str] = []
-    for name in reversed(values):  # a number mostly comes last
+    for name in reversed(values):  # a number is usually the last one
         if name in op.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]

@@ -3,9 +3,9 @@
 The slope is found by passes from the gradient back to the norm, through the graph that a pass with
 create_graph records. It is the limit for a function that is smooth in the square of the norm. Three
 kinds of functions are not, though their gradient may be 0, and are refused here:
-- those with a kink at 0, such as abs: the slope that an op has at its kink is a convention;
-- those that mix several norms which are 0, such as (n + m)**2: their Jacobian is not diagonal;
-- those that the passes cannot look into: a graph that was freed, an op without a second derivative.
+- functions with a kink at 0, such as abs: the slope that an op has at its kink is a convention;
+- functions that mix several norms which are 0, such as (n + m)**2: their Jacobian is not diagonal;
+- functions that the passes cannot enter: a graph that was freed, an op without a second derivative.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class NormNode(CallNode):
 
 
 class _State(threading.local):
-    # Whether this thread seeks a slope: other norms on the way then pass on their plain gradients.
+    # Whether this thread is computing a slope: other norms on the path then pass on their plain
+    # gradients.
     is_seeking = False
     # The engine's grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused).
     # Set for all threads by use_engine.
@@ -54,12 +55,12 @@ _state = _State()
 
 
 def use_engine(grad: Callable[..., Any]) -> None:
-    """Let slopes be found by passes of the engine, which this folder does not know."""
+    """Let passes of the engine, which this folder does not import, compute slopes."""
     _State.grad = staticmethod(grad)
 
 
 def is_seeking() -> bool:
-    """Return whether this thread seeks the slope of a gradient."""
+    """Return whether this thread is computing the slope of a gradient."""
     return _state.is_seeking
 
 
@@ -69,7 +70,7 @@ def has_zeros(array: Any, layout: Layout) -> bool:
 
 
 def is_norm_node(node: Any) -> bool:
-    """Return whether a Node is that of a norm."""
+    """Return whether a Node is the Node of a norm."""
     return isinstance(node, NormNode) or _name_of(node) in NORMS
 
 
@@ -81,8 +82,8 @@ class _Place(NamedTuple):
 
 
 def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
-    """Return the slope of g by norm where norm is 0, NaN where there is none; None where it is not
-    known, or g does not depend on norm.
+    """Return the slope of g by norm where norm is 0, NaN where there is none; None where it is
+    unknown, or g does not depend on norm.
 
     `g` may have first axes that norm does not have: those of a batch.
     """
@@ -98,7 +99,7 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
     except OutOfMemoryError:
         raise
     except RuntimeError:
-        # Something on the way has no second derivative, or its graph was freed.
+        # An op on the path has no second derivative, or its graph was freed.
         return None
     finally:
         _state.is_seeking = False
@@ -116,13 +117,13 @@ def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
     found = _pushed(backs[:count], weights, ones, recorded=True)
     if found is None or (places[0].node.output_layout.numel == 1 and len(places) == count):
         return found
-    # The sums of a Jacobian's rows are its diagonal only if all else is 0: else other factors of
-    # its columns give sums that are not these factors times the diagonal.
+    # The sums of a Jacobian's rows are its diagonal only if all other elements are 0: otherwise
+    # other factors of its columns give sums that are not these factors times the diagonal.
     factors = [_factors(one.node.output_layout, one.where) for one in places]
     factors[:count] = factors[:1] * count
     wanted = found.detach() * factors[0]
     given = _pushed(backs, weights, factors, recorded=False)
-    # A shorter dtype on the way rounds to 6e-8.
+    # A shorter dtype on the path rounds to 6e-8.
     tolerance = max(float(float_limits(g._layout.dtype).eps) ** 0.5, 1e-6)
     is_diagonal = (given - wanted).abs() <= wanted.abs() * tolerance
     return OPS["where"].public(is_diagonal, found, float("nan"))
@@ -141,7 +142,7 @@ def _pushed(
 
 
 def _factors(layout: Layout, is_zero: Tensor) -> Any:
-    """Return numbers from 1 to 2, all different, where is_zero says so, and 0 elsewhere."""
+    """Return numbers from 1 to 2, all different, where is_zero is true, and 0 elsewhere."""
     numbers = np.modf(np.arange(1, layout.numel + 1) * _GOLDEN)[0] + 1
     made: Any = from_array(numbers.reshape(layout.shape))
     return OPS["where"].public(is_zero, made.to(layout.device).to(layout.dtype), 0.0)
@@ -149,7 +150,7 @@ def _factors(layout: Layout, is_zero: Tensor) -> Any:
 
 def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Place]] | None:
     """Return from the graph of a gradient the other Nodes of the same norm, and places where
-    something else has no slope; None where the slope by the norm cannot be known.
+    another function has no slope; None where the slope by the norm is unknown.
     """
     seen = {norm, node_of(edge)}
     waiting = [*seen - {norm}]
@@ -180,13 +181,13 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 if not below.is_accumulate:
                     waiting.append(below)
     if any(node.hooks is not None for node in (norm, *same, *[one.node for one in others])):
-        # Hooks would change the slope, or take it for a gradient.
+        # Hooks would change the slope, or be called with it as a gradient.
         return None
     return same, others
 
 
 def _has_kink(node: Any, name: str, norm: Any) -> bool:
-    """Return whether a Node is of a function of a norm that has a kink where the norm is 0."""
+    """Return whether a Node belongs to a function of a norm that has a kink where the norm is 0."""
     if name in _TIES:
         input, other = node.input, node.other
         if input is None or other is None:
@@ -202,7 +203,7 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
 
 
 def _leads_straight(node: Any, norm: Any) -> bool:
-    """Return whether a Node is reached from a norm by functions of one argument alone."""
+    """Return whether a Node is reached from a norm only by functions of one argument."""
     while node is not None and node is not norm:
         edges = [edge for edge in node.edges if edge is not None]
         node = node_of(edges[0]) if len(edges) == 1 else None
@@ -210,11 +211,11 @@ def _leads_straight(node: Any, norm: Any) -> bool:
 
 
 def _is_same(node: Any, norm: Any) -> bool:
-    """Return whether two Nodes are of the same norm of the same tensor."""
+    """Return whether two Nodes belong to the same norm of the same tensor."""
     if kind_of(node) is not kind_of(norm):
         return False
     if isinstance(norm, NormNode):
-        return bool(node.edges[1:] == norm.edges[1:])  # each call has a first one that is new
+        return bool(node.edges[1:] == norm.edges[1:])  # the first one of each call is new
     if node.edges != norm.edges or node.route is not norm.route:
         return False
     return node.input.array is norm.input.array

@@ -1,4 +1,4 @@
-"""Ops with a kernel of their own: reductions, products, indexing, all that is not pointwise."""
+"""Ops with their own kernel: reductions, products, indexing, everything that is not pointwise."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class StructuredOp(StructuredForm, GeneralPath):
     """A structured op as it runs."""
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
-        """Return attributes with out's dtype where the op computes in that, none is given, and it
-        is not what follows.
+        """Return attributes with out's dtype where the op computes in that dtype, none is given,
+        and it is not the default.
         """
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
@@ -35,25 +35,25 @@ class StructuredOp(StructuredForm, GeneralPath):
         return (*attributes[:at], dtype, *attributes[at + 1 :])
 
     def require_plan(self, operands: Given, attributes: Given) -> None:
-        """Raise what the plan, if there is one, says of operands of such layouts."""
+        """Raise the errors of the plan, if there is one, for operands of these layouts."""
         if self._plan is not None:
             self._plan(*operands, *attributes)
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them, None for what is not given."""
+        """Return operands as the op takes them, None for one that is not given."""
         if not self.resolves:
             return super().accept_operands(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, found before for these layouts and attributes if there is a Route, and
-        the operands.
+        """Return how to run, from the Route if these layouts and attributes have one, and the
+        operands.
         """
         require_tensors(self.called, self.parameters, self.tensors, operands)
         if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
         routes = operands[0]._layout.routes
-        # The short path's key. 1, 1.0 and True are equal, and not the same.
+        # The short path's key. 1, 1.0 and True are equal, but not the same.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
         route: Route | None = routes.get(key)
@@ -64,7 +64,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         return route, operands
 
     def _find_short_path(self, route: Route, attributes: tuple[Any, ...]) -> None:
-        """Let later calls find a Route that is kept without the general path."""
+        """Let later calls find a stored Route without the general path."""
         first, *others = route.layouts
         if first is not None and self.defaults is not None:
             given, usual = (*others, *attributes), (*[first] * len(others), *self.defaults)
@@ -78,7 +78,7 @@ class StructuredOp(StructuredForm, GeneralPath):
     ) -> Route:
         if self._plan is None:
             raise DeclarationError(f"{self.name} has no plan: register one with @{self.name}.plan")
-        # Users may call a dtype by Python's float, int or bool.
+        # Users may name a dtype by Python's float, int or bool.
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
@@ -91,7 +91,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         return route
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
-        """Give the results the tangents that follow from those of the operands, level by level."""
+        """Give the results the tangents that follow from the operands' tangents, level by level."""
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))

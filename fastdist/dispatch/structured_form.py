@@ -1,4 +1,4 @@
-"""The declaration of a structured op: kernel, plan, derivatives. Nothing runs here."""
+"""The declaration of a structured op: a kernel, shapes, dtypes, derivatives. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ BATCH_WORDS: Final = {
 
 
 class StructuredForm(RecordedOp):
-    """An op that names a kernel, says its shapes and dtypes (`@op.plan`), and writes its
+    """An op that names a kernel, defines its shapes and dtypes (`@op.plan`), and writes its
     derivatives with ops.
 
-    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it
-    names what it needs of: out, `others` (results after the first), the inputs, the attributes,
-    `<input>_layout`, `plan`. What no vjp names is not saved. `@op.jvp` takes `<input>_t` for the
-    tangents (None where there is none); `linear=True` means that the op of the tangent is the jvp.
-    Gradients and tangents are those of the first result; of an op that is `several`, they are of
-    all: in place of g and out derivatives name `grads` (None for a result that got none) and
-    `outs`, and the jvp returns a tuple.
-    With `keeps_order` the result walks memory as the input does; all others are in C order.
+    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; its
+    parameters name the values that it needs: out, `others` (results after the first), the inputs,
+    the attributes, `<input>_layout`, `plan`. A value that no vjp names is not saved. `@op.jvp`
+    takes `<input>_t` for the tangents (None where there is none); `linear=True` means that the op
+    of the tangent is the jvp. Gradients and tangents are those of the first result; for an op with
+    `several` they are of all results: derivatives then name `grads` (None for a result that got
+    none) and `outs` instead of g and out, and the jvp returns a tuple. With `keeps_order` the
+    result has the input's order in memory; all others are in C order.
 
-    fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then
-    be taken over. `batch` says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes
-    what no word says. `has_out` says whether it takes an `out=`: by default what users call does,
-    what is a part of others does not. computes_in_out=True says that it computes in the dtype of
-    that where no dtype= is given. takes_complex=True says that the kernel takes complex numbers
-    and the derivatives are right for them: those of what moves numbers are, and those that
-    conjugate. piecewise=True says that its slope goes in steps: see piecewise.py.
-    kernel_gradients=True takes the gradients that the CPU kernels of small tensors have for this
+    fresh=True promises that no vjp returns g, a view of it, or a saved value: gradients may then be
+    taken over. `batch` defines how `vmap` runs it, as one of BATCH_WORDS; `@op.batches` registers a
+    function for the other cases. `has_out` defines whether it takes an `out=`: by default ops that
+    users call do, parts of other ops do not. computes_in_out=True means that it computes in the
+    dtype of that where no dtype= is given. takes_complex=True means that the kernel takes complex
+    numbers and the derivatives are right for them: so are the derivatives of moves, and those that
+    conjugate. piecewise=True means that its slope is constant in steps: see piecewise.py.
+    kernel_gradients=True uses the gradients that the CPU kernels of small tensors have for this
     kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing records them.
     """
 
@@ -73,7 +73,7 @@ class StructuredForm(RecordedOp):
         self.batching = batch
         self.has_out = homes != "nowhere" if has_out is None else has_out
         if several and self.has_out:
-            raise DeclarationError(f"{self.name}: an op with several results takes no out=")
+            raise DeclarationError(f"{self.name}: an op with several results does not take out=")
         self.several = several
         self.fresh = fresh
         self.kernel = kernel
@@ -83,7 +83,7 @@ class StructuredForm(RecordedOp):
         self.piecewise = piecewise
         self.computes_in_out = computes_in_out
         self._plan: Callable[..., Plan] | None = None
-        # Input -> its vjp, and the names of what that takes.
+        # Input -> its vjp, and the names of the vjp's arguments.
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class StructuredForm(RecordedOp):
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
         """Register the shape and dtype rule, a function of (inputs..., attributes...).
 
-        Note    it is kept for all inputs of the same layouts, so it is given no values to read
+        Note    it is stored for all inputs of the same layouts, so it gets no values to read
         """
         given = parameter_names(function)
         if given != (*self.tensors, *self.attributes):
@@ -105,9 +105,9 @@ class StructuredForm(RecordedOp):
         return function
 
     def vjp(self, *inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the gradient of one input, or a function that returns those of several as a
-        tuple: one pass may make them all. That may ask for `wanted`, which says of each input of
-        the op whether its gradient is.
+        """Register the gradient of one input, or a function that returns the gradients of several
+        as a tuple: one pass may compute them all. That may take `wanted`, which has for each input
+        of the op whether its gradient is needed.
         """
         for input in inputs:
             require_word(f"{self.name}: the input of a vjp", input, self.tensors)
@@ -129,7 +129,7 @@ class StructuredForm(RecordedOp):
         return (*self.tensors, *self.attributes, *layouts)
 
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the tangent of the result; of an op that is several, of all as a tuple."""
+        """Register the tangent of the result; for an op with several, of all as a tuple."""
         tangents = [f"{name}_t" for name in self.tensors]
         of_results = ("outs",) if self.several else ("out", "others")
         known = (*of_results, "plan", *tangents, *self._names_of_inputs())
@@ -138,8 +138,8 @@ class StructuredForm(RecordedOp):
         return function
 
     def in_steps(self) -> Self:
-        """Return the same op but for its second gradients, which are zeros as if it were piecewise:
-        for what is linear, but differentiated in PyTorch by an op that is given the input as well.
+        """Return the same op except for its second gradients, which are zeros as for a piecewise
+        op: for linear functions that PyTorch differentiates by an op which takes the input as well.
         """
         made = copy(self)
         made.piecewise, made.homes, made.fitted = True, frozenset(), set()
@@ -149,7 +149,7 @@ class StructuredForm(RecordedOp):
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are made, as registered when first asked for."""
+        """How the gradients by the inputs are computed, as registered when first needed."""
         gradients: list[Gradient | None] = []
         for name in self.tensors:
             if name not in self.vjps:

@@ -1,4 +1,4 @@
-"""Forward mode: what a call with dual tensors does besides its value."""
+"""Forward mode: the part of a call with dual tensors that carries tangents."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
 
 # Note [Tangents of views]
-# A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
-# a view also sees the tangent that its base gets later. An in-place op on a view writes into a copy
-# of the base's tangent, which takes the old one's place; views then forget theirs. Tangents
-# themselves are never written over: y = x + 1 has x's very tangent. A dual tensor shares memory
-# with the tensor it was made of, but no tangent: it is a base for this purpose.
+# A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
+# view also sees the tangent that its base gets later. An in-place op on a view writes into a copy
+# of the base's tangent, which replaces the old one; views then drop theirs. Tangents themselves are
+# never overwritten: y = x + 1 has x's very tangent. A dual tensor shares memory with the tensor
+# that it was made of, but no tangent: it is a base for this purpose.
 
 
 class _Limit(threading.local):
-    # Only levels made before this one count, None for all: see only_below.
+    # Only levels opened before this one count, None for all: see only_below.
     order: int | None = None
 
 
@@ -32,9 +32,7 @@ _limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry tangents of levels outside of level alone; none at all for
-    None.
-    """
+    """Let ops of this thread carry only tangents of levels outside of level; none for None."""
     before = _limit.order
     order = -1 if level is None else level.order
     _limit.order = order if before is None else min(before, order)
@@ -76,7 +74,7 @@ def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
 
 
 def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
-    """Return the tensor whose tangent this view's is a view of, and the steps to it."""
+    """Return the tensor whose tangent has this view's tangent as a view, and the steps to it."""
     if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None
     assert extra.replay is not None
@@ -106,7 +104,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
 
 
 def view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
-    """Return the view that steps make of tensor, recorded."""
+    """Return the view of tensor by these steps, recorded."""
     for op, attributes in steps:
         tensor = op.general((tensor,), attributes)
     return tensor
@@ -122,13 +120,13 @@ def _store(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
-    """Give tensor a tangent at level, in the place of the one that it may have."""
+    """Give tensor a tangent at level, in the place of a former one."""
     if tangent is None:
         return
     if tensor.__class__ is LazyConjNeg:
         set_tangent(tensor.value, tensor.change.public(tangent), level)
         return
-    # Resolved: as another dtype its bytes are seen, too, where those of the tensor are.
+    # Resolved: viewed as another dtype its bytes are visible, where the tensor's are.
     tangent = _walkable(below(resolved(tangent), level), tensor)
     root = _root_of(tensor.extra)
     if root is not None:
@@ -143,15 +141,16 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
 
 
 def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """Return tangent, or a copy if it does not walk memory as tensor does.
+    """Return tangent, or a copy if its order in memory is not that of tensor.
 
-    Every view that tensor allows must be possible of its tangent: also one of a transposed tensor
-    as rows, which C order does not allow. It is if axes lie in tensor's order, without gaps.
+    Every view that tensor allows must be possible for its tangent, including one of a transposed
+    tensor as rows, which C order does not allow. It is possible if axes are in tensor's order,
+    without gaps.
     """
     own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    # Axes along which tensor does not move come first, not to part others.
+    # Axes along which tensor does not move come first, so that they do not separate others.
     steps = layout.strides
     order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
     if own.has_memory_order(tuple(order)):
@@ -161,7 +160,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    """Return zeros like tensor: what 0 times a tensor with NaN or infinities would not be."""
+    """Return zeros like tensor: 0 times a tensor with NaN or infinities would not be zeros."""
     zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor._layout))
     return zeros.zero_()
 
@@ -181,7 +180,7 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 def below(operand: Any, level: ForwardADLevel) -> Any:
     """Return operand without its tangents of level and deeper.
 
-    What is computed at a level must not see that level's tangents, or it would be differentiated
+    A computation at a level must not see that level's tangents, or it would be differentiated
     twice.
     """
     if not isinstance(operand, Tensor) or operand.extra is None:
@@ -209,10 +208,10 @@ def carry(
     tangents_at: Callable[..., Sequence[Tensor | None]],
     values: Sequence[Any] | None = None,
 ) -> None:
-    """Give results the tangents that follow from those of the operands, level by level:
-    `tangents_at` makes them of (inputs, tangents, outs), which know the levels outside alone.
+    """Give results the tangents that follow from the operands' tangents, level by level:
+    `tangents_at` computes them from (inputs, tangents, outs), which carry only the levels outside.
 
-    Note    `values` are the operands' values where an in-place op has written over them
+    Note    `values` are the operands' old values where an in-place op has overwritten them
     """
     values = operands if values is None else values
     # All tangents are looked up before the first is replaced.
@@ -230,7 +229,7 @@ def combined(
     tangents: Sequence[Tensor | None],
     layout: Layout,
 ) -> Tensor | None:
-    """Return the sum of what derivatives make of given and the tangents, in layout; or None."""
+    """Return the sum of the derivatives of given and the tangents, in layout; or None."""
     total: Tensor | None = None
     for tangent, derivative in zip(tangents, derivatives, strict=True):
         if tangent is not None and derivative is not None:

@@ -57,8 +57,8 @@ class ViewOp(StructuredOp):
 
     # How a raw array is viewed.
     array = registrar("_array")
-    # A function of (layout, *attributes) that returns how a raw CPU array is viewed, with all that
-    # is known beforehand worked out; or None.
+    # A function of (layout, *attributes) that returns how to view a raw CPU array, with everything
+    # that is known beforehand precomputed; or None.
     looking = registrar("_looking")
     # The check that turns the user's arguments (input, *attributes) into canonical attributes.
     prepare = registrar("_prepare")
@@ -85,13 +85,13 @@ class ViewOp(StructuredOp):
     def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:
         """Return the view of numbers that are changed when they are read.
 
-        Raises  RuntimeError for one as another dtype, whose numbers would be changed in no way
+        Raises  RuntimeError for a view as another dtype, whose numbers would not be changed
         """
         assert route.layout is not None
         if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
         seen = lazy_view(self.run_recorded(route, (input.value,)), input.change)
-        # Over the Node of input, not that of its value: gradients of input are asked for, too.
+        # Over the Node of input, not that of its value: gradients of input may be needed, too.
         self.record((seen,), (input,), route)
         return seen
 
@@ -111,7 +111,7 @@ class ViewOp(StructuredOp):
         route = self.route_of(layout, prepared)
         route.run = self._look_from(layout, prepared)
         array = self.view_array(input.array, layout.device, prepared)
-        # What keeps the dtype alone is found by shape and strides.
+        # A view that keeps the dtype is defined by shape and strides.
         same = array.dtype == input.array.dtype
         route.layout = view_layout(layout, array) if same else layout_of(array, layout.device)
         return route
@@ -120,8 +120,8 @@ class ViewOp(StructuredOp):
         write_short_path(self, self, _see=see)
 
     def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:
-        """Return the Route of canonical attributes on tensors of layout, as Nodes ask for it: what
-        runs, and the result's layout, are not set.
+        """Return the Route of canonical attributes on tensors of layout, as Nodes need it: its
+        function and the result's layout are not set.
         """
         route = Route(self, attributes, (layout,))
         route.steps = ViewSteps(None, (self, attributes))
@@ -143,7 +143,7 @@ class ViewOp(StructuredOp):
     def at(self, input: Tensor, index: tuple[Any, ...]) -> Tensor:
         """Return the view of input at index, integers and slices that change from call to call.
 
-        Raises  IndexError for what is outside
+        Raises  IndexError for an index that is out of range
         """
         layout = input._layout
         if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
@@ -160,7 +160,7 @@ class ViewOp(StructuredOp):
 
 
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
-    """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
+    """Return a raw view of input's array, made by steps, as a Tensor that is not recorded yet."""
     result = empty_shell()
     result.array, result._layout, result.edge = array, layout, None
     storage = input._storage
@@ -169,7 +169,7 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     result._storage = storage
     extra = result.extra = Extra()
     of = input.extra
-    # A view that was made a leaf of its own is where the graph ends: a base, too.
+    # A view that was made a leaf ends the graph: it is a base, too.
     if (
         of is None
         or of.base is None
@@ -186,7 +186,7 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
 
 
 def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:
-    """Let extra tell of a view of a view."""
+    """Make extra describe a view of a view."""
     assert of.replay is not None
     extra.base, extra.replay = of.base, ViewSteps(of.replay, steps.last)
     root = of.tangent_root
@@ -197,8 +197,8 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
 def view_layout(of: Layout, array: Any) -> Layout:
     """Return the layout of a view of a tensor whose layout is `of`.
 
-    Note    kept with the layout it was made of: a loop that takes the same view again and again
-            would otherwise make the view's layout anew each time
+    Note    stored with the layout that it was made from: otherwise a loop that takes the same view
+            again and again would make the view's layout each time
     """
     key = (array.shape, array.strides)
     layout: Layout | None = of.routes.get(key)

@@ -1,4 +1,4 @@
-"""In-place ops that change how a tensor is seen, not its numbers: `t_`, `squeeze_`, `detach_`."""
+"""In-place ops that change how a tensor is viewed, not its numbers: `t_`, `squeeze_`, `detach_`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .needs_derivative import has_tangents
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a view op as one that lets its first argument be what the op would return.
+    """Return a view op in place: its first argument becomes the view that the op would return.
 
-    Raises  RuntimeError for a leaf that requires grad, a tensor of which a recorded view is alive,
-            and one with a tangent
+    Raises  RuntimeError for a leaf that requires grad, a tensor with a live recorded view, and one
+            with a tangent
     """
 
     @overridable_by_modes
@@ -35,11 +35,11 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             return self
         require_may_change(self, writing=False)
         _require_unseen(name, self)
-        # Recorded in no_grad as well: an edge that knows another shape would be of no use.
+        # Recorded in no_grad as well: an edge with another shape would be of no use.
         with enable_grad():
             seen = function(self, *args, **kwargs)
         if self.extra is not None and self.extra.base is not None:
-            # A view of a base stays one, by one step more.
+            # A view of a base stays one, with one more step.
             assert seen.extra is not None
             self.extra.base, self.extra.replay = seen.extra.base, seen.extra.replay
         self.array, self._layout = seen.array, seen._layout
@@ -49,7 +49,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             else:
                 seen.edge.in_place = True
                 set_edge(self, seen.edge)
-        # What was saved of this tensor has another shape now.
+        # Values that were saved of this tensor have another shape now.
         storage_of(self).bump()
         return self
 
@@ -58,7 +58,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
 
 def _require_unseen(name: str, target: Tensor) -> None:
-    """Raise if a view is alive that says of target, as it now lies, how the view is made of it.
+    """Raise if a view is alive whose recipe depends on the present layout of target.
 
     Raises  RuntimeError
     """
@@ -69,10 +69,9 @@ def _require_unseen(name: str, target: Tensor) -> None:
     for view in target._storage.living_views():
         if view.extra is not None and view.extra.base is target:
             raise GraphError(
-                f"{name}_: a view of shape {view._layout.shape} of this tensor is in use, and says "
-                f"how it is made of the tensor's present shape {target._layout.shape}; use "
-                f"{name}(),"
-                " or take the view afterwards"
+                f"{name}_: a view of shape {view._layout.shape} of this tensor is in use, and "
+                f"depends on the tensor's present shape {target._layout.shape}; use {name}(), or "
+                "take the view afterwards"
             )
 
 
@@ -80,7 +79,7 @@ def _require_unseen(name: str, target: Tensor) -> None:
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
 
-    Raises  RuntimeError for a view, which its base would draw in again
+    Raises  RuntimeError for a view, which its base would attach to the graph again
     """
     if isinstance(self, Batched):
         self.value = self.value.detach()  # its graph and tangents are its own
