@@ -1,4 +1,4 @@
-"""The recorded graph: Nodes and edges, AccumulateGrad, grad mode, hooks, levels of forward mode.
+"""The recording: Nodes and edges, AccumulateGrad, grad mode, hooks, forward-mode levels.
 
 Dispatch records into the graph and does not know the engine; the engine runs the graph and does not
 know dispatch. The parts of Tensor that concern recording (`requires_grad`, `grad`, `grad_fn`,

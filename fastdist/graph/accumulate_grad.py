@@ -1,4 +1,4 @@
-"""The end of the line: the Node of a leaf, which adds gradients into `.grad`."""
+"""The end of a path: the Node of a leaf, which adds gradients into `.grad`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .node import Node, RemovableHandle
 # Guards the change of a tensor into a leaf that requires grad; re-entered by finalizers.
 _leaves_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_leaves_lock")
-_LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
+_LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it arrives
 
 
 class AccumulateGrad(Node):
@@ -59,12 +59,12 @@ class AccumulateGrad(Node):
         self._variable = ref(leaf)
 
     def name(self) -> str:
-        """Return the name that PyTorch gives it."""
+        """Return PyTorch's name of the class."""
         return "torch::autograd::AccumulateGrad"
 
     @property
     def variable(self) -> Tensor:
-        """The leaf; made anew around the same array if the user's handle is gone."""
+        """The leaf; made again around the same array if the user's handle is gone."""
         leaf = self._variable()
         if leaf is None:
             with self.lock:
@@ -87,7 +87,7 @@ class AccumulateGrad(Node):
         leaf.edge = self
 
     def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
-        """Add a raw array into `.grad`; one that is fresh may be kept, any other is copied.
+        """Add a raw array into `.grad`; a fresh one may be kept, any other is copied.
 
         stream is the current one of the leaf's device, None for the CPU
         """
@@ -109,7 +109,8 @@ class AccumulateGrad(Node):
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad.edge is None:
-                # In place, as PyTorch does with grad mode off: holders of `.grad` see the sum grow.
+                # In place, as PyTorch does with grad mode off: other holders of `.grad` see the sum
+                # grow.
                 array, layout = grad.array, grad._layout
                 if layout.device is not CPU:
                     backend_of(layout.device.type).add_into(array, g)
@@ -124,8 +125,8 @@ class AccumulateGrad(Node):
             self._run_post_accumulate()
 
     def _kept(self, g: Any) -> tuple[Any, Layout]:
-        """Return a copy of a raw array, and its layout: that of the leaf, if this has no gaps, as
-        in PyTorch; else C order.
+        """Return a copy of a raw array, and its layout: the leaf's if that has no gaps, as in
+        PyTorch; else C order.
         """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
@@ -139,11 +140,12 @@ class AccumulateGrad(Node):
         return kept, Layout.of(layout.dtype, layout.device, layout.shape)
 
     def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
-        """Add a Tensor that has a history of its own, out of place (create_graph)."""
+        """Add a Tensor that is recorded itself, out of place (create_graph)."""
         with self.lock:
             if stream is not None:
                 self._follow(stream)
-            # A copy: g may be another leaf's gradient as well, and `.grad` is added to in place.
+            # A copy: g may be another leaf's gradient as well, and later sums change `.grad` in
+            # place.
             self.grad = _copy(g) if self.grad is None else _add(self.grad, g)
         if self.post_accumulate:
             self._run_post_accumulate()
@@ -168,9 +170,10 @@ class AccumulateGrad(Node):
 
 
 def is_dense(g: Any, layout: Layout) -> bool:
-    """Return whether a raw array is laid out in C order, as layout says, and may be written to."""
+    """Return whether a raw array is in C order, as layout says, and may be written to."""
     if g.__class__ is np.ndarray:
-        # What expand makes of a single number is in C order, too, but not to be written to.
+        # An array that expand makes of a single number is in C order, too, but must not be written
+        # to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
     return layout.contiguous and layout_near(g, layout) is layout
 
@@ -209,7 +212,7 @@ def _copy(g: Tensor) -> Tensor:
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return the leaf's AccumulateGrad, taking it out of its freezer or making it now."""
+    """Return the leaf's AccumulateGrad, restored after a freeze or made now."""
     edge = tensor.edge
     if edge is not None:
         if not edge.is_accumulate:
@@ -233,7 +236,7 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
 
 
 def freeze(tensor: Tensor) -> None:
-    """Take a leaf out of the graph; its `.grad` and hooks wait for its return."""
+    """Take a leaf out of the graph; its `.grad` and hooks are kept for its return."""
     with _leaves_lock:
         accumulator = tensor.edge
         tensor.edge = None
@@ -246,7 +249,7 @@ def extra_of(tensor: Tensor) -> Extra:
     extra = tensor.extra
     if extra is None:
         with _leaves_lock:
-            # Another thread may want to keep something there as well.
+            # Another thread may want to store something there as well.
             extra = tensor.extra
             if extra is None:
                 extra = tensor.extra = Extra()

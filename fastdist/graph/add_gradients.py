@@ -31,10 +31,10 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 
 
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
-    """Return the sum of two gradients of which one at least is sparse, which it is if both are.
+    """Return the sum of two gradients, at least one of which is sparse; it is sparse if both are.
 
-    Note    in_place changes `have` where it can hold the sum; the entries of a sparse one are never
-            written over, and need no copies
+    Note    in_place changes `have` where it can hold the sum; the entries of a sparse gradient are
+            never overwritten, and need no copies
     """
     if not have._layout.is_sparse:
         with no_grad():
@@ -45,14 +45,14 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     total = have.array.plus(new.array)
     if not in_place:
         return wrap(total, have._layout)
-    # Who holds the gradient sees it grow.
+    # Other holders of the gradient see it grow.
     have.array = total
     storage_of(have).bump()
     return have
 
 
 def copy_gradient(grad: Tensor) -> Tensor:
-    """Return a copy in memory of its own, C order, outside of any graph."""
+    """Return a copy in new memory, in C order, outside of any graph."""
     layout = grad._layout
     if layout.is_sparse:
         return wrap(grad.array, layout)
@@ -63,9 +63,9 @@ def copy_gradient(grad: Tensor) -> Tensor:
 
 
 def first_gradient(root: Tensor) -> Tensor:
-    """Return ones like root, which is a scalar: the gradient that a pass begins with.
+    """Return ones like root, which is a scalar: the first gradient of a pass.
 
-    Raises  GraphError where it is none for the op that made root: `root.data` was set meanwhile
+    Raises  GraphError where it does not fit the op that made root: `root.data` was set meanwhile
     """
     layout = _layout_of_gradient(root)
     if not layout.shape and layout.device is CPU:
@@ -94,7 +94,7 @@ def _layout_of_gradient(root: Tensor) -> Layout:
             f"invalid gradient at index 0 - expected device {made.device} but got "
             f"{layout.device}: {_SET_MEANWHILE}"
         )
-    # Of a scalar's gradient only dimensions of one element can be left out.
+    # A scalar's gradient can only lose dimensions of one element.
     if made.numel != 1 or len(made.shape) > len(layout.shape):
         raise GraphError(
             f"invalid gradient at index 0 - got {list(layout.shape)} but expected shape compatible "

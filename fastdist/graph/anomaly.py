@@ -1,4 +1,4 @@
-"""Anomaly mode: which call of the forward pass made the Node that failed, or that gave NaN."""
+"""Anomaly mode: shows the forward call of the Node that failed, or that returned NaN."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class _Anomaly:
 
 
 anomaly = _Anomaly()
-# Held while the mode is switched, so that the ops are told once of each change.
+# Held while the mode is switched, so that the ops are notified once of each change.
 _switch_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_switch_lock")
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
-    """Switch the mode. While it is on ops take the general path, where each Node is noted."""
+    """Switch the mode. While it is on, ops take the general path, where each Node is noted."""
     with _switch_lock:
         if enabled is not anomaly.enabled:
             change = 1 if enabled else -1
@@ -48,7 +48,7 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
 
 
 def note_forward(node: Node) -> None:
-    """Remember where node is being recorded. Called where modes.tracers is not zero."""
+    """Remember where node is recorded. Called where modes.tracers is not zero."""
     if anomaly.enabled:
         node.metadata[_KEY] = "".join(traceback.format_stack()[:-1])
 
@@ -66,7 +66,7 @@ def warn_of(node: Node) -> None:
 
 
 def require_no_nan(node: Node, results: Sequence[Any]) -> None:
-    """Raise an error for a gradient that node made and that is not a number.
+    """Raise an error for a gradient of node that is not a number.
 
     Raises  GraphError naming the Node and its output
     """

@@ -1,18 +1,18 @@
 """Nodes of calls: users see one class per name, whichever code made the Node."""
 
 # Note [One Node class for a name]
-# Users tell Nodes by their class, `type(y.grad_fn)`, of which PyTorch has one for a name. Here one
-# name is borne by Nodes of several kinds: tanhshrink ends in a subtraction there and is one op
-# here, an einsum is called after its last step, whatever that is, and what was computed and written
-# over a tensor after what computed it. A Node's kind is the class that made it, which knows what is
-# saved and how gradients pass. When a user first sees the Node it becomes of the one class that
-# bears its name, keeps its kind, and does as that says. Nodes that users never inspect (most of
-# them) cost nothing extra.
+# Users distinguish Nodes by their class, `type(y.grad_fn)`; PyTorch has one class for each name.
+# Here Nodes of several kinds have the same name: tanhshrink ends in a subtraction in PyTorch and is
+# one op here, an einsum is named after its last step, whatever that is, and a result that was
+# written over a tensor is named after the op that computed it. A Node's kind is the class that made
+# it, which knows what is saved and how gradients pass. When a user first sees the Node, its class
+# changes to the one class of its name; the Node keeps its kind and behaves as the kind defines.
+# Nodes that users never inspect (most of them) cost nothing extra.
 #
-# Python lets an object change its class where both lay it out alike, so Nodes of calls save into
-# places that are the same for all. A kind says in `saved_names` what it calls them, and sets them
-# under these names before anybody can see the Node. It may be shown while it runs, so all that
-# kinds know can be read of a shown Node as well.
+# Python lets an object change its class if both classes have the same layout, so all Nodes of calls
+# save into the same slots. A kind lists its own names for them in `saved_names`, and sets them
+# under these names before anybody can see the Node. A Node may be shown while it runs, so
+# everything that a kind knows can be read from a shown Node as well.
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from typing import Any, ClassVar, Final
 
 from .node import Node
 
-# As many as the widest op saves. A Node that needs none of them is made and freed in 9 ns more for
-# them, of 2100 that x.sum() takes (AMD EPYC, Zen 4).
+# As many as the widest op saves. A Node that needs none of them takes 9 ns more for them, of 2100
+# that x.sum() takes (AMD EPYC, Zen 4).
 PLACES: Final = tuple([f"place_{i}" for i in range(12)])
 
 
-# Of what is done in place PyTorch has other formulas for these.
+# PyTorch has other formulas for the in-place forms of these.
 _IN_PLACE: Final = {
     f"{word}Backward{formula}": f"{word}Backward{in_place}"
     for word, formula, in_place in (
@@ -39,7 +39,7 @@ _IN_PLACE: Final = {
 
 
 class CallNode(Node):
-    """Base of all Nodes that may be called after a call.
+    """Base of all Nodes that may be named after a call.
 
     See Note [One Node class for a name].
     """
@@ -47,9 +47,9 @@ class CallNode(Node):
     __slots__ = ("in_place", "kind", "route", *PLACES)
     saved_names: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
-    in_place: bool  # only set, and True, of what was computed and written in place
+    in_place: bool  # only set, to True, for a result that was computed and written in place
     kind: type[CallNode]  # only set once users have seen it
-    route: Any  # of a Node that an op made, see dispatch/node_writer.py
+    route: Any  # for a Node that an op made, see dispatch/node_writer.py
 
     def __init_subclass__(cls) -> None:
         if cls.is_shown:
@@ -61,10 +61,10 @@ class CallNode(Node):
                 setattr(ShownNode, name, property(partial(_by_kind, name)))
 
     def shown(self) -> Node:
-        """Return this Node, of the class that bears its name."""
+        """Return this Node, as an instance of the class of its name."""
         kind = type(self)
         if not kind.is_shown:
-            # Asked of the kind: another thread may show the Node meanwhile.
+            # Read from the kind: another thread may show the Node meanwhile.
             name = kind.name_of_call(self)
             if hasattr(self, "in_place"):
                 name = _IN_PLACE.get(name, name)
@@ -73,22 +73,22 @@ class CallNode(Node):
         return self
 
     def name_of_call(self) -> str:
-        """Return what it is called when it is shown."""
+        """Return the name that graphs show."""
         return getattr(self, "_called", None) or kind_of(self).__name__
 
 
 class ShownNode(CallNode):
-    """Base of the classes that users see: each Node does as its kind says."""
+    """Base of the classes that users see: each Node behaves as its kind defines."""
 
     __slots__ = ()
     is_shown = True
 
     def name_of_call(self) -> str:
-        """Return what it is called."""
+        """Return the name of the class."""
         return type(self).__name__
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients of the inputs, as raw arrays; forget what was saved unless keep."""
+        """Return the inputs' gradients, as raw arrays; release the saved values unless keep."""
         return self.kind.apply(self, g, keep)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -96,7 +96,7 @@ class ShownNode(CallNode):
         return self.kind.apply_recorded(self, g, keep)
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release the saved values."""
         self.kind.release(self)
 
     @property
@@ -107,17 +107,17 @@ class ShownNode(CallNode):
 
 
 def _by_kind(name: str, node: ShownNode) -> Any:
-    """Return what a Node has under a name of its kind."""
+    """Return the value that a Node has under a name of its kind."""
     found = getattr(node.kind, name)
     return found.__get__(node) if hasattr(found, "__get__") else found
 
 
 def kind_of(node: Node) -> type[Node]:
-    """Return the class that made a Node, whether users have seen it or not."""
+    """Return the class that made a Node, whether users have seen the Node or not."""
     return node.kind if isinstance(node, ShownNode) else type(node)
 
 
-# What all classes of Nodes say, and kinds may say otherwise: an engine asks for it each time.
+# Class attributes of all Nodes, which kinds may override: the engine reads them each time.
 for _name in ("accepts_undefined", "fresh", "takes_sparse", "waits"):
     setattr(ShownNode, _name, property(attrgetter(f"kind.{_name}")))
 

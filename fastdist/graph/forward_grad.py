@@ -1,4 +1,4 @@
-"""Tangents of tensors, and the levels of forward mode that they live and die with."""
+"""Tangents of tensors, and the levels of forward mode that own them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..system.forked_locks import renew_in_children
 from .modes import count_special
 
 # Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards
-# the few lines around it. Tangents are let go of outside all of them, since with a tangent may die
+# the few lines around it. Tangents are released outside all of them, because their release may free
 # tensors that have tangents themselves.
 
 # Note [Levels and their order]
 # A level that is opened here has an index, its depth in the one stack of this process; the mirror
-# of another worker's level has a global id and stands in no stack. A tensor may have tangents at
-# levels of both kinds. What is computed at a level may depend on levels outside of it and not the
-# other way round, so levels need an order in which the inner one comes later. Depth is none: a
-# mirror has no depth, and depths are used again. The order of creation in this process is one: a
-# level made while others are open is inside of them, or has nothing to do with them. A mirror that
-# stands inside another one of the same owner must be made after it.
+# of another worker's level has a global id and is in no stack. A tensor may have tangents at levels
+# of both kinds. A computation at a level may depend on levels outside of it but not the other way
+# round, so levels need an order in which the inner one comes later. Depth is not such an order: a
+# mirror has no depth, and depths are used again. The order of creation in this process is: a level
+# made while others are open is inside of them, or has nothing to do with them. A mirror that is
+# inside another one of the same owner must be made after it.
 
 
 class ForwardADLevel:
-    """One run of forward mode: knows who has a tangent of it, and takes those away at its end.
+    """One run of forward mode: registers its tangents, and removes them at its end.
 
     Compares by Note [Levels and their order].
 
@@ -48,9 +48,9 @@ class ForwardADLevel:
         self.global_id = global_id
         self.order = next(_orders)
         self.opener = threading.get_ident()
-        # The remote caller's level that it was opened in: it is inside of that for whoever asks.
+        # The remote caller's level in which it was opened: threads see it as the outer level.
         self.around = None if idx is None else _thread.adopted
-        # Guards the four below. Re-entered where a finalizer touches tangents.
+        # Guards the four attributes below. Re-entered where a finalizer touches tangents.
         self._grads_lock = threading.RLock()
         self._grads: WeakSet[ForwardGrad] = WeakSet()
         self._holders = 0
@@ -69,7 +69,7 @@ class ForwardADLevel:
 
     @staticmethod
     def release_idx(idx: int) -> None:
-        """End the innermost level, whose index this must be; its tangents are gone afterwards.
+        """End the innermost level, which must have this index; its tangents are gone afterwards.
 
         Raises  GraphError if another level was opened last
         """
@@ -130,12 +130,12 @@ class ForwardADLevel:
 
     @staticmethod
     def try_get_by_global_id(global_id: int) -> ForwardADLevel | None:
-        """Return the level of a global id, ours or a mirror; None if it is over or never came."""
+        """Return the level of a global id, ours or a mirror; None if there is none."""
         return _by_global_id.get(global_id)
 
     @staticmethod
     def release_mirror(global_id: int) -> bool:
-        """End a mirror, in any order; say whether it was there."""
+        """End a mirror, in any order; return whether it existed."""
         with _levels_lock:
             level = _by_global_id.get(global_id)
             if level is None or not level.is_mirror:
@@ -146,7 +146,7 @@ class ForwardADLevel:
 
     @staticmethod
     def forget_global_ids() -> None:
-        """Let the levels opened here be unknown elsewhere, until they are asked for an id again."""
+        """Forget the global ids of the levels opened here; they get new ones when needed."""
         with _levels_lock:
             for level in _stack:
                 if level.global_id is not None:
@@ -172,11 +172,11 @@ class ForwardADLevel:
 
     @property
     def is_mirror(self) -> bool:
-        """Whether this stands for a level of another worker."""
+        """Whether this mirrors a level of another worker."""
         return self.idx is None
 
     def get_or_assign_global_id(self, next_id: Callable[[], int]) -> int:
-        """Return the id by which other workers know this level; asks next_id for it once."""
+        """Return the id by which other workers know this level; calls next_id for it once."""
         if self.global_id is None:
             fresh = next_id()
             with _levels_lock:
@@ -186,12 +186,12 @@ class ForwardADLevel:
         return self.global_id
 
     def insert(self, grad: ForwardGrad) -> None:
-        """Note that grad has a tangent of this level."""
+        """Register grad, which has a tangent of this level."""
         with self._grads_lock:
             self._grads.add(grad)
 
     def erase(self, grad: ForwardGrad) -> None:
-        """Forget grad, which need not be known."""
+        """Remove grad, which may be unregistered."""
         with self._grads_lock:
             self._grads.discard(grad)
 
@@ -212,7 +212,7 @@ class ForwardADLevel:
         return f"<forward AD level {self.idx}>"
 
     def _hold(self) -> None:
-        """Put the end off until _let_go.
+        """Keep the level open until _let_go.
 
         Raises  GraphError if the level is over
         """
@@ -232,7 +232,8 @@ class ForwardADLevel:
         with self._grads_lock:
             self._released = True
             over = not self._holders
-        # While somebody registers, the last to let go ends the level, and no tangent is left over.
+        # While a tensor is being registered, the last release ends the level, so no tangent is
+        # left.
         if over:
             self._end()
 
@@ -244,12 +245,12 @@ class ForwardADLevel:
             for grad in grads:
                 grad.reset(self, update_level=False)
         finally:
-            # Last, for the same reason that opening counts first.
+            # Last, for the same reason for which opening counts first.
             count_special(-1)
 
 
 class ForwardGrad:
-    """The tangents of one tensor, level by level; dies with it.
+    """The tangents of one tensor, level by level; freed with it.
 
     Levels are given as an index, or as a level where mirrors may be meant.
 
@@ -301,8 +302,8 @@ class ForwardGrad:
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
         """Remove the tangent at level.
 
-        Raises  AssertionError if there is none; not where the level itself asks (update_level
-                False), for the owner may have been quicker
+        Raises  AssertionError if there is none; not for the level itself (update_level False),
+                because the owner may have been faster
         """
         if isinstance(level, int):
             level = ForwardADLevel.get_by_idx(level)
@@ -310,14 +311,15 @@ class ForwardGrad:
             level.erase(self)
         with self._content_lock:
             there = level in self._content
-            # Kept until the lock is free: with the tangent may die what has tangents itself.
+            # Kept until the lock is free: freeing the tangent may free tensors that have tangents
+            # themselves.
             tangent = self._content.pop(level, None)
         del tangent
         if update_level and not there:
             raise AssertionError(f"Resetting a non-existent level. This is {short_repr(level)}")
 
     def clear(self) -> None:
-        """Remove all tangents; the owner does so when it ends before its levels do."""
+        """Remove all tangents; called when the owner ends before its levels do."""
         with self._content_lock:
             content, self._content = self._content, {}
         for level in content:
@@ -326,7 +328,7 @@ class ForwardGrad:
 
 @contextmanager
 def adopt(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let this thread see a remote caller's level as the current one; None ends that."""
+    """Let this thread use a remote caller's level as the current one; None ends that."""
     previous, _thread.adopted = _thread.adopted, level
     try:
         yield
@@ -346,7 +348,7 @@ _orders = itertools.count()
 # Called with the global id of each level that has one, after its end.
 end_callbacks: Final[list[Callable[[int], None]]] = []
 _thread = _Thread()
-# Guards the two below.
+# Guards the two names below.
 _levels_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_levels_lock")
 _stack: Final[list[ForwardADLevel]] = []

@@ -1,4 +1,4 @@
-"""The streams that Nodes of a device were recorded on, and on which a pass runs them."""
+"""The streams on which Nodes of a device were recorded, and on which a pass runs them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from ..tensor.tensor import Tensor
 from .node import Node
 
 # Note [Streams of a pass]
-# A Node runs on the stream on which it was recorded, so that what it saved is there, and memory
-# that it lets go of is used anew only after it. Where a gradient goes from one stream to another
-# the second waits for the first. Leaves accumulate on the stream that is current where the pass was
-# started, each after what other passes added to it on theirs; at the end that stream waits for all
-# others: who asked for the pass sees what came of it.
+# A Node runs on the stream on which it was recorded, so that its saved values are ready, and memory
+# that it releases is reused only after it. Where a gradient passes from one stream to another, the
+# second waits for the first. Leaves accumulate on the stream that is current where the pass was
+# started, each after the sums of other passes on their streams; at the end that stream waits for
+# all others, so the caller of the pass sees its results.
 
 
 def device_of(node: Node) -> Device | None:
-    """Return the device that a Node runs on, that of its first output on any; None for the CPU."""
+    """Return the device on which a Node runs, the device of its first output that has one; None for
+    the CPU.
+    """
     layout = node.output_layout
     if layout.__class__ is tuple:
         for part in layout:
@@ -34,7 +36,7 @@ def device_of(node: Node) -> Device | None:
 
 
 def devices_of(node: Node) -> Iterator[Device]:
-    """Yield the devices of a Node's outputs, some perhaps again; not the CPU."""
+    """Yield the devices of a Node's outputs, possibly repeated, without the CPU."""
     for part in (
         node.output_layout if node.output_layout.__class__ is tuple else (node.output_layout,)
     ):
@@ -43,13 +45,13 @@ def devices_of(node: Node) -> Iterator[Device]:
 
 
 def note_stream(node: Node, device: Device) -> None:
-    """Remember the calling thread's current stream of a device that node is recorded on."""
+    """Remember the calling thread's current stream of the device on which node is recorded."""
     if device.index is not None:
         node.stream = backend_of(device.type).current_stream(device.index)
 
 
 def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
-    """Let stream, which will use tensors, wait for the one (None: none) that makes them."""
+    """Let stream, which will use tensors, wait for the stream (None: none) that makes them."""
     if made_on is None or made_on is stream:
         return
     stream.follow(made_on)
@@ -64,7 +66,7 @@ def hand_over(g: Tensor, stream: Any) -> None:
 
 
 def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
-    """Return (stream of a pass, another that its Nodes run on) pairs, for `after_pass`."""
+    """Return (stream of a pass, another on which its Nodes run) pairs, for `after_pass`."""
     pairs: dict[int, tuple[Any, Any]] = {}
     for node in nodes:
         recorded_on = None if node.is_accumulate else getattr(node, "stream", None)

@@ -1,4 +1,4 @@
-"""An edge of the graph in the user's hand, and what a pass takes for its inputs."""
+"""An edge of the graph as users hold it, and the inputs that a pass accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .node import Edge, Node, node_of, output_number
 class GradientEdge(NamedTuple):
     """One output of a Node: where a tensor's gradient arrives.
 
-    Note    ownership_token is there for PyTorch's sake: here a Node keeps what lies below it
+    Note    ownership_token exists for PyTorch's sake: here a Node keeps the Nodes below it alive
     """
 
     node: Node
@@ -21,7 +21,7 @@ class GradientEdge(NamedTuple):
     ownership_token: Node | None = None
 
 
-# What a pass takes for its inputs: of an edge it needs no tensor.
+# The inputs that a pass accepts: an edge needs no tensor.
 Inputs: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | dict[Any, Tensor]
 
 
@@ -39,8 +39,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
-    """Return what stands at an edge of the graph for the tensor whose gradient arrives there: the
-    leaf itself, or a tensor without numbers.
+    """Return the tensor whose gradient arrives at an edge of the graph: the leaf itself, or a
+    tensor without numbers.
     """
     node, number = edge.node, edge.output_nr
     if node.is_accumulate:
@@ -53,8 +53,8 @@ def tensor_at(edge: GradientEdge) -> Tensor:
 
 
 def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
-    """Return the Tensors and edges of one, of several, or of a dict's values, that a function was
-    given as its inputs.
+    """Return as a list the Tensors and edges that a function got as inputs: one, several, or a
+    dict's values.
 
     Raises  TypeError for another mapping, RuntimeError for none at all
     """

@@ -1,17 +1,18 @@
 """Views whose numbers are conjugated, or change their sign, when they are read."""
 
 # Note [Lazily conjugated views]
-# x.conj() shares x's memory, and no array can show the conjugates of what it holds. So such a view
-# is a Tensor of a class of its own around `value`, a plain view of that memory. Its `array` is
-# computed when it is read, so code that knows nothing of this reads the right numbers. Ops get a
-# resolved tensor instead (general_path.py); views of it are views of value (view.py); a write goes
-# to a resolved tensor, and from there into value (`write_through`). Short paths take plain tensors
-# only, so other calls pay nothing. Such a view is never of a user's subclass of Tensor, nor becomes
-# one: that would be a copy, and writes would be lost.
+# Note [Unresolved views] x.conj() shares x's memory, and no array shows conjugates of it. So such a
+# view is a Tensor of another class around `value`, a plain view of that memory. Its `array` is
+# computed when it is read: code that reads it, and does not know about such views, is right. Ops
+# get a resolved tensor instead (general_path.py); views of it are taken of value (view.py);
+# in-place ops write into a resolved tensor, which is then write_through back into value
+# (`write_through`). Short paths take only plain tensors, so nothing else pays. nothing such view is
+# an instance of a user's subclass of Tensor, not even over the memory of one, and none is made of
+# it: that would be a copy, and writes would be lost.
 #
-# In the graph it is one Node over value's edge. Its resolved tensors share that Node, and views of
-# it are recorded on top of it, so that their hooks run. A change in place gives value another edge,
-# as for all views of a base, and the Node is made anew.
+# In the graph it is one Node over value's edge, which its resolved tensors share, and views of it
+# are recorded over that Node: hooks and gradients of the view may be needed, too. A change in place
+# gives value another edge, as it does for all views of a base, and the Node is made again.
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from .modes import enable_grad
 
 
 class LazyConjNeg(Tensor):
-    """The numbers of `value`, a plain Tensor over the same memory, as `change` makes them: the op
-    conj or neg, each of which undoes itself.
+    """The numbers of `value`, a plain Tensor over the same memory, as `change` computes them: the
+    op conj or neg, each of which is its own inverse.
     """
 
     __slots__ = ("_extra", "_node", "change", "value")
@@ -42,11 +43,11 @@ class LazyConjNeg(Tensor):
     value: Tensor
     change: Any
     _extra: Extra
-    _node: tuple[Any, Any]  # value's edge, and that of what change makes of it
+    _node: tuple[Any, Any]  # value's edge, and the edge of the result of change
 
     @property
     def array(self) -> Any:
-        """The numbers, in memory of their own that lies as `_layout` says and is not written."""
+        """The numbers, in new memory, which must not be written to."""
         # Not a call of an op: interpreters must not see it.
         layout, numbers = self._layout, wrap(self.value.array, self._layout)
         found = self.change.route_call((numbers,), (), self.change)[0].run(numbers.array)
@@ -61,7 +62,7 @@ class LazyConjNeg(Tensor):
         self.set_()
 
     def set_(self, *given: Any, **more: Any) -> Any:
-        """Raise: it sees the memory of another tensor."""
+        """Raise: it views the memory of another tensor."""
         raise RuntimeError(
             f"a {self.adjective} view cannot be given other memory, or another length: it sees "
             "that of "
@@ -72,7 +73,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def edge(self) -> Any:
-        """Where it stands in the graph: see Note [Lazily conjugated views]."""
+        """Its place in the graph: see Note [Unresolved views]."""
         of = self.value.edge
         if of is None:
             return None
@@ -94,7 +95,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are wanted of it: made a leaf, it lets value be one."""
+        """Whether gradients are needed of it: made a leaf, it makes value one."""
         return self.value.edge is not None
 
     @requires_grad.setter
@@ -102,7 +103,7 @@ class LazyConjNeg(Tensor):
         self.requires_grad_(requires_grad)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Ask for gradients of this leaf, or no longer; return the tensor."""
+        """Turn gradients of this leaf on or off; return the tensor."""
         of: Any = self.value if self.is_leaf else super()
         of.requires_grad_(requires_grad)
         return self
@@ -119,7 +120,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward added up for this leaf, or retained result."""
+        """The gradient that backward accumulated for this leaf, or retained result."""
         if not self.is_leaf:
             return super().grad
         grad = self.value.grad
@@ -135,7 +136,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def extra(self) -> Any:
-        """What tells that it is a view; its tangents are value's, and none of them is kept."""
+        """Its base and version as a view; its tangents are value's and are not kept."""
         self._extra.tangents = None
         return self._extra
 
@@ -145,11 +146,11 @@ class LazyConjNeg(Tensor):
 
     @property
     def adjective(self) -> str:
-        """What it is, for an error."""
+        """Its name in errors."""
         return "conjugated" if self.change.name == "conj" else "negated"
 
     def no_other_dtype(self, called: str) -> DTypeError:
-        """Return the error of who would see its memory as numbers that are not changed."""
+        """Return the error for code that would see its memory, whose numbers are unchanged."""
         return DTypeError(
             f"{called} is not supported for a {self.adjective} view: numbers of another dtype "
             "would "
@@ -158,7 +159,7 @@ class LazyConjNeg(Tensor):
         )
 
     def resolved(self) -> Tensor:
-        """Return the numbers in memory of their own, at the same place of the graph."""
+        """Return the numbers in new memory, at the same place of the graph."""
         made: Tensor = self.change.public(self.value)
         if made.edge is not None:
             if self._node[0] is not self.value.edge:
@@ -172,12 +173,12 @@ class LazyConjNeg(Tensor):
         return self.value if extra is None or extra.base is None else extra.base
 
     def detach(self) -> LazyConjNeg:
-        """Return the same memory, seen so, outside of any graph."""
+        """Return the same view of the memory, outside of any graph."""
         return lazy_view(self.value.detach(), self.change)
 
     @property
     def data(self) -> Tensor:
-        """The same memory, seen so, outside of any graph; assigning gives value other memory."""
+        """The same view of the memory, outside of any graph; assigning gives value other memory."""
         return lazy_view(self.value.data, self.change)
 
     @data.setter
@@ -207,29 +208,29 @@ class LazyConjNeg(Tensor):
         return self.value.stride(dim)
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, whose numbers there are not changed."""
+        """Return the address of the first element, whose number there is unchanged."""
         return self.value.data_ptr()
 
     def storage_offset(self) -> int:
-        """Return how many elements of its memory lie before the first."""
+        """Return how many elements of its memory precede the first."""
         return self.value.storage_offset()
 
     def untyped_storage(self) -> Any:
-        """Return the bytes of the memory that it sees."""
+        """Return the bytes of the memory that it views."""
         return self.value.untyped_storage()
 
     def storage(self) -> Any:
-        """Return the memory that it sees, as elements of its dtype."""
+        """Return the memory that it views, as elements of its dtype."""
         return self.value.storage()
 
     _typed_storage = storage
 
     def is_shared(self) -> bool:
-        """Return whether other processes see the memory."""
+        """Return whether other processes share the memory."""
         return self.value.is_shared()
 
     def share_memory_(self) -> Tensor:
-        """Move the memory to where other processes see it."""
+        """Move the memory to where other processes can share it."""
         self.value.share_memory_()
         return self
 
@@ -257,7 +258,7 @@ class LazyConjNeg(Tensor):
         return self.resolved().__reduce_ex__(protocol)
 
 
-# Users know of no such class.
+# Users do not know this class.
 LazyConjNeg.__name__ = LazyConjNeg.__qualname__ = "Tensor"
 LazyConjNeg.__module__ = Tensor.__module__
 NEVER_ASKED.add(LazyConjNeg)
@@ -265,7 +266,7 @@ STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
 def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
-    """Return the view that shows what change makes of the numbers of value, a view of its own."""
+    """Return the view that shows change of the numbers of value, a view for it alone."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._extra = (None, None), Extra()
@@ -275,7 +276,7 @@ def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
 
 
 def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
-    """Return the edge of what the op change makes of a tensor like another, at an edge."""
+    """Return the edge of the result of op change for a tensor like another, at an edge."""
     numbers, made = wrap(like.array, like._layout), wrap(None, like._layout)
     numbers.edge = edge
     route, values = change.route_call((numbers,), (), change)
@@ -285,12 +286,12 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
 
 
 def resolved(value: Any) -> Any:
-    """Return an argument; of a view that is not resolved the numbers."""
+    """Return an argument; for a view that is not resolved its numbers."""
     return value.resolved() if value.__class__ is LazyConjNeg else value
 
 
 def write_through(target: LazyConjNeg, write: Callable[[Tensor], Any]) -> Tensor:
-    """Let write change a resolved tensor, and what that is then target's memory; return target.
+    """Let write change a resolved tensor, then copy the result into target's memory; return target.
 
     See Note [Lazily conjugated views].
     """

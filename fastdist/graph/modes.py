@@ -1,4 +1,4 @@
-"""Grad mode, and the flag that tells a call whether anything unusual is active."""
+"""Grad mode, and the one flag that tells a call whether any mode is active."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
-    `special` counts what sends ops down the general path (a tracer, open forward levels, mirrors of
-    remote levels), `tracers` those of them that see every op; `grad_off` counts threads in which
-    grad mode is off: only when it is not zero is the thread's own flag read.
+    `special` counts everything that sends ops down the general path (a tracer, open forward levels,
+    mirrors of remote levels), `tracers` the ones that see every op; `grad_off` counts threads in
+    which grad mode is off: the thread's own flag is read only when this is not zero.
     """
 
     __slots__ = ("grad_off", "special", "tracers")
@@ -31,9 +31,9 @@ class _Modes:
         self.grad_off = 0
 
 
-# What others may know of the inline pass that a thread is in: its roots, (edge, gradient) each;
-# what to call at its end; and the Nodes that a pass with chosen inputs comes to, None where it
-# comes to all. A plain tuple: one with names would cost a small pass 3 % of its time.
+# Public state of the inline pass that a thread is in: its roots, (edge, gradient) each; the
+# callbacks for its end; and the Nodes that a pass with chosen inputs reaches, None where it reaches
+# all. A plain tuple: a named one would cost a small pass 3 % of its time.
 InlinePass: TypeAlias = (
     "tuple[Sequence[tuple[Any, Any]], list[Callable[[], None]], Container[Any] | None]"
 )
@@ -42,20 +42,20 @@ InlinePass: TypeAlias = (
 class _ThreadModes(threading.local):
     grad = True
     inference = False  # inside of a block of inference_mode
-    # Whether `modes.grad_off` counts this thread. One that has grad mode off always is counted; one
-    # that Ctrl-C struck may be longer than it must, which costs a look at the flag and no more.
+    # Whether `modes.grad_off` counts this thread. A thread with grad mode off is always counted;
+    # after a Ctrl-C one may be counted for longer than needed, which costs only a read of the flag.
     is_counted = False
     # None outside of an inline pass.
     inline_pass: InlinePass | None = None
-    # Nodes, of what a function is differentiated by (transform_inputs.py).
+    # Nodes of the tensors by which a function is differentiated (transform_inputs.py).
     transform_inputs: tuple[Any, ...] = ()
 
 
 # Note [Ctrl-C and grad mode]
-# KeyboardInterrupt comes when Python calls a function, returns from one of C or goes round a loop,
-# never at a plain assignment. Who switches grad mode off for a while therefore does so inside of
-# `try`, and in `finally` first assigns `tls.grad = True`, if so it was, before it calls anything:
-# else a Ctrl-C at that call would leave the main thread without recording for ever.
+# KeyboardInterrupt is raised when Python calls a function, returns from one of C or goes round a
+# loop, never at a plain assignment. Code that switches grad mode off for a while therefore does so
+# inside of `try`, and in `finally` first assigns `tls.grad = True`, if it was on, before it calls
+# anything: otherwise a Ctrl-C at that call would leave the main thread without recording for ever.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
@@ -63,29 +63,29 @@ renew_in_children(sys.modules[__name__], "_modes_lock")
 
 
 def count_special(change: int) -> None:
-    """Tell the ops that `change` more (or fewer) unusual things are going on."""
+    """Notify the ops that `change` more (or fewer) modes are active."""
     with _modes_lock:
         modes.special += change
 
 
 def count_tracers(change: int) -> None:
-    """Tell the ops that `change` more (or fewer) want to see every call."""
+    """Notify the ops that `change` more (or fewer) tracers want to see every call."""
     with _modes_lock:
         modes.tracers += change
 
 
 class Counted(Protocol):
-    """A thread's number of open things for which `count_open` counts."""
+    """A thread's number of open objects, which `count_open` maintains."""
 
     counted: int
 
 
 def count_open(thread: Counted, number: int) -> None:
-    """Let ops notice that so many things are open in a thread, which want to see every call. A
-    count that a Ctrl-C left behind is put right at the next one.
+    """Register how many objects that want to see every call are open in a thread. A count that a
+    Ctrl-C left wrong is corrected by the next call.
     """
     with _modes_lock:
-        # Assignments alone: no Ctrl-C comes between them.
+        # Assignments alone: no Ctrl-C can interrupt between them.
         change = number - thread.counted
         modes.special += change
         modes.tracers += change
@@ -147,7 +147,9 @@ class _GradMode:
         set_grad_mode(self._previous.pop())
 
     def _again(self) -> _GradMode:
-        """Return what a call of a decorated function enters: others may run at the same time."""
+        """Return the context that a call of a decorated function enters: others may run at the same
+        time.
+        """
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -228,7 +230,7 @@ class set_grad_enabled(_GradMode):
         return set_grad_enabled(self.enabled)
 
     def __call__(self, function: F) -> F:
-        # As a decorator it speaks of the function alone: the switch made by __init__ is taken back.
+        # As a decorator it applies to the function alone: the switch made by __init__ is reverted.
         set_grad_mode(self._before)
         return super().__call__(function)
 

@@ -1,4 +1,4 @@
-"""One recorded operation, and the edges by which gradients find their way back."""
+"""One recorded operation, and the edges along which gradients flow back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
-    """Hooks of one Node: on its outputs' gradients before it runs, and on what it returned after.
+    """Hooks of one Node: on its outputs' gradients before it runs, and on its results after.
 
     Each list is a dict id -> function, so that a removed hook leaves the others in order.
     """
@@ -38,7 +38,7 @@ class Hooks:
 
 
 class RemovableHandle:
-    """Takes a hook away again: `remove()`, or as a context manager at the end of the block."""
+    """Removes a hook: `remove()`, or as a context manager at the end of the block."""
 
     __slots__ = ("_hooks", "id")
     _next_id: ClassVar[Callable[[], int]] = itertools.count().__next__
@@ -49,7 +49,7 @@ class RemovableHandle:
         hooks[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook away; again is harmless."""
+        """Remove the hook; a second call is harmless."""
         self._hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
@@ -66,8 +66,9 @@ class Node:
     Tensors; one with several outputs (`num_outputs > 1`) takes and gives tuples, with None for
     undefined gradients.
 
-    Note    `output_layout` is a tuple for several outputs; `fresh` says that apply returns
-            arrays that nobody else holds, so that a gradient may be taken over instead of copied
+    Note    `output_layout` is the output's (for several outputs: a tuple); `fresh` means that apply
+            returns arrays that nobody else holds, so that a gradient may be taken over instead of
+            copied
     Thread  built by the recording thread; run by one engine thread at a time for a pass, several
             passes may overlap
     """
@@ -75,18 +76,18 @@ class Node:
     __slots__ = ("__weakref__", "_called", "edges", "hooks", "output_layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
-    # Whether apply wants to be called where no output got a gradient; others then give None to all
+    # Whether apply must be called where no output got a gradient; other Nodes then give None to all
     # inputs.
     accepts_undefined: ClassVar[bool] = False
-    # Whether apply takes sparse gradients; others are given them as dense ones.
+    # Whether apply takes sparse gradients; otherwise they are converted to dense ones.
     takes_sparse: ClassVar[bool] = False
-    # Whether apply waits for its device, or for others: its device's thread must not run it.
+    # Whether apply waits for its device, or for other workers: its device's thread must not run it.
     waits: ClassVar[bool] = False
     num_outputs: int = 1
-    # Guards where the first hook of a Node, or of a leaf, goes: two threads may both bring theirs.
+    # Guards where the first hook of a Node, or of a leaf, is stored: two threads may both add one.
     # Nothing is made or called while it is held.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # only set where it is not called as its class; only a CallNode is called so
+    _called: str  # only set where its name is not that of its class; only a CallNode has one
     edges: tuple[Any, ...]
     hooks: Hooks | None
     output_layout: Any
@@ -94,7 +95,7 @@ class Node:
     stream: Any  # only set for Nodes of a device, see graph/forward_streams.py
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients of the inputs, as raw arrays; forget what was saved unless keep."""
+        """Return the inputs' gradients, as raw arrays; release the saved values unless keep."""
         raise NotImplementedError(type(self).__name__)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -102,28 +103,28 @@ class Node:
         raise NotImplementedError(type(self).__name__)
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release the saved values."""
 
     def name(self) -> str:
         """Return the name that `grad_fn` shows."""
         return type(self.shown()).__name__
 
     def shown(self) -> Node:
-        """Return this Node as users are shown it: see call_node.py."""
+        """Return this Node as users see it: see call_node.py."""
         return self
 
     def name_of_call(self) -> str:
-        """Return what it is called when it is shown."""
+        """Return the name that graphs show."""
         return type(self).__name__
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The functions that this one's gradients go to, each with the number of its output."""
+        """The functions that receive this one's gradients, each with the number of its output."""
         return tuple((shown_node_of(edge), output_number(edge)) for edge in self.edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict of the user's own, kept as long as this Node is."""
+        """A dict for the user, kept as long as this Node."""
         return _metadata.setdefault(self, {})
 
     def _hooks(self) -> Hooks:
@@ -135,13 +136,13 @@ class Node:
         return self.hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_inputs, grad_outputs) after this Node ran; what it returns replaces
+        """Call hook(grad_inputs, grad_outputs) after this Node ran; its result replaces
         grad_inputs.
         """
         return RemovableHandle(self._hooks().post, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_outputs) before this Node runs; what it returns replaces grad_outputs."""
+        """Call hook(grad_outputs) before this Node runs; its result replaces grad_outputs."""
         return RemovableHandle(self._hooks().pre, hook)
 
     def __repr__(self) -> str:
@@ -172,16 +173,16 @@ def node_of(edge: Any) -> Any:
 
 
 def shown_node_of(edge: Any) -> Node | None:
-    """Return the Node that an edge leads to, as users are shown it."""
+    """Return the Node that an edge leads to, as users see it."""
     return None if edge is None else node_of(edge).shown()
 
 
 def output_number(edge: Any) -> int:
-    """Return which output of its Node the edge is."""
+    """Return the number of the output of its Node."""
     return edge.output_nr if edge.__class__ is Edge else 0
 
 
-# The users' dicts, outside of the Nodes: almost none has one, and they go when their Node goes.
+# The users' dicts, outside of the Nodes: almost none has one, and they are freed with their Node.
 _metadata: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 
 

@@ -1,4 +1,4 @@
-"""The fields of every new Node: number, edges, stream, and the call that it belongs to."""
+"""The attributes that every new Node gets: number, edges, stream, and its call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .node import Node, next_sequence_number
 
 
 def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
-    """Let node stand for the call being recorded; layout is its output's, or a tuple of several.
+    """Make node the record of the current call; layout is its output's, or a tuple of several.
 
     Note    the short paths write this out for CPU tensors while nothing traces
     """

@@ -1,4 +1,4 @@
-"""Recordings that time ops: each start and end, reported to all watchers."""
+"""Profiles in progress: each begin and end of a recording, for everything that must be notified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
 from .modes import count_special, count_tracers
 
-# Guards the two below it.
+# Guards the two names below it.
 _lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_lock")
 _num_open = 0
@@ -19,7 +19,7 @@ _watchers: list[Callable[[bool], None]] = []
 
 
 def begin(recording: Recording) -> None:
-    """Start a recording and let ops report their times; if that fails, nothing is started."""
+    """Open a recording and let ops time themselves; if that fails, nothing is begun."""
     with ExitStack() as undoing:
         recording.start()
         undoing.callback(time_ranges.forget, recording)
@@ -36,7 +36,7 @@ def begin(recording: Recording) -> None:
 
 
 def end(recording: Recording) -> list[TimeRange]:
-    """End what begin began; return the ranges."""
+    """End the recording; return the ranges."""
     _count(-1)
     count_tracers(-1)
     count_special(-1)
@@ -55,7 +55,7 @@ def watch(watcher: Callable[[bool], None]) -> None:
 
 
 def unwatch(watcher: Callable[[bool], None]) -> None:
-    """Remove a watcher; if a recording is open, call watcher(False) first."""
+    """Remove a watcher, after a call with False where a recording is open."""
     with _lock:
         _watchers.remove(watcher)
         if _num_open:

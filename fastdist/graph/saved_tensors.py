@@ -1,9 +1,9 @@
 """Hooks on what Nodes save: tensors are packed when they are saved, and unpacked when asked for.
 
-A Node that saves under hooks holds a PackedTensor where it would hold the tensor. It has the few
-attributes of a Tensor that Nodes read, and asks the unpack hook when its array is read. While hooks
-are open somewhere, `modes.tracers` sends every op down the general path, which packs after it
-saved; with none open nobody asks.
+A Node that saves under hooks holds a PackedTensor instead of the tensor. It has the few attributes
+of a Tensor that Nodes read, and calls the unpack hook when its array is read. While hooks are open
+somewhere, `modes.tracers` sends every op down the general path, which packs the saved values; with
+none open there is no check.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ Unpack = Callable[[Any], Tensor]
 
 
 class _ThreadHooks(threading.local):
-    # Innermost last; PyTorch's are each thread's own, too. A tuple: whoever must not leave hooks
-    # open puts the earlier one back by an assignment, which no Ctrl-C can miss (see Note [Ctrl-C
-    # and grad mode]), and then calls `count_open`.
+    # Innermost last; each thread has its own, as in PyTorch. A tuple: code that must not leave
+    # hooks open restores the earlier one by an assignment, which no Ctrl-C can miss (see Note
+    # [Ctrl-C and grad mode]), and then calls `count_open`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
-    # How many of them ops have been counted for. More than there are cost time and no more.
+    # How many of them ops have counted. A count that is too high only costs time.
     counted = 0
     disabled: str | None = None
 
 
 open_hooks = _hooks = _ThreadHooks()
-# What PackedTensor says its edge is: no Node's, so that a reader makes a Tensor with the right one.
+# The edge of a PackedTensor: it belongs to no Node, so that a reader makes a Tensor with the right
+# one.
 _UNKNOWN: Any = object()
 
 
 def push_hooks(pack: Pack, unpack: Unpack) -> None:
-    """Let this thread pack what is saved from now on.
+    """Let this thread pack values that are saved from now on.
 
     Raises  RuntimeError while hooks are disabled
     """
@@ -52,13 +53,14 @@ def push_hooks(pack: Pack, unpack: Unpack) -> None:
 
 
 def pop_hooks() -> None:
-    """Go back to the hooks before the innermost."""
+    """Restore the hooks before the innermost."""
     _hooks.stack = _hooks.stack[:-1]
     count_open(_hooks, len(_hooks.stack))
 
 
 def disable_hooks(message: str | None) -> str | None:
-    """Let push_hooks of this thread raise message, or with None work again; return what was before.
+    """Let push_hooks of this thread raise message, or work again with None; return the former
+    message.
 
     Raises  RuntimeError with message while hooks are open
     """
@@ -69,10 +71,10 @@ def disable_hooks(message: str | None) -> str | None:
 
 
 class PackedTensor:
-    """What stands for a saved tensor: its array is what the unpack hook returns."""
+    """Replaces a saved tensor: its array is the result of the unpack hook."""
 
     __slots__ = ("_layout", "_packed", "_unpack", "extra")
-    # No changes in place are noticed through hooks.
+    # Changes in place are not noticed through hooks.
     _storage: Storage | None = None
     edge: Any = _UNKNOWN
 
@@ -91,10 +93,10 @@ class PackedTensor:
 
     @property
     def array(self) -> Any:
-        """Ask the unpack hook.
+        """Call the unpack hook.
 
-        Raises  TypeError if it returns no Tensor, RuntimeError if that has another shape, dtype or
-                device
+        Raises  TypeError if it does not return a Tensor, RuntimeError if that has another shape,
+                dtype or device
         """
         tensor = self._unpack(self._packed)
         if not isinstance(tensor, Tensor):
@@ -114,7 +116,7 @@ class PackedTensor:
 
 
 class PackedOutput:
-    """The same for a Node's own output, in the place of (array, storage, version, extra)."""
+    """The same for a Node's own output, instead of (array, storage, version, extra)."""
 
     __slots__ = ("_extra", "_packed", "_storage")
 
@@ -127,7 +129,7 @@ class PackedOutput:
 
 
 def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
-    """Pack what a Node has just saved of its operands under their names, and its output.
+    """Pack the operands that a Node has just saved under their names, and its output.
 
     Note    called where modes.tracers is not zero
     """
@@ -135,7 +137,7 @@ def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None
         return
     hooks = _hooks.stack[-1]
     for name, operand in zip(names, operands, strict=True):
-        # Numbers are not the user's tensors, though Nodes save them as such.
+        # Numbers are not tensors of the user, though Nodes save them as such.
         saved = isinstance(operand, Tensor) and getattr(node, name, None) is not None
         if saved and not _is_number(operand):
             setattr(node, name, PackedTensor(operand, hooks))
@@ -158,12 +160,12 @@ def _packed_output(saved: Any, layout: Layout, edge: Any, hooks: tuple[Pack, Unp
 
 
 def pack_one(tensor: Tensor) -> Any:
-    """Return what stands for tensor under this thread's hooks: tensor itself without any."""
+    """Return the replacement of tensor under this thread's hooks: tensor itself without any."""
     return PackedTensor(tensor, _hooks.stack[-1]) if _hooks.stack else tensor
 
 
 def has_hooks() -> bool:
-    """Return whether this thread packs what it saves."""
+    """Return whether this thread packs saved values."""
     return bool(_hooks.stack)
 
 

@@ -1,4 +1,4 @@
-"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
+"""The recording's part of Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .node import Node, RemovableHandle, node_of, output_number, shown_node_of
 
 
 def _requires_grad(self: Tensor) -> bool:
-    """Whether gradients are wanted for this tensor."""
+    """Whether this tensor needs gradients."""
     return self.edge is not None
 
 
@@ -26,10 +26,10 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Ask for gradients of this leaf, or no longer; return the tensor.
+    """Turn gradients of this leaf on or off; return the tensor.
 
     Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
-            TypeError for what is no bool
+            TypeError for a value that is not a bool
     """
     if requires_grad.__class__ is not bool:
         raise TypeError(
@@ -68,12 +68,12 @@ def _grad_fn(self: Tensor) -> Node | None:
 
 
 def _output_nr(self: Tensor) -> int:
-    """Which output of its grad_fn this tensor is."""
+    """The number of this tensor among the outputs of its grad_fn."""
     return output_number(self.edge)
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward added up for this leaf (or retained result); None before the
+    """The gradient that backward accumulated for this leaf (or retained result); None before the
     first.
     """
     edge = self.edge
@@ -102,7 +102,7 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             raise TypeError(
                 f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
             )
-        grad = resolved(grad)  # gradients are added to, and walked as real numbers
+        grad = resolved(grad)  # gradients are added to it, and stepped through as real numbers
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad._layout.shape != self._layout.shape:
@@ -141,7 +141,7 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            # A copy: what arrives may be one number seen as many, or someone else's as well.
+            # A copy: the gradient may be one number in an expanded array, or be shared with others.
             extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
     node = node_of(self.edge)
@@ -163,8 +163,8 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call hook(grad) each time this tensor's gradient is there; a Tensor that it returns takes its
-    place.
+    """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
+    replaces it.
 
     Raises  RuntimeError for a tensor that does not require grad
     """
@@ -177,7 +177,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 def register_post_accumulate_grad_hook(
     self: Tensor, hook: Callable[[Tensor], None]
 ) -> RemovableHandle:
-    """Call hook(tensor) each time after this leaf's `.grad` was added to.
+    """Call hook(tensor) each time after a gradient was added to this leaf's `.grad`.
 
     Raises  RuntimeError for a tensor that is not a leaf that requires grad
     """
@@ -198,7 +198,7 @@ def _base(self: Tensor) -> Tensor | None:
 
 
 def attach() -> None:
-    """Hang these on Tensor."""
+    """Attach these to Tensor."""
     for name, method in (
         ("requires_grad_", requires_grad_),
         ("retain_grad", retain_grad),

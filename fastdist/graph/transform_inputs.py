@@ -1,4 +1,4 @@
-"""Inputs that a transform differentiates, so that code which would cut the graph can refuse."""
+"""Inputs a transform differentiates, so that code that would silently cut the graph can refuse."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .node import Node, node_of
 
 @contextmanager
 def differentiating(xs: Iterable[Any]) -> Iterator[None]:
-    """Let this thread know, in the block, by which tensors the function that it runs is
-    differentiated backwards.
+    """Register for this thread, within the block, the tensors by which the function that it runs is
+    differentiated in reverse mode.
     """
     before = tls.transform_inputs
     nodes = [node_of(x.edge) for x in xs if getattr(x, "edge", None) is not None]
@@ -25,9 +25,9 @@ def differentiating(xs: Iterable[Any]) -> Iterator[None]:
 
 
 def follows_from_inputs(tensors: Iterable[Any]) -> bool:
-    """Return whether a tensor follows from what this thread differentiates by.
+    """Return whether a tensor depends on the inputs that this thread differentiates.
 
-    Note    walks the graph: ask where tls.transform_inputs is not empty
+    Note    walks the graph: call it only where tls.transform_inputs is not empty
     """
     wanted = set(tls.transform_inputs)
     stack: list[Node] = [node_of(one.edge) for one in tensors if one.edge is not None]

@@ -16,13 +16,13 @@ from ..tensor.tensor import Tensor
 
 def sum_to_layout(array: Any, target: Layout) -> Any:
     """Return a CPU gradient summed over the axes along which an operand of layout target was
-    repeated.
+    broadcast.
     """
     shape = array.shape
     if shape == target.shape:
         return array
     if len(shape) == 2 and shape[1:] == target.shape and 0 < shape[0] <= TERMS:
-        # The commonest: the bias of a layer. A third of np.add.reduce's time.
+        # The most common case: the bias of a layer. A third of np.add.reduce's time.
         return adder_of_columns(*shape, array.dtype)(array)
     return sum_array_to(array, target)
 

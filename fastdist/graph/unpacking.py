@@ -1,4 +1,4 @@
-"""Saved values of Nodes, unpacked on use: version checked, with the edges that they had."""
+"""Saved values of Nodes as they are read: checked, and with their former edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .node import Node, raise_changed, raise_released
 
 
 def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> Tensor:
-    """Return a saved input, checked, as it stood in the graph when it was saved."""
+    """Return a saved input, checked, with the place in the graph that it had when it was saved."""
     if tensor is None:
         raise_released(node)
     assert tensor is not None
@@ -29,7 +29,7 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
 
 
 def unpack_spare(node: Node, tensor: Tensor, version: int, edge: Any) -> Tensor | None:
-    """Return a saved input as unpack_input does; None if it was written over."""
+    """Return a saved input as unpack_input does; None if it was overwritten."""
     storage = tensor._storage
     if storage is not None and storage.version != version:
         return None
@@ -54,9 +54,9 @@ def unpack_output(
 
 
 # Results after the first are saved as the Tensors that the caller gets: fresh, at version 0, which
-# is not kept with them.
+# is not stored with them.
 def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return results, in place of one that was written to before it is saved its alias."""
+    """Return results; one that an in-place op will write to is replaced by its alias."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
@@ -79,10 +79,10 @@ def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
 
 
 class SavedView:
-    """Where an output stands in the graph that an in-place op wrote into a view.
+    """The place in the graph of an output that an in-place op wrote into a view.
 
-    Its gradient goes to the base's CopySlices, which holds the op's Node: sent to the Node itself
-    it would run that one twice. The CopySlices is held weakly, for it holds the Node.
+    Its gradient is sent to the base's CopySlices, which holds the op's Node: sent to the Node
+    itself it would run that one twice. The CopySlices is held weakly, because it holds the Node.
     """
 
     __slots__ = ("array", "extra", "layout", "node", "replay", "steps")
@@ -90,11 +90,11 @@ class SavedView:
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
         self.array, self.layout = base.array, base._layout
         self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
-        # With tangents it does hold a cycle, until they go with their level.
+        # With tangents there is a cycle, until they are freed with their level.
         self.extra = extra if modes.special else None
 
     def edge(self) -> Any:
-        """Return the edge of the view, recorded anew over the base as it was."""
+        """Return the edge of the view, recorded again over the base of that time."""
         base = wrap(self.array, self.layout)
         base.edge = self.node()
         return self.replay(base, self.steps).edge
