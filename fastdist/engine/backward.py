@@ -44,8 +44,8 @@ def backward(
 
     captures = None if inputs is None else _capture_edges(inputs)
     for input in inputs or ():
-        if isinstance(input, Tensor):  # an edge does not know the tensor whose `.grad` it would be
-            input.retain_grad()  # for leaves nothing to do
+        if isinstance(input, Tensor):  # an edge does not know the tensor whose `.grad` would be set
+            input.retain_grad()  # for leaves there is nothing to do
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
 
@@ -79,7 +79,7 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # The inputs first: on a GPU the graph need not be walked to know that the engine is asked.
+    # The inputs first: on a GPU the graph need never be walked to know that the engine must run it.
     if not (modes.special or modes_engine.always) and all(
         inline.is_cpu(node) for node, _ in inputs
     ):
@@ -95,7 +95,7 @@ def _captured(
 
 
 class _EngineChoice:
-    """Lets tests send every pass through the engine, to hold it against the inline loop."""
+    """Lets tests send every pass through the engine, to compare it with the inline loop."""
 
     __slots__ = ("always",)
 

@@ -55,7 +55,7 @@ class DeviceThreads:
         thread = threading.Thread(
             target=self._run, args=(device, queue), name=f"fastdist-engine-{device}", daemon=True
         )
-        # First: if there can be no more threads, no pass may wait for this one.
+        # First: if no more threads can be started, no pass may wait for this one.
         thread.start()
         self._threads.append(thread)
         self._queues[device] = queue
@@ -66,10 +66,10 @@ class DeviceThreads:
         self._loop(queue)
 
     def streams_of(self, nodes: Iterable[Node]) -> dict[Device, Any]:
-        """Return the caller's current stream of each device that nodes live on.
+        """Return the caller's current stream of each device of nodes.
 
-        The pass runs on these: what it computes then follows what the caller queued, and precedes
-        what it queues next.
+        The pass runs on these: its work follows the caller's queued work, and precedes the work
+        that the caller queues next.
         """
         if is_cpu_alone():
             return {}

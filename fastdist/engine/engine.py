@@ -47,8 +47,8 @@ class Engine:
 
         Raises  whatever a Node or hook raised first
         """
-        # Inside a device's thread the pass shares that thread's queue: it must go on serving its
-        # device, or the Nodes that this very pass sends there would wait for ever.
+        # Inside a device's thread the pass shares that thread's queue: the thread must go on
+        # serving its device, or the Nodes that this pass sends to it would wait for ever.
         queue = current_device_queue()
         if queue is None:
             queue = ReadyQueue()
@@ -84,7 +84,8 @@ class Engine:
         while not task.completed():
             self.run_one(queue.pop(), awake=queue)
             if task.has_error and isinstance(task.future.exception(), KeyboardInterrupt):
-                # It may have struck between the count of a task and its queue: nothing would come.
+                # The interrupt may have occurred between the count of a task and its push: nothing
+                # would arrive.
                 return
         if not task.future.done():
             task.mark_completed_and_post_process()
@@ -96,12 +97,12 @@ class Engine:
         *,
         awake: ReadyQueue | None = None,
     ) -> None:
-        """Run one queued Node for its pass, record an error in the pass, and tell the owner when
+        """Run one queued Node for its pass, record an error in the pass, and notify the owner when
         the pass is done.
 
-        CPU Nodes that become ready go to cpu_queue, the caller's own, if it has one: else to that
-        of their pass, which may be another one than the caller waits for. Who waits on the queue
-        awake is here, and need not be told.
+        CPU Nodes that become ready are pushed to cpu_queue, the caller's own, if it has one: else
+        to the queue of their pass, which may be another pass than the caller waits for. A thread
+        that is awake on its queue is the caller itself, and needs no notice.
         """
         task = item.graph_task
         if task is None:
@@ -124,7 +125,7 @@ class Engine:
                 task.owner_queue.push(NodeTask(task, None, None), increment_outstanding=False)
 
     def device_loop(self, queue: ReadyQueue) -> None:
-        """Serve a device's queue until it is told to end."""
+        """Serve a device's queue until a shutdown task arrives."""
         while True:
             item = queue.pop()
             if item.shutdown:
@@ -142,14 +143,14 @@ class Engine:
             stream = stream_of(task, item.node) if task.streams else None
             state = None if task.thread_state is None else task.thread_state()
             if stream is None and state is None:
-                # Nearly always; an empty stack would cost as much as a small Node.
+                # The usual case; an empty stack would cost as much as a small Node.
                 self._evaluate(task, *item.taken(), queue)
                 return
             if stream is not None and state is None and len(task.streams) == 1:
                 with stream:
                     self._evaluate_chain(task, item, queue, stream)
                 return
-            # What a Node does on other devices than its own goes to the pass's streams as well.
+            # Work of a Node on other devices than its own is queued on the pass's streams as well.
             others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
                 for manager in (state, *others, stream):
@@ -167,16 +168,16 @@ class Engine:
     def _evaluate_chain(
         self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any
     ) -> None:
-        """Run a Node, and behind it each that it made ready and that this thread would take next
-        from its queue: on one stream, that is most of a pass. None of these is queued, nor counted:
-        the first one stands for them.
+        """Run a Node, and after it each Node that it made ready and that this thread would take
+        next from its queue: on one stream, that is most of a pass. These are neither queued nor
+        counted: the first one represents them.
         """
         mine = current_device_queue()
         onward = self._evaluate(task, *item.taken(), queue, here, mine)
         while onward is not None:
             if task.has_error:
                 return
-            # As the Node before it may have left them.
+            # The Node before it may have changed them.
             tls.inline_pass = None
             set_grad_mode(task.create_graph)
             node = onward[0]
@@ -195,14 +196,14 @@ class Engine:
         here: Any = None,
         mine: ReadyQueue | None = None,
     ) -> tuple[Node, InputBuffer] | None:
-        """Run one Node: hooks, captures, the Node itself, and hand its results on. The stream
-        `here` of its device is the calling thread's current one; of what goes into the queue `mine`
-        on that stream, the one that would be taken next is returned instead.
+        """Run one Node: hooks, captures, the Node itself, and pass its results on. The stream
+        `here` of its device is the calling thread's current one; of the Nodes that become ready for
+        the queue `mine` on that stream, the one that would be taken next is returned instead.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
-            # A hook may have kept a gradient: from now on it belongs to others, too.
+            # A hook may have kept a gradient: from now on others hold it, too.
             inputs = InputBuffer(node.num_outputs)
         if task.exec_info:
             info = task.exec_info.get(node)
@@ -321,7 +322,7 @@ class Engine:
                 if info is None or not info.should_execute():
                     continue
             stream = stream_of(task, next_node) if streams else None
-            # A stream is of one device: what comes after it on `here` is on this Node's.
+            # A stream belongs to one device: the next Node on `here` is on this Node's device.
             if stream is None or (stream is here and (g is None or g._layout.device is own)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
@@ -346,7 +347,9 @@ class Engine:
         return None
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
-        """Return where node's task goes: its device's queue, or cpu_queue, as all that waits."""
+        """Return the queue of node's task: its device's queue, or cpu_queue, also for Nodes that
+        wait.
+        """
         device = device_of(node)
         if device is None or node.waits:
             return cpu_queue
@@ -354,7 +357,7 @@ class Engine:
 
 
 def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
-    """Return the time range of a Node that is given grads."""
+    """Return the time range of a Node that gets grads."""
     shapes: dict[str, Any] = {}
     if time_ranges.wanted.shapes:
         shapes = {"shapes": tuple([() if g is None else g._layout.shape for g in grads])}
@@ -385,7 +388,7 @@ def _arrive(
 
 
 def stream_of(task: GraphTask, node: Node) -> Any:
-    """Return the stream that a Node runs on in a pass; None for a CPU Node."""
+    """Return the stream on which a Node runs in a pass; None for a CPU Node."""
     if node.is_accumulate or (stream := getattr(node, "stream", None)) is None:
         return task.streams.get(device_of(node))
     return stream

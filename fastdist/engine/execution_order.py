@@ -1,4 +1,4 @@
-"""The order in which the pass under way would run its Nodes on one device."""
+"""The order in which the current pass would run its Nodes on one device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def current_graph_task_execution_order() -> list[Node]:
             "getting the execution order of a pass whose Nodes live on several devices is not "
             "supported: their threads run side by side"
         )
-    # All leaves have one number: of those that wait, the first to come goes first.
+    # All leaves have one number: among leaves that wait, the first to arrive runs first.
     place = itertools.count()
     ready = [(-node.seq, next(place), node) for node in roots if node not in dependencies]
     heapify(ready)
@@ -53,7 +53,9 @@ def current_graph_task_execution_order() -> list[Node]:
 
 
 def _pass_under_way() -> tuple[Sequence[Any], Callable[[Node], bool]]:
-    """Return at which edges the pass of this thread began, and whether it comes to a Node."""
+    """Return the edges at which the pass of this thread began, and a test whether it reaches a
+    Node.
+    """
     inline = tls.inline_pass
     if inline is not None:
         roots, _, chosen = inline

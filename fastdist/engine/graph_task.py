@@ -1,4 +1,4 @@
-"""One backward pass: what it still waits for, what it must not run, what it has captured."""
+"""One backward pass: the gradients that it waits for, the Nodes that it skips, its captures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from .ready_queue import ReadyQueue
 
 
 class Capture:
-    """An input of a Node that the pass hands out: in which slot it comes, and where it goes.
+    """An input of a Node that the pass returns: its slot at the Node, and its place among the
+    results.
 
-    `hooks` see the gradient first, and whether it belongs to the pass alone, and may replace it;
-    distributed autograd accumulates in such a hook.
+    `hooks` are called first with the gradient, and whether it belongs to the pass alone, and may
+    replace it; distributed autograd accumulates in such a hook.
     """
 
     __slots__ = ("hooks", "input_idx", "output_idx")
@@ -34,7 +35,7 @@ class Capture:
 
 
 class ExecInfo:
-    """What a pass with chosen inputs wants of one Node: to run it, to capture its inputs, or
+    """The part of one Node in a pass with chosen inputs: to run it, to capture its inputs, or
     neither.
     """
 
@@ -81,16 +82,16 @@ class GraphTask:
         self.lock = threading.Lock()
         self.outstanding = 0
         self.has_error = False
-        # Which Node raised the error, for those who tell of it.
+        # The Node that raised the error, for error reports.
         self.failed_in: ref[Node] | None = None
         self._post_processed = False
         self.future: Future[list[Tensor | None]] = InternalFuture()
         self.final_callbacks: list[Callable[[], None]] = []
-        # Returns what shall be open while a Node runs, wherever it runs, or None where it is so
-        # already (distributed autograd: the current context).
+        # Returns the context to open while a Node runs, in whichever thread, or None where it is
+        # open already (distributed autograd: the current context).
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
-        # Streams that its Nodes run on besides these, each beside the one that waits for it.
+        # Further streams on which its Nodes run, each with the stream that waits for it.
         self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
@@ -106,7 +107,7 @@ class GraphTask:
         return self.outstanding == 0 or (self.exit_on_error and self.has_error)
 
     def set_exception(self, error: BaseException, node: Node | None = None) -> None:
-        """End the pass with an error, that of a Node if one is given; the first one counts."""
+        """End the pass with an error, of a Node if one is given; the first one counts."""
         with self.lock:
             if node is not None and not self.has_error:
                 self.failed_in = ref(node)
@@ -114,16 +115,16 @@ class GraphTask:
         self.future.try_complete(error=error)
 
     def forget_error(self) -> None:
-        """Let go of the error that ended the pass, now that it is raised.
+        """Release the error that ended the pass, after it was raised.
 
-        Its traceback holds frames that hold this: together they would keep the graph, and all that
-        it saved, for the garbage collector.
+        Its traceback holds frames that hold this pass: together they would keep the graph, and
+        everything that it saved, for the garbage collector.
         """
         self.future = InternalFuture()
 
     def mark_completed_and_post_process(self) -> None:
-        """Run the final callbacks and complete the future with what was captured; once, whoever
-        comes first.
+        """Run the final callbacks and complete the future with the captures; once, for the first
+        caller.
         """
         with self.lock:
             # Two threads may both see the last task end.
@@ -140,7 +141,7 @@ class GraphTask:
         self.future.try_complete(list(self.captured_vars))
 
     def _call_back(self) -> None:
-        """Run the final callbacks as the pass's Nodes are run, on whichever thread that is."""
+        """Run the final callbacks like the pass's Nodes, on whichever thread that is."""
         before = tls.grad, tls.inline_pass, running.graph_task, running.depth
         state = None if self.thread_state is None else self.thread_state()
         with ExitStack() as stack:
@@ -163,7 +164,7 @@ class GraphTask:
     def compute_dependencies(self, roots: Iterable[Node], floor: int = 0) -> None:
         """Count, for every Node below roots, how many gradients it will get.
 
-        A Node leads to older ones alone: nothing below floor, a sequence number, is looked at.
+        A Node leads only to older ones: nothing below floor, a sequence number, is visited.
         """
         stack = [root for root in roots if root is not None]
         seen = set(stack)
@@ -184,7 +185,8 @@ class GraphTask:
     def init_to_execute(
         self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool
     ) -> None:
-        """Restrict the pass, whose dependencies are computed, to what leads from root to outputs.
+        """Restrict the pass, whose dependencies are computed, to the Nodes between root and
+        outputs.
 
         With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are
         captured, in order.
@@ -204,9 +206,9 @@ class GraphTask:
         self._mark_needed()
 
     def _mark_needed(self) -> None:
-        """Mark every Node from which a wanted one can be reached; what is not marked stays out."""
+        """Mark every Node from which a wanted one can be reached; unmarked Nodes are skipped."""
         wanted = {node for node, info in self.exec_info.items() if info.should_execute()}
-        # Oldest first: all that a Node leads to is older, but for leaves, which lead nowhere.
+        # Oldest first: a Node leads only to older ones, except for leaves, which lead nowhere.
         for node in sorted(self.nodes_in_graph, key=_age):
             for edge in node.edges:
                 if node_of(edge) in wanted:
@@ -215,7 +217,7 @@ class GraphTask:
                     break
 
     def is_wanted(self, node: Node) -> bool:
-        """Return whether the pass runs a Node, or captures what arrives there."""
+        """Return whether the pass runs a Node, or captures gradients that arrive there."""
         info = self.exec_info.get(node)
         return not self.exec_info or (info is not None and info.should_execute())
 
@@ -227,7 +229,7 @@ _age = operator.attrgetter("seq")
 
 
 class _Running(threading.local):
-    """The pass that this thread works for; None outside of one."""
+    """The pass for which this thread works; None outside of one."""
 
     graph_task: GraphTask | None = None
     depth = 0
@@ -237,7 +239,7 @@ running = _Running()
 
 
 class GraphRoot(Node):
-    """A Node above several roots: hands each its first gradient."""
+    """A Node above several roots: it gives each its first gradient."""
 
     __slots__ = ("gradients",)
 

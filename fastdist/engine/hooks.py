@@ -1,4 +1,4 @@
-"""Hooks in a pass: on a Node's output gradients before it runs, on what it returned after."""
+"""Hooks in a pass: on a Node's output gradients before it runs, and on its results after."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ def _tensors(node: Node, grads: tuple[Any, ...]) -> list[Any]:
 
 
 def run_pre_hooks(node: Node, g: Any) -> Any:
-    """Return what tensor hooks, retain_grad and prehooks leave of g, a gradient or a tuple of them.
+    """Return g, a gradient or a tuple of them, as tensor hooks, retain_grad and prehooks leave it.
 
-    Note    takes raw arrays or Tensors and gives back the same kind; order as in PyTorch: tensor
-            hooks in the order in which they were registered, then retain_grad, then the Node's
-            prehooks
+    Note    takes raw arrays or Tensors and returns the same kind; order as in PyTorch: tensor hooks
+            in the order in which they were registered, then retain_grad, then the Node's prehooks
     """
     assert node.hooks is not None
     g = run_tensor_hooks(node, g)
@@ -64,7 +63,7 @@ def run_prehooks(node: Node, g: Any) -> Any:
 
 
 def _same_kind(tensors: list[Any], g: Any) -> Any:
-    """Return tensors as what g is: raw arrays or Tensors, one or a tuple."""
+    """Return tensors in the form of g: raw arrays or Tensors, one or a tuple."""
     many = g.__class__ is tuple
     if not any(isinstance(one, Tensor) for one in (g if many else (g,))):
         tensors = [None if t is None else t.array for t in tensors]
@@ -97,9 +96,7 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
 
 
 def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """Return what the Node's post hooks (grad_inputs, grad_outputs) -> grad_inputs leave of
-    grads.
-    """
+    """Return grads as the Node's post hooks (grad_inputs, grad_outputs) leave them."""
     hooks = node.hooks
     if hooks is None or not hooks.post:
         return grads

@@ -126,7 +126,7 @@ def _arrive(
     ready: Any,
     add_into: Any,
 ) -> None:
-    """Take one of several gradients of a Node; when the last is there, the Node is ready."""
+    """Take one of several gradients of a Node; after the last one, the Node is ready."""
     if edge.__class__ is Edge:
         _arrive_at_output(edge, g, shared, sums, ready)
         return
@@ -172,14 +172,14 @@ def _arrive_at_output(
 
 @silent  # type: ignore[untyped-decorator]
 def sum_of(a: Any, b: Any) -> Any:
-    """Return the sum of two raw gradients, in memory of its own."""
+    """Return the sum of two raw gradients, in new memory."""
     total = a + b
     # NumPy turns 0-d sums into scalars, which have no memory to add into.
     return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
-    """Give a leaf its gradient, past its hooks; None adds nothing, but hooks on the Node still
+    """Give a leaf its gradient, through its hooks; None adds nothing, but hooks on the Node still
     run.
     """
     if edge.hooks is not None:

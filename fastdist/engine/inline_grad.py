@@ -21,16 +21,16 @@ _age = attrgetter("seq")
 
 
 class GradPass:
-    """What lies between the roots of a pass and its inputs, and the pass itself.
+    """The Nodes between the roots of a pass and its inputs, and the pass itself.
 
-    `users` has each Node on the way, with how many gradients it will get; those that only stand at
-    the end of it are not in `runs`.
+    `users` has each Node on the paths, with the number of its gradients; Nodes that are only at
+    their end are not in `runs`.
     """
 
     def __init__(self, edges: Sequence[Any], inputs: Sequence[tuple[Node, int]]) -> None:
         self.users: dict[Node, int] = {}
         self.runs: set[Node] = set()
-        # Node -> (output, place) of what is captured there.
+        # Node -> (output, place) of the captures there.
         self._captures: dict[Node, list[tuple[int, int]]] = {}
         for place, (node, output_nr) in enumerate(inputs):
             self._captures.setdefault(node, []).append((output_nr, place))
@@ -40,12 +40,12 @@ class GradPass:
         self._results: list[Any] = [None] * len(inputs)
         self._ready: list[tuple[int, Node, Any]] = []
         self._slots: dict[Node, list[Any]] = {}
-        # Which slots hold sums that the pass itself made: those are added to in place.
+        # Slots with sums that the pass itself made: only those are added to in place.
         self._sums: set[tuple[Node, int]] = set()
 
     def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
-        # A Node leads to older ones alone: nothing below the oldest input is looked at.
+        # A Node leads only to older ones: nothing below the oldest input is visited.
         stack = [node_of(edge) for edge in edges]
         visited = set(stack)
         while stack:
@@ -56,7 +56,7 @@ class GradPass:
                 if node not in visited and node.seq >= floor:
                     visited.add(node)
                     stack.append(node)
-        # Oldest first: all that a Node leads to is older, but for leaves, which lead nowhere.
+        # Oldest first: a Node leads only to older ones, except for leaves, which lead nowhere.
         for node in sorted(visited, key=_age):
             for edge in node.edges:
                 if edge is not None and (target := node_of(edge)) in users:
@@ -107,7 +107,7 @@ class GradPass:
         return [each if each is None or recorded else from_array(each) for each in self._results]
 
     def _arrive(self, edge: Any, g: Any, recorded: bool) -> None:
-        """Take one of a Node's gradients; when the last is there, the Node is ready."""
+        """Take one of a Node's gradients; after the last one, the Node is ready."""
         node = edge.node if edge.__class__ is Edge else edge
         left = self.users.get(node)
         if left is None:
@@ -128,7 +128,8 @@ class GradPass:
             self._begin(node, tuple(grads) if node.num_outputs > 1 else grads[0])
 
     def _begin(self, node: Node, grads: Any) -> None:
-        # Leaves, which lead nowhere, go before all others, in the order in which they come.
+        # Leaves, which lead nowhere, run before all others, in the order in which they become
+        # ready.
         if node.is_accumulate:
             self._captured(node, grads)
         else:
@@ -146,7 +147,7 @@ class GradPass:
         return total
 
     def _captured(self, node: Node, grads: Any) -> Any:
-        """Capture what is wanted of a Node's gradients, once its hooks have seen them."""
+        """Capture a Node's wanted gradients, after its hooks have run."""
         if node.hooks is not None:
             grads = run_tensor_hooks(node, grads)
         for output_nr, place in self._captures.get(node, ()):

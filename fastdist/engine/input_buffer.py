@@ -1,4 +1,4 @@
-"""Where the gradients of a Node's outputs add up until the last one is there."""
+"""Accumulates the gradients of a Node's outputs until the last one arrives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 
 
 class InputBuffer:
-    """One slot for each output of a Node; None where no gradient came.
+    """One slot for each output of a Node; None where no gradient arrived.
 
     Thread  guarded by its GraphTask's lock
     """
@@ -23,8 +23,8 @@ class InputBuffer:
         self._owned = 0
 
     def add(self, position: int, value: Tensor | None, fresh: bool = False) -> None:
-        """Add one gradient into a slot; None adds nothing. One that is fresh belongs to the pass
-        from now on.
+        """Add one gradient into a slot; None adds nothing. A fresh one belongs to the pass from now
+        on.
         """
         if value is None:
             return
@@ -44,6 +44,6 @@ class InputBuffer:
 
 
 def _is_writable(value: Tensor) -> bool:
-    """Return whether memory in C order may be written to; a device's always."""
+    """Return whether memory in C order may be written to; a device's always may."""
     array = value.array
     return array.__class__ is not np.ndarray or is_dense(array, value._layout)

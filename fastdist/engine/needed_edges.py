@@ -1,8 +1,9 @@
-"""Gradients along needed edges alone, for a Node that lacks the derivative by another input.
+"""Gradients gradients that a pass needs from a Node which has no derivative by another of its
+inputs.
 
-A Node makes the gradients along all its edges at once, because most of them are needed and a check
-per edge would cost time. Where it lacks a derivative it raises, and only then the pass restricts it
-to the edges that lead to the inputs of the pass.
+A Node computes the gradients along all its edges at once, because most are needed and a check for
+each would be measurable. A Node without a derivative by an input raises, and only then are the
+edges that lead to the inputs of the pass looked up.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from ..graph.node import Node, node_of
 
 
 def restrict_to_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
-    """Return a Node of what this one saved, and unless it is to keep that forgets, with the edges
-    alone that lead to what is wanted; None where all do.
+    """Return a Node with this one's saved values, which it releases unless it must keep them, and
+    only the edges that lead to wanted inputs; None where all do.
     """
     edges = tuple([e if e is not None and is_wanted(node_of(e)) else None for e in node.edges])
     along: Any = getattr(node, "along", None)

@@ -12,7 +12,7 @@ from .input_buffer import InputBuffer
 
 
 class Pass(Protocol):
-    """What a queue knows of the pass that its tasks belong to (a GraphTask, which has queues)."""
+    """The interface to the pass of its tasks (a GraphTask, which has queues) that a queue needs."""
 
     depth: int
 
@@ -23,8 +23,8 @@ class Pass(Protocol):
 class NodeTask:
     """One Node to run for one pass, with the gradients of its outputs.
 
-    Holds the pass weakly: a queue must not keep alive a pass that was given up. A task without a
-    Node wakes whoever waits on the queue; one that is `shutdown` ends its thread.
+    Holds the pass weakly: a queue must not keep an abandoned pass alive. A task without a Node
+    wakes a thread that waits on the queue; one that is `shutdown` ends its thread.
     """
 
     __slots__ = ("_graph_task", "inputs", "node", "shutdown")
@@ -43,12 +43,12 @@ class NodeTask:
 
     @property
     def graph_task(self) -> Any:
-        """The pass; None if nobody holds it any more."""
+        """The pass; None if nothing holds it any more."""
         return None if self._graph_task is None else self._graph_task()
 
     def taken(self) -> tuple[Node, InputBuffer]:
-        """Return the Node and its gradients, which are not held here any more: whoever runs the
-        task may hold it longer than they are needed.
+        """Return the Node and its gradients, and release them here: the thread that runs the task
+        may hold it longer than they are needed.
         """
         node, inputs = self.node, self.inputs
         assert node is not None
@@ -57,22 +57,20 @@ class NodeTask:
         return node, inputs
 
     def order(self) -> tuple[int, int]:
-        """Return the place in the queue: shutdown first, then nested passes, then the deepest
-        Node.
-        """
+        """Return the sort key: shutdown first, then nested passes, then the deepest Node."""
         if self.shutdown:
             return (-1 << 62, 0)
         task = self.graph_task
         depth = 0 if task is None else task.depth
-        # A task without a Node (a wake-up) goes before Nodes of its depth: it is only looked at.
+        # A task without a Node (a wake-up) precedes Nodes of its depth: it is only looked at.
         return (-depth, -(1 << 62) - 1 if self.node is None else -self.node.seq)
 
 
 class ReadyQueue:
     """A heap that threads wait on.
 
-    Thread  any may push; each consumer pops. `_lock` guards the three below it; nothing is called
-            while it is held
+    Thread  any may push; each consumer pops. `_lock` guards the three attributes below it; nothing
+            is called while it is held
     Note    no Condition: Ctrl-C in its Python code would leave the lock held, and a device's thread
             waiting for ever
     """
@@ -101,19 +99,20 @@ class ReadyQueue:
             self.pushed += 1
             heappush(self.heap, (order, self.pushed, task))
             if self._waiters:
-                # No call but the last: who is taken off the list is woken, Ctrl-C or not.
+                # No call but the last: a consumer that is taken off the list is woken, Ctrl-C or
+                # not.
                 waiter = self._waiters[-1]
                 del self._waiters[-1]
                 waiter.release()
 
     def would_give(self, task: NodeTask) -> bool:
-        """Return whether a task that were pushed now would be popped next."""
+        """Return whether a task that is pushed now would be popped next."""
         order = task.order()
         with self._lock:
             return not self.heap or order < self.heap[0][0]
 
     def push_shutdown(self) -> None:
-        """Ask one consumer to end."""
+        """Make one consumer end."""
         self.push(NodeTask(None, None, None, shutdown=True), increment_outstanding=False)
 
     def pop(self) -> NodeTask:
