@@ -1,4 +1,4 @@
-"""Which axes a `dim` names, and what is left of a shape without them."""
+"""The axes that a `dim` names, and a shape without them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class DimError(ShapeError, IndexError):
 def normalize_axis(name: str, dim: Any, ndim: int) -> int:
     """Return dim counted from the front.
 
-    Raises  IndexError if there is no such axis, TypeError if dim is no integer
+    Raises  IndexError if there is no such axis, TypeError if dim is not an integer
     """
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(
             f"{name}(): dim must be an integer, got {type(dim).__name__} {short_repr(dim)}"
         )
     axis = dim.__index__()
-    # A 0-d tensor may be asked about its axis 0 or -1, as in PyTorch.
+    # A 0-d tensor accepts axis 0 or -1, as in PyTorch.
     n = max(ndim, 1)
     if not -n <= axis < n:
         raise DimError(

@@ -1,4 +1,4 @@
-"""Shapes that meet: broadcasting two ways, and the sums that undo it."""
+"""Broadcasting of shapes, and the sums that undo it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .layout import Layout, Shape
 
 
 def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
-    """Return the shape in which all shapes meet, as NumPy and PyTorch broadcast.
+    """Return the shape to which all shapes broadcast, as in NumPy and PyTorch.
 
     Raises  ShapeError naming the axis that does not fit
     """
@@ -29,7 +29,9 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
 
 
 def _refuse(name: str, shapes: Sequence[Shape]) -> None:
-    """Raise for the first shape that those before it do not meet, naming the last such axis."""
+    """Raise for the first shape that does not broadcast with those before it, naming the last such
+    axis.
+    """
     for k in range(1, len(shapes)):
         met, shape = broadcast_shapes(name, shapes[:k]), shapes[k]
         for back, (a, b) in enumerate(zip(reversed(met), reversed(shape)), 1):
@@ -43,7 +45,7 @@ def _refuse(name: str, shapes: Sequence[Shape]) -> None:
 
 
 def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
-    """Return the axes of shape along which target was repeated."""
+    """Return the axes of shape along which target was broadcast."""
     lead = len(shape) - len(target)
     axes = list(range(lead))
     axes += [i + lead for i, n in enumerate(target) if n == 1 and shape[i + lead] != 1]

@@ -17,8 +17,8 @@ from .tensor import Tensor, wrap
 
 NUMBERS = frozenset({int, float})
 _LIMIT = 1024
-# Of integers beside tensors the least, and what is above all; Python compares these with integers
-# exactly, and with floats faster than if they were integers.
+# The least integer that may be next to a tensor, and the first one that is too large; Python
+# compares these with integers exactly, and with floats faster than if they were integers.
 _LEAST, _BEYOND = -(2.0**63), 2.0**64
 _INFINITE = (math.inf, -math.inf)
 _cache: dict[tuple[Any, ...], Tensor] = {}
@@ -26,11 +26,10 @@ _cache: dict[tuple[Any, ...], Tensor] = {}
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
-    decide. Beside half types it is wider: see Note [Numbers beside half types].
+    decide. With half types it is wider: see Note [Numbers beside half types].
 
-    A floating dtype takes any number without promotion, a whole one integers that it holds; without
-    may_be_negative, as in exponents, the general path decides on those below 0. NaN is never
-    cached, for it would not be found again.
+    A floating dtype takes any number without promotion, an integer dtype the integers that it
+    holds. NaN is never cached, because a look-up would not find it.
     """
     dtype = like._layout.dtype
     found = _cache.get((value, dtype, exact))
@@ -39,7 +38,7 @@ def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: boo
     if not dtype.may_have_gradient:
         return _whole(value, dtype) if may_be_negative or value >= 0 else value
     if value == 0:
-        # 0.0 == -0.0, but they are two numbers.
+        # 0.0 == -0.0, but they are two keys here.
         key: tuple[Any, ...] = (math.copysign(1.0, value), None, dtype, exact)
     elif value != value:
         return value
@@ -48,7 +47,7 @@ def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: boo
     elif value.__class__ is int:
         return value  # the general path refuses it
     else:
-        # Not to be found for an integer of 70 bits that equals it.
+        # An integer of 70 bits that equals it must not find it.
         key = (value, float, dtype, exact)
         found = _cache.get(key)
         if found is not None:
@@ -63,7 +62,7 @@ def _whole(value: Any, dtype: DType) -> Any:
     if value.__class__ is not int or dtype is bool_ or not fits(value, dtype.numpy):
         return value
     if value < 0 and dtype.numpy.kind == "u":
-        return value  # it wraps around in what is computed as such, and in no quotient
+        return value  # it wraps around in computations as an integer, but not in a quotient
     return _remember(value, dtype, (value, int, dtype))
 
 
@@ -77,7 +76,7 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = F
                 (dtype.computes_in if exact else dtype).numpy
             )
     except OverflowError:
-        return value  # the general path says what is wrong with it
+        return value  # the general path reports what is wrong with it
     if not _holds(dtype, value):
         return value
     if len(_cache) >= _LIMIT:
@@ -87,31 +86,31 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = F
 
 
 def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
-    """Return the tensor that stands among those of dtype for a number, of which array was made."""
+    """Return the tensor that represents a number, given as an array, among tensors of dtype."""
     wide = dtype.computes_in
-    # A loop reads a half type of which there is one number more slowly than float32.
+    # A loop reads a single number of a half type more slowly than one of float32.
     array = array.astype(wide.numpy, copy=False)
-    array.flags.writeable = False  # by this hooks know that it is none of the user's tensors
+    array.flags.writeable = False  # by this, hooks know that it is not a tensor of the user
     made = wrap(array, Layout.of_number(wide) if dtype.is_half else Layout.of(dtype, CPU, ()))
     made._made_of = value  # type: ignore[attr-defined]
     return made
 
 
 def number_of(tensor: Tensor) -> Any:
-    """Return the number that a tensor stands for which was made here; None for any other."""
+    """Return the number that a tensor made here represents; None for any other tensor."""
     return getattr(tensor, "_made_of", None)
 
 
 def is_rounded_by_half(tensor: Tensor) -> bool:
-    """Return whether a tensor is without axes and of a floating dtype wider than a half type."""
+    """Return whether a tensor has no axes and a floating dtype wider than a half type."""
     dtype = tensor._layout.dtype
     is_wider = not tensor._layout.shape and dtype.may_have_gradient and not dtype.is_half
     return is_wider and not _is_wider_number(tensor)
 
 
 def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands with Python's numbers in the places of tensors that stand for such, wider
-    than those beside them.
+    """Return operands with Python numbers in the place of tensors that represent numbers and are
+    wider than the others.
     """
     wider = [isinstance(o, Tensor) and _is_wider_number(o) for o in operands]
     tensors = [isinstance(o, Tensor) for o in operands]
@@ -129,7 +128,7 @@ def _is_wider_number(tensor: Tensor) -> bool:
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Return a number as a 0-d NumPy array of dtype, which every backend takes by value.
 
-    Raises  OverflowError for an integer that no 64 bits hold, TypeError for no number
+    Raises  OverflowError for an integer that 64 bits cannot hold, TypeError for another type
     """
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
@@ -142,22 +141,22 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def require_64_bits(value: int) -> None:
-    """Raise OverflowError for an integer that is neither an int64 nor a uint64: PyTorch takes none
-    beside a tensor, whatever the tensor's dtype holds.
+    """Raise OverflowError for an integer that is neither an int64 nor a uint64: PyTorch accepts
+    none next to a tensor, whatever the tensor's dtype holds.
     """
     if _LEAST <= value < _BEYOND:
         return
     found = "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
     raise OverflowError(
-        f"{found}: one of {value.bit_length()} bits; what stands beside a tensor lies in "
-        "-2**63 ... 2**64 - 1, or is a float"
+        f"{found}: an int of {value.bit_length()} bits; a number next to a tensor is in -2**63 "
+        "... 2**64 - 1, or is a float"
     )
 
 
 def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return as_operand of a number that is to be an element.
+    """Return as_operand of a number that will be an element.
 
-    Raises  RuntimeError for one that dtype does not hold
+    Raises  RuntimeError for a number that dtype does not hold
     """
     array = as_operand(value, dtype)
     require_held(value, dtype)
@@ -165,16 +164,17 @@ def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return held of a number, but half types round to inf: what PyTorch does where a number is
-    first made a tensor, as for `x[0] = value`.
+    """Return held of a number, but half types round to inf: as PyTorch does where a number is first
+    made a tensor, in `x[0] = value`.
     """
     return (as_operand if dtype.is_half else held)(value, dtype)
 
 
 def require_held(value: Any, dtype: DType) -> None:
-    """Raise RuntimeError for a number that dtype does not hold, be it by less than it rounds.
+    """Raise RuntimeError for a number that is out of the range of dtype, even by less than the
+    rounding.
 
-    Raises  OverflowError for an integer that no 64 bits hold
+    Raises  OverflowError for an integer that 64 bits cannot hold
     """
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
@@ -192,7 +192,7 @@ def not_held(value: Any, dtype: DType) -> RuntimeError:
 
 
 def _holds(dtype: DType, value: Any) -> bool:
-    """Return whether dtype holds a number but for rounding."""
+    """Return whether dtype holds a number up to rounding."""
     if isinstance(value, bool) or dtype is bool_:
         return True
     if dtype.may_have_gradient:
@@ -209,15 +209,15 @@ def _most(dtype: DType) -> float:
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether an integer dtype holds values, a finite number or an array of them: as PyTorch
-    asks, of fractions before they are cut off.
+    """Return whether an integer dtype holds values, a finite number or an array: as in PyTorch,
+    fractions are checked before they are truncated.
 
-    Note    negative integers wrap around in uint8, as in PyTorch; what has a fraction does not
+    Note    negative integers wrap around in uint8, as in PyTorch; numbers with a fraction do not
     """
     limits, given = np.iinfo(dtype), getattr(values, "dtype", None)
     is_whole = isinstance(values, int) if given is None else given.kind != "f"
     low = -limits.max if dtype.kind == "u" and is_whole else limits.min
-    # In floating dtypes the greatest integer may be rounded up, to one that is too large.
+    # In floating dtypes the largest integer may be rounded up, to one that is too large.
     return bool(np.all((values >= low) & (values <= limits.max) & (values < limits.max + 1)))
 
 

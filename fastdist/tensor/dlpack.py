@@ -1,6 +1,6 @@
-"""DLPack: memory that other libraries' arrays share with tensors, both ways, without a copy.
+"""DLPack: memory that tensors and arrays of other libraries share, both ways, without a copy.
 
-NumPy and CuPy make the capsules and keep the memory alive; here it is said what tensors add.
+NumPy and CuPy make the capsules and keep the memory alive; this module adds the rules for tensors.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .tensor import Tensor, from_array, from_users_array
 
 # DLPack's numbers of kinds of devices; 12 is any that it does not know.
 _CPU, _CUDA, _OTHER = 1, 2, 12
-# From 2.1 on NumPy reads and writes the capsules of DLPack 1, which say what is only for reading.
+# From 2.1 on NumPy reads and writes the capsules of DLPack 1, which have a read-only flag.
 _VERSION: Final = (1, 0)
 _HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 _OBJECT: Final = ctypes.py_object
-# Where a capsule's memory has the device: two int32 behind the address, which the version, the
-# owner, its end and the flags come before since DLPack 1.
+# The position of the device in a capsule's memory: two int32 after the address; since DLPack 1 the
+# version, the owner, its deleter and the flags precede the address.
 _DEVICE_AT: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """Return DLPack's numbers for the kind of device, and which of them."""
+    """Return DLPack's numbers of the kind of device, and its index."""
     device = self._layout.device
     if device is CPU:
         return _CPU, 0
@@ -46,8 +46,8 @@ def dlpack(
 ) -> Any:
     """Return a capsule through which another library shares this tensor's memory.
 
-    Raises  BufferError for a tensor that requires grad, another device than it is on, and devices
-            that no other library knows, and for a sparse tensor
+    Raises  BufferError for a tensor that requires grad, another device than its own, devices that
+            no other library knows, and for a sparse tensor
     """
     if self._layout.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
@@ -63,7 +63,7 @@ def dlpack(
     if dl_device is not None and tuple(dl_device) != dlpack_device(self):
         raise BufferError(
             f"the tensor is on {device}, DLPack's {dlpack_device(self)}, and {tuple(dl_device)} "
-            "was asked for; move it with .to()"
+            "was requested; move it with .to()"
         )
     array = self.array
     if device is CPU:
@@ -76,14 +76,14 @@ def dlpack(
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of another library's array, or of a capsule.
 
-    Raises  BufferError for what cannot be shared, TypeError for what is no such array
-    Note    copy=True gives memory of its own; device moves the result. What came as only for
-            reading is not written
+    Raises  BufferError for memory that cannot be shared, TypeError for an object that is not such
+            an array
+    Note    copy=True copies the memory; device moves the result. Read-only memory is never written
     """
     if isinstance(ext_tensor, Tensor) and ext_tensor._layout.device.type == "sim":
         found = ext_tensor.detach()
     elif isinstance(ext_tensor, np.ndarray) and not _HAS_VERSIONS:
-        # NumPy 2.0 makes no capsule of what is only for reading, and all that it takes in is.
+        # NumPy 2.0 cannot export a read-only array, and every array that it imports is read-only.
         found = from_users_array(ext_tensor)
     elif hasattr(ext_tensor, "__dlpack_device__"):
         kind, index = ext_tensor.__dlpack_device__()
@@ -116,13 +116,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule of a tensor, in the form from before DLPack 1. Raises as __dlpack__."""
+    """Return a capsule of a tensor, in the form before DLPack 1. Raises as __dlpack__."""
     return dlpack(tensor)
 
 
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
     """The memory of a tensor on a GPU, as Numba, CuPy and others read it without a copy, with the
-    stream to be waited for (version 3 of the interface).
+    stream to wait for (version 3 of the interface).
 
     Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
     """
@@ -143,7 +143,7 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 class _Handing:
-    """What NumPy and CuPy take for an array that has a capsule."""
+    """The array interface of an object with a capsule, for NumPy and CuPy."""
 
     def __init__(self, capsule: Any, device: tuple[int, int] = (_CPU, 0)) -> None:
         self._capsule, self._device = capsule, device
@@ -188,13 +188,13 @@ def _from_capsule(capsule: Any) -> Tensor:
             f"only once, so you might have already constructed a tensor from it once. ({error})"
         ) from error
     if not array.flags.writeable and not says_read_only:
-        # Older capsules cannot say; NumPy then plays safe, and all others write.
+        # Older capsules have no flag; NumPy then assumes read-only, and all other libraries write.
         array = np.asarray(_Writable(array))
     return from_users_array(array)
 
 
 class _Writable:
-    """Memory of an array that only NumPy takes for read-only."""
+    """Memory of an array that only NumPy considers read-only."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.base = array

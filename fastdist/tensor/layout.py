@@ -1,4 +1,4 @@
-"""What two tensors may share: dtype, device, shape, strides; equal layouts are one object."""
+"""The facts that tensors can share: dtype, device, shape, strides; equal layouts are one object."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..kernels.cpu.pointwise.pointwise import SMALL_LIMIT
 from ..system.forked_locks import renew_in_children
 
 # Note [Ordinary and tiny tensors]
-# `layout.ordinary` is true for what needs no further look: CPU, float32 or float64, contiguous, at
-# least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` says besides that NumPy
-# beats a compiled loop.
+# `layout.ordinary` is true for tensors that need no further check: CPU, float32 or float64,
+# contiguous, at least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` also
+# means that NumPy is faster than a compiled loop.
 TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# The routes of a call are kept on the layout of its first operand. A program that meets ever new
-# shapes would fill the table for ever, so a full table starts again.
+# The for two layouts are stored on the first of them. A program with ever new shapes would fill the
+# table for ever, so a full one is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
 class RouteTable(dict[Any, Any]):
-    """A dict that forgets everything when it holds 256 entries."""
+    """A dict that clears itself when it holds 256 entries."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class Layout:
     tiny: bool
     # How ops run on a first operand of this layout; also other results of layouts alone.
     routes: RouteTable
-    uniform_routes: dict[Any, Any]  # op -> its Route where all operands have this layout
+    uniform_routes: dict[Any, Any]  # pointwise op -> its Route where all operands have this layout
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
@@ -93,8 +93,8 @@ class Layout:
 
     @classmethod
     def of_number(cls, dtype: DType) -> Layout:
-        """Return the layout of a Python number that stands among half types and is wider than they
-        are: not that of a tensor without axes, beside which calls run otherwise.
+        """Return the layout of a Python number that is wider than the half types next to it: it
+        differs from the layout of a tensor without axes, for which calls run in another way.
         """
         return cls._interned.get((dtype,)) or cls._make(dtype, CPU, (), None, (dtype,))
 
@@ -112,8 +112,7 @@ class Layout:
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
-            # One object for all ways to say C order (strides of axes of length 0 or 1 are never
-            # walked).
+            # One object for all forms of C order (strides of axes of length 0 or 1 are never used).
             strides = None
         key = given if is_number else (dtype, device, shape, strides)
         layout = cls._interned.get(key)
@@ -132,11 +131,11 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Filed last: a finalizer or a signal's handler, which may come in at any line and under the
-        # lock, may have made and filed the same one.
+        # Stored last: a finalizer or a signal's handler, which may run at any line and under the
+        # lock, may have made and stored the same one.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
-            # Devices' arrays always say their strides: the next one finds the layout at once.
+            # Arrays of devices always have their strides: the next one finds the layout at once.
             cls._interned[given] = layout
         if device is CPU:
             cls._recent.append(layout)
@@ -144,7 +143,7 @@ class Layout:
 
     @classmethod
     def forget_routes(cls) -> None:
-        """Drop all routes: a setting that they depend on, such as the default dtype, changed."""
+        """Drop all plans: their assumptions, such as the default dtype, have changed."""
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
@@ -157,7 +156,7 @@ class Layout:
         return self.numel * self.dtype.itemsize
 
     def has_memory_order(self, axes: tuple[int, ...]) -> bool:
-        """Return whether elements lie without gaps, their axes in that order from the slowest to
+        """Return whether elements have no gaps, with their axes in this order from the slowest to
         the fastest.
         """
         step = 1
@@ -204,7 +203,7 @@ def contiguous_strides(shape: Shape) -> Shape:
 def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
     if 0 in shape:
         return True
-    # No generator: from Python 3.14 on a Ctrl-C that comes as one is closed is told, and lost.
+    # Not a generator: from Python 3.14 on a Ctrl-C during its close is reported, and lost.
     for length, stride, packed in zip(shape, strides, c_order, strict=True):
         if length != 1 and stride != packed:
             return False

@@ -1,9 +1,9 @@
-"""The memory that a tensor is a part of: all that one allocation, or one file, holds for it."""
+"""The memory that a tensor is a part of: all of one allocation, or of one file."""
 
-# Note [Memory of a tensor] No tensor keeps what it is a view of, but its array does: NumPy's and
-# CuPy's know their `base`. So the memory is found when it is asked for, which is seldom. Where the
-# base is not ours to show - an array of the user's may be a row of a matrix - the Storage says
-# what the memory is.
+# Note [Memory of a tensor] No tensor keeps its base for its memory, but its array does: arrays of
+# NumPy and CuPy know their `base`. So the memory is looked up when it is needed, which is seldom.
+# Where the base must not be shown - an array of the user's may be a row of a matrix - the Storage
+# has the memory.
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def root_of(tensor: Tensor) -> Any:
         array = tensor.extra.base.array
     base = getattr(array, "base", None)
     while base is not None:
-        # What stands between two arrays only lends its memory.
+        # An object between two arrays only passes its memory on.
         array = base if isinstance(base, type(tensor.array)) else array
         base = getattr(base, "base", None)
     return array
 
 
 def bytes_of(array: Any) -> Bytes:
-    """Return all bytes over which a NumPy array reaches, as they lie."""
+    """Return all bytes that a NumPy array spans, in their order in memory."""
     if array.flags.c_contiguous:
         flat: Bytes = array.reshape(-1).view(np.uint8)
         return flat
@@ -78,7 +78,7 @@ def flat_of(tensor: Tensor) -> Any:
 
 
 def address_of_memory(tensor: Tensor) -> int:
-    """Return where the tensor's memory begins."""
+    """Return the offset of the tensor's whole memory."""
     root = root_of(tensor)
     if isinstance(root, np.ndarray):
         return int(byte_bounds(root)[0])
@@ -86,7 +86,7 @@ def address_of_memory(tensor: Tensor) -> int:
 
 
 def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
-    """Return the tensor's whole memory as flat_of does, where it begins, and storage_offset."""
+    """Return the tensor's whole memory as flat_of does, its offset, and storage_offset."""
     array = tensor.array
     is_alone = tensor._storage is None and array.__class__ is np.ndarray and array.base is None
     if is_alone and array.flags.c_contiguous:
@@ -95,7 +95,7 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 
 def storage_offset(self: Tensor) -> int:
-    """Return how many elements of its memory lie before this tensor's first."""
+    """Return how many elements of its memory precede this tensor's first."""
     if self._layout.is_sparse or (not self._layout.numel and root_of(self) is self.array):
         return 0
     address = backend_of(self._layout.device.type).data_ptr(self.array)
@@ -112,7 +112,7 @@ def view_at(
 ) -> Any:
     """Return a raw array over flat memory; offset and strides count elements of dtype.
 
-    Note    the caller has held them against the memory's length
+    Note    the caller has checked them against the memory's length
     """
     steps = [stride * dtype.itemsize for stride in strides]
     if device is CPU:
@@ -120,7 +120,7 @@ def view_at(
         if not flat.flags.writeable or any(
             n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)
         ):
-            array.flags.writeable = False  # one place in memory stands for many elements
+            array.flags.writeable = False  # one place in memory is used for many elements
         return array
     if not all(shape):
         return backend_of(device.type).empty(shape, dtype, device.index)
@@ -129,24 +129,24 @@ def view_at(
 
 
 def bound(tensor: Tensor, memory: Any) -> Tensor:
-    """Let memory be all that the tensor's storage is; return the tensor."""
+    """Make memory the tensor's whole storage; return the tensor."""
     tensor._storage = BoundedStorage(memory)
     return tensor
 
 
 def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Return how many elements of memory lie between the first one and the last one's end."""
+    """Return how many elements of memory are between the first one and the last one's end."""
     if 0 in shape:
         return 0
     return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
 
 
 def empty_in_layout(layout: Layout) -> Any:
-    """Return an uninitialised raw array that lies as layout says."""
+    """Return an uninitialised raw array with this layout."""
     backend = backend_of(layout.device.type)
     count = reach(layout.shape, layout.strides)
     room = backend.empty((count,), layout.dtype.numpy, layout.device.index)
     array = backend.as_strided(room, layout.shape, layout.steps)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array.flags.writeable = True  # places that stand for many elements get what is the same
+        array.flags.writeable = True  # places that are used for many elements get the same value
     return array

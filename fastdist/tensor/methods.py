@@ -1,8 +1,8 @@
-"""The empty base of Tensor, on which the rooms above hang their methods.
+"""The empty base of Tensor, to which the packages above attach their methods.
 
-`graph/tensor_methods.py` attaches what recording means to a Tensor, `namespace` attaches the ops.
-So the tensor room knows no op, and `Tensor.__mul__` is the very closure that dispatch makes.
-`methods.pyi` is what type checkers read.
+`graph/tensor_methods.py` attaches the methods of the recording, `namespace` attaches the ops. So
+this package imports no op, and `Tensor.__mul__` is the very closure that dispatch makes. Type
+checkers read `methods.pyi`.
 """
 
 from __future__ import annotations

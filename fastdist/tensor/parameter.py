@@ -1,4 +1,4 @@
-"""Tensors of modules: dispatch and RPC know Parameter, and nn re-exports what is here."""
+"""Tensors of modules: dispatch and RPC use Parameter, and nn re-exports this module."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .tensor import Tensor, TensorType
 
 
 class _KindOfTensor(TensorType):
-    """The class of a class of which tensors of users' own classes may be, too, as in PyTorch: they
-    keep their class, and an attribute `mark` says so.
+    """The metaclass whose classes also claim tensors of users' own classes as instances, as in
+    PyTorch: these keep their class, and have an attribute `mark`.
     """
 
     mark: str
@@ -22,16 +22,18 @@ class _KindOfTensor(TensorType):
 
 
 def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
-    """Return data, or nothing, as one of kind; of a class of the user's own it keeps its class.
+    """Return data, or nothing, as an instance of kind; data of the user's own class keeps its
+    class.
 
-    Raises  RuntimeError if that class does not: its detach() gives another
+    Raises  RuntimeError if that class does not: its detach() returns another one
     """
     if data is not None and "mark" in vars(kind) and is_offered(data):
         return _marked(kind, data, requires_grad)
     made: Tensor = object.__new__(kind)
     source: Any = data.detach() if data is not None else _empty()
     if type(source).array is not Tensor.array:
-        source = source.resolve_conj().resolve_neg()  # who sees other memory in his own way
+        # a class that defines for itself how it views other memory
+        source = source.resolve_conj().resolve_neg()
     made.array, made._layout, made._storage = source.array, source._layout, source._storage
     made.edge = made.extra = None
     made.requires_grad_(requires_grad)
@@ -53,11 +55,11 @@ def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_KindOfTensor):
-    """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless
-    told otherwise. Of data of a user's own class it keeps the class, and is a Parameter as well.
+    """A Tensor that a Module registers when it is assigned as an attribute; requires grad by
+    default. Data of a user's own class keeps that class, and is a Parameter as well.
 
-    Note    unlike other tensors it takes attributes of the user's own: no op makes one, so that a
-            place for them costs no call
+    Note    unlike other tensors it accepts attributes of the user: no op makes one, so the dict for
+            them costs no call
     """
 
     mark = "_is_param"
@@ -73,7 +75,7 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
 class Buffer(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers as a buffer when it is assigned as an attribute, saved with
-    the module if persistent. Of data of a user's own class it keeps the class, as a Parameter does.
+    the module if persistent. Data of a user's own class keeps that class, as for a Parameter.
     """
 
     mark = "_is_buffer"

@@ -1,4 +1,4 @@
-"""How tensors travel through pickle and copy: as NumPy arrays, with layouts interned anew."""
+"""Pickling and copying of tensors: as NumPy arrays, with layouts interned again."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .tensor import Tensor, layout_of, wrap
 
 
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    """Return what pickle makes this tensor of.
+    """Return the pickle form of this tensor.
 
-    Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
-            become tensors of their own, but for those of shared memory that multiprocessing sends
+    Note    a result is restored as a leaf; `.grad`, hooks, history and tangents are not saved;
+            views become separate tensors, except for shared memory that multiprocessing sends
     """
     if self._layout.is_sparse:
         return (
@@ -37,7 +37,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     if block_of(array) is not None:
         array = Passage(array)
     elif not self._layout.contiguous:
-        # NumPy keeps C order and Fortran's when it pickles, and no other.
+        # NumPy keeps only C and Fortran order when it pickles.
         order = walk_order(self._layout.shape, self._layout.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
@@ -46,11 +46,12 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
-    """Return what rebuild_sparse makes a sparse tensor of: coordinates and values are Tensors, so
-    that they travel, and are copied, as Tensors do. Coordinates may have come to the CPU before.
+    """Return the arguments of rebuild_sparse for a sparse tensor: coordinates and values are
+    Tensors, so that they are sent, and copied, like Tensors. The coordinates may have been copied
+    to the CPU before.
 
     Raises  RuntimeError for coordinates that were changed to places outside of the tensor: nothing
-            could load what is saved then
+            could load them again
     """
     coo: Coo = tensor.array
     lengths = tensor._layout.shape[: coo.indices.shape[0]]
@@ -78,8 +79,8 @@ def rebuild_sparse(
 ) -> Tensor:
     """Return the sparse tensor that was pickled.
 
-    Its coordinates are copied, then checked: another tensor may share the memory that they arrive
-    in, and compiled loops trust them.
+    Its coordinates are copied, then checked: another tensor may share their memory, and compiled
+    loops trust them.
 
     Raises  ValueError for parts that do not fit together
     """
@@ -90,7 +91,7 @@ def rebuild_sparse(
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise ShapeError(
-            f"a sparse tensor cannot be made as {short_repr(cls)}, which is no kind of it"
+            f"a sparse tensor cannot be made as {short_repr(cls)}, which is not a class of tensors"
         )
     fits = axes >= 0 and own.shape == (places.shape[1], *shape[axes:]) and len(shape) >= axes
     fits = fits and places.dtype is int64
@@ -121,9 +122,9 @@ def rebuild(
     requires_grad: bool,
     axes: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Return the tensor that was pickled. The array lies in C order; axes permute it."""
+    """Return the tensor that was pickled. The array is in C order; axes permute it."""
     if not array.flags.writeable and block_of(array) is None:
-        # pickle may hand out memory that it only lent, such as a received message.
+        # pickle may return memory that it only borrowed, such as a received message.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)
     if axes is not None:
@@ -133,16 +134,16 @@ def rebuild(
 
 
 def copy_tensor(self: Tensor) -> Tensor:
-    """Return another handle to the same memory; a leaf, also of a result."""
+    """Return another handle to the same memory; a leaf, also for a result."""
     twin = _bare(type(self), self.array, self._layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
     return twin.requires_grad_() if self.edge is not None else twin
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Return a copy with memory, and `.grad`, of its own.
+    """Return a copy with its own memory and `.grad`.
 
-    What shares memory within one deepcopy still does in the copies (on the CPU).
+    Tensors that share memory within one deepcopy share it in the copies too (on the CPU).
     Raises  RuntimeError for a tensor that an op made
     """
     known = memo.get(id(self))
@@ -219,7 +220,7 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _same_place(
     view: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], memo: dict[int, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the part of owner's copy that view is of owner."""
+    """Return the part of owner's copy that corresponds to view."""
     twin = _twin_of(owner, memo)
     start = view.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     place: np.ndarray[Any, Any] = np.ndarray(
@@ -229,7 +230,7 @@ def _same_place(
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array's memory, in its order, as what np.ndarray takes for a buffer."""
+    """Return array's memory, in its order, in the form that np.ndarray accepts as a buffer."""
     return array if array.flags.c_contiguous else array.T
 
 

@@ -1,4 +1,4 @@
-"""How a tensor prints: the values in columns, and what is unusual about it behind them."""
+"""Printing of tensors: the values in columns, followed by facts that are not the default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PrintOptions(NamedTuple):
     """How values are printed.
 
     Note    `threshold`: from so many elements on only `edgeitems` at each end of an axis are shown;
-            `sci_mode` None lets the values decide
+            `sci_mode` None decides by the values
     """
 
     precision: int = 4
@@ -35,7 +35,7 @@ MODULE: Final = "fastdist"
 
 
 def get_printoptions() -> dict[str, Any]:
-    """Return the options, to be given to set_printoptions again."""
+    """Return the options, in the form that set_printoptions accepts."""
     return _options._asdict()
 
 
@@ -47,7 +47,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Change how tensors print, for all threads. What is None stays, but for sci_mode.
+    """Change how tensors print, for all threads. None leaves an option as it is, except sci_mode.
 
     Raises  ValueError for a profile other than default, short, full
     """
@@ -80,7 +80,7 @@ def format_tensor(
     default_dtype_name: str = "float32",
     tangent: str | None = None,
 ) -> str:
-    """Return what `repr` of a tensor is.
+    """Return the `repr` of a tensor.
 
     Note    printed exactly as PyTorch prints it, with our module's name before the dtype
     """
@@ -90,7 +90,8 @@ def format_tensor(
     if array.size == 0:
         if array.ndim != 1:
             notes.append(f"size={array.shape}")
-        # Of no element one cannot tell an integer from a float, so only the default goes unsaid.
+        # Without elements an integer cannot be distinguished from a float, so only the default
+        # dtype is omitted.
         usual = {default_dtype_name}
         values = "[]"
     else:
@@ -119,7 +120,7 @@ def format_sparse(
     *,
     default_dtype_name: str = "float32",
 ) -> str:
-    """Return what `repr` of a sparse tensor is, as PyTorch prints it."""
+    """Return the `repr` of a sparse tensor, as PyTorch prints it."""
     notes = [f"device='{device}'"] if device != "cpu" else []
     notes += [f"size={tuple(shape)}", f"nnz={values.shape[0]}"]
     if dtype_name not in {default_dtype_name, "int64", "bool"}:
@@ -142,14 +143,14 @@ def format_sparse(
 
 
 def _part(name: str, array: np.ndarray) -> str:
-    """Return one of a sparse tensor's arrays, which stands under the bracket of `tensor(`."""
+    """Return one of a sparse tensor's arrays, which is printed under the bracket of `tensor(`."""
     if array.size == 0:
         return f"{name}[], size={tuple(array.shape)})"
     return f"{name}{format_values(array, len('tensor(') + len(name), _options)})"
 
 
 def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
-    """Return the values in brackets and columns, the first one standing at column `indent`."""
+    """Return the values in brackets and columns, the first one at column `indent`."""
     cut = [False] * array.ndim
     if array.size > options.threshold:
         for axis, length in enumerate(array.shape):
@@ -161,7 +162,7 @@ def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
 
 
 class _Column:
-    """The form in which all values of one tensor are written, and its width."""
+    """The format of all values of one tensor, and its width."""
 
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.form, self.point, self.width = "", "", 1
@@ -184,7 +185,7 @@ class _Column:
         if scientific:
             self.form = f".{options.precision}e"
         elif whole:
-            # A point without digits says that these whole numbers are floats.
+            # A point without digits marks these whole numbers as floats.
             self.form, self.point = ".0f", "."
         else:
             self.form = f".{options.precision}f"
@@ -196,7 +197,7 @@ class _Column:
 
 
 class _Pairs(_Column):
-    """The form of complex numbers: a column of real parts, and one of imaginary parts."""
+    """The format of complex numbers: a column of real parts, and one of imaginary parts."""
 
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.real, self.imag = (_Column(one, options) for one in (array.real, array.imag))
@@ -226,7 +227,7 @@ def _nest(
         lines = [_nest(row, cut[1:], indent + 1, column, options) for row in array]
         if cut[0]:
             lines.insert(options.edgeitems, "...")
-        # Blocks are set apart by as many empty lines as they have axes beyond two.
+        # Blocks are separated by as many empty lines as they have axes beyond two.
         gap = "\n" * (array.ndim - 1)
     return "[" + f",{gap}{' ' * (indent + 1)}".join(lines) + "]"
 

@@ -1,4 +1,4 @@
-"""Which dtype operands meet in: tensors with axes before 0-d tensors before Python's numbers."""
+"""The dtype of several operands: tensors with axes before 0-d tensors before Python numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def get_default_dtype() -> DType:
 
 
 def dtype_or_default(dtype: Any) -> DType:
-    """Return the dtype that a user named, the default one for None."""
+    """Return the dtype that a user passed, the default one for None."""
     return _default.dtype if dtype is None else dtypes.dtype_of(dtype)
 
 
@@ -44,15 +44,15 @@ def set_default_dtype(dtype: DType) -> None:
         raise DTypeError(
             f"only floating-point types are supported as the default type, got {short_repr(dtype)}"
         )
-    _ = dtype.numpy  # raises for a dtype that is not there yet
+    _ = dtype.numpy  # raises for a dtype that does not exist yet
     _default.dtype = dtype
     Layout.forget_routes()
 
 
 def dtype_of_number(value: Any) -> DType:
-    """Return the dtype that a Python or NumPy number brings to an op.
+    """Return the dtype that a Python or NumPy number has in an op.
 
-    Raises  OverflowError for an integer that no 64 bits hold, TypeError for no number
+    Raises  OverflowError for an integer that 64 bits cannot hold, TypeError for another type
     """
     if isinstance(value, bool):
         return bool_
@@ -70,10 +70,10 @@ def dtype_of_number(value: Any) -> DType:
 
 
 def result_dtype(operands: Sequence[Any]) -> DType:
-    """Return the dtype in which tensors and numbers meet.
+    """Return the dtype to which tensors and numbers promote.
 
-    A 0-d tensor or a number counts only where it is of a higher kind (bool < integer < floating)
-    than what has axes.
+    A 0-d tensor or a number counts only if it is of a higher kind (bool < integer < floating) than
+    the tensors with axes.
     """
     with_axes = zero_d = numbers = None
     for operand in operands:
@@ -102,7 +102,7 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Return whether PyTorch lets a result of one dtype be stored in the other: never down a
+    """Return whether PyTorch lets a result of one dtype be stored in the other: never in a lower
     kind.
     """
     return from_.category <= to.category

@@ -1,8 +1,8 @@
-"""Containers as trees: taken apart into leaves and a shape, mapped over, and put together again."""
+"""Containers as trees: flattened into leaves and a spec, mapped over, and rebuilt."""
 
-# A tree is a container of trees, or a leaf: anything that is no container that is known here. None
-# is a leaf. The spec of a tree is what is left of it without its leaves; equal specs tell that two
-# trees can be walked side by side.
+# A tree is a container of trees, or a leaf: anything that is not a known container. None is a leaf.
+# The spec of a tree is the tree without its leaves; two trees with equal specs can be walked
+# together.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = type | tuple[type, ...]
 
 
 class _Container(NamedTuple):
-    """How containers of one class are taken apart and put together."""
+    """How containers of one class are flattened and rebuilt."""
 
     flatten: Callable[[Any], tuple[Iterable[Any], Context]]
     unflatten: Callable[[Iterable[Any], Context], Any]
@@ -55,10 +55,10 @@ def register_pytree_node(
     unflatten_fn: Callable[[Iterable[Any], Context], Any],
     **kwargs: Any,
 ) -> None:
-    """Let objects of one class be containers: flatten_fn returns their parts and what else makes
-    one, of which unflatten_fn makes it again; keywords about files and key paths are ignored.
+    """Register a class of containers: flatten_fn returns their parts and a context, from which
+    unflatten_fn makes the object again; keywords about files and key paths are ignored.
 
-    Raises  ValueError for a class that is a container already
+    Raises  ValueError for a class that is registered already
     """
     if cls in _containers:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -66,7 +66,7 @@ def register_pytree_node(
 
 
 class TreeSpec:
-    """The shape of a tree: the class of its root, what else makes one, and the specs below it."""
+    """The structure of a tree: the class of its root, its context, and the specs below it."""
 
     __slots__ = ("children_specs", "context", "num_leaves", "type")
 
@@ -78,17 +78,17 @@ class TreeSpec:
 
     @property
     def num_children(self) -> int:
-        """How many trees are right below the root."""
+        """The number of trees right below the root."""
         return len(self.children_specs)
 
     def is_leaf(self) -> bool:
-        """Say whether the tree is one leaf."""
+        """Return whether the tree is one leaf."""
         return isinstance(self, LeafSpec)
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """Return a tree of this shape.
+        """Return a tree of this structure.
 
-        Raises  ValueError for more or fewer leaves than it has
+        Raises  ValueError for another number of leaves
         """
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
@@ -99,9 +99,9 @@ class TreeSpec:
         return self._grow(iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return what another tree has in the places of this one's leaves.
+        """Return the values of another tree in the places of this one's leaves.
 
-        Raises  ValueError where the other tree is another container
+        Raises  ValueError where the other tree has another container
         """
         if self.is_leaf():
             return [tree]
@@ -113,7 +113,7 @@ class TreeSpec:
                 f"Node arity mismatch; expected {self.num_children}, but got {len(parts)}."
             )
         if isinstance(tree, dict):
-            # What belongs together is told by the keys: two dictionaries may differ in order.
+            # Keys match the entries: two dictionaries may differ in order.
             keys = self.context[1] if self.type is defaultdict else self.context
             if set(keys) != set(tree):
                 raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
@@ -145,7 +145,7 @@ class TreeSpec:
 
 
 class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+    """The spec of a leaf."""
 
     __slots__ = ()
 
@@ -161,20 +161,20 @@ class LeafSpec(TreeSpec):
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Say whether something is a leaf; is_leaf may call a container one."""
+    """Return whether something is a leaf; is_leaf may declare a container to be one."""
     return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """Return the leaves of a tree, from left to right, and its shape."""
+    """Return the leaves of a tree, from left to right, and its spec."""
     leaves: list[Any] = []
     return leaves, _collect(tree, is_leaf, leaves)
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
-    """Return the tree of a shape that has these leaves.
+    """Return the tree with these leaves and this spec.
 
-    Raises  TypeError for what is no TreeSpec, ValueError for another number of leaves
+    Raises  TypeError for an object that is not a TreeSpec, ValueError for another number of leaves
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
@@ -200,16 +200,16 @@ def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 
 
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
-    """Return the shape of a tree."""
+    """Return the spec of a tree."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree of what func makes of each leaf, and of what the other trees have there.
+    """Return a tree of the results of func for each leaf, and the values of the other trees there.
 
-    Raises  ValueError where the other trees are not of the first one's shape
+    Raises  ValueError where the other trees do not have the first one's structure
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten(map(func, leaves, *(spec.flatten_up_to(rest) for rest in rests)))
@@ -218,7 +218,7 @@ def tree_map(
 def tree_map_(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Call func with each leaf, and return the tree as it is."""
+    """Call func with each leaf, and return the tree unchanged."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -230,8 +230,8 @@ def tree_map_only(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Return a tree of what func makes of the leaves of a class, or of those that a predicate says
-    yes to, with all others as they are.
+    """Return a tree with the results of func for the leaves of a class, or for those that satisfy a
+    predicate, and all others unchanged.
     """
     chosen = _predicate(type_or_types_or_pred)
     return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
@@ -244,41 +244,41 @@ def tree_map_only_(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Call func with the leaves of a class, and return the tree as it is."""
+    """Call func with the leaves of a class, and return the tree unchanged."""
     tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
     return tree
 
 
 def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Say whether pred is true of all leaves."""
+    """Return whether pred is true for all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Say whether pred is true of any leaf."""
+    """Return whether pred is true for any leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Say whether pred is true of all leaves of a class."""
+    """Return whether pred is true for all leaves of a class."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Say whether pred is true of any leaf of a class."""
+    """Return whether pred is true for any leaf of a class."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def _kind(tree: PyTree) -> type | None:
-    """Return the class by which something is taken apart, None of a leaf."""
+    """Return the class under which a container is registered, None for a leaf."""
     kind = type(tree)
     if kind in _containers:
         return kind
-    # A subclass of a container is a leaf, but for tuples whose entries have names.
+    # A subclass of a container is a leaf, except for tuples whose entries have names.
     return kind if isinstance(tree, tuple) and hasattr(kind, "_fields") else None
 
 
@@ -295,7 +295,7 @@ def _apart(tree: PyTree) -> tuple[list[Any], Context] | None:
 
 
 def _collect(tree: PyTree, is_leaf: IsLeaf, leaves: list[Any]) -> TreeSpec:
-    """Append the leaves of a tree, and return its shape."""
+    """Append the leaves of a tree, and return its spec."""
     parts = None if is_leaf is not None and is_leaf(tree) else _apart(tree)
     if parts is None:
         leaves.append(tree)

@@ -1,12 +1,11 @@
-"""Tensors in memory that processes share: how they get there, and how they are sent on."""
+"""Tensors in shared memory: moving them there, and sending them to other processes."""
 
-# Note [Sharing] share_memory_() moves all that one allocation holds, so that views still see what
-# is written to the tensor, from this process and from others. No tensor knows its views on the way
-# of a call: that would cost every view. So whoever lies in the memory is looked for, once per
-# share, among all living tensors (but those that gc.freeze() has hidden). NumPy arrays that users
-# hold stay where they were.
+# share_memory_() moves everything that one allocation holds, so that views still see writes to the
+# tensor, from this process and from others. No tensor tracks its views during a call: that would
+# cost every view. So all tensors in the memory are found once per share, among all living tensors
+# (except those that gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
-# Only what was shared is sent as shared, by whatever multiprocessing sends; all else is copied.
+# Only shared tensors are sent as shared, by any means of multiprocessing; all others are copied.
 # PyTorch moves every tensor that it sends through a queue; here a worker that puts its results
 # there may end before they are read.
 
@@ -28,21 +27,23 @@ from .tensor import Tensor
 
 
 class Span(NamedTuple):
-    """Addresses of memory: all that one allocation holds."""
+    """Addresses of memory: all of one allocation."""
 
     start: int
     end: int
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move this tensor's memory, in place, to where other processes see it; return the tensor.
+    """Move this tensor's memory, in place, to where other processes can share it; return the
+    tensor.
 
-    What is sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of it, is then
-    the same memory there, and so are views of it; everything else that is sent is a copy. `pickle`,
-    `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already stays where it is.
+    A tensor that is then sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of
+    it, has the same memory there, and so have its views; every other tensor that is sent is a copy.
+    `pickle`, `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already keeps its
+    memory.
 
     Device  cpu; Linux alone
-    Thread  while no other thread uses the memory
+    Thread  only while no other thread uses the memory
     Raises  DeviceError for another device; SharedMemoryError where the system has no such memory
     Note    views made before move along, NumPy arrays do not; looks through all living objects.
             `.grad` is not sent, as in PyTorch: each process has its own. Each call holds one
@@ -54,16 +55,16 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return whether other processes can see this tensor's memory: whether share_memory_() of it,
-    or of what it is a view of, was called, here or in the process that sent it.
+    """Return whether other processes can share this tensor's memory: whether share_memory_() was
+    called on it or its base, here or in the process that sent it.
     """
     return block_of(self.array) is not None
 
 
 def share(tensors: Iterable[Tensor]) -> None:
-    """Move tensors, and all that lies in the same memory, into one shared block.
+    """Move tensors, and all others in the same memory, into one shared block.
 
-    Raises  as share_memory_, and then nothing has moved
+    Raises  as share_memory_; then nothing has moved
     """
     tensors = list(tensors)
     for tensor in tensors:
@@ -80,7 +81,7 @@ def share(tensors: Iterable[Tensor]) -> None:
     alone = [tensor for tensor in tensors if block_of(tensor.array) is None]
     if not alone:
         return
-    # Kept until all have moved: memory that is freed before might be somebody else's by then.
+    # Kept until all have moved: memory that is freed earlier might already be reused.
     roots = [_root(tensor.array) for tensor in alone]
     spans = _joined(map(_span, roots))
     parts = make_parts(end - start for start, end in spans)
@@ -89,14 +90,14 @@ def share(tensors: Iterable[Tensor]) -> None:
     starts = [span.start for span in spans]
     for tensor in (*_living(), *alone):
         array = tensor.array
-        # What is empty lies where its memory does.
+        # An empty array belongs to its memory.
         place = _span(array if array.size else _root(array))
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:
             tensor.array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
-                # It named what was there before; the moved arrays know where they lie now.
+                # It named the former memory; the moved arrays know their new one.
                 storage.memory = parts[index]
 
 
@@ -115,7 +116,7 @@ def _span(array: np.ndarray[Any, Any]) -> Span:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans in order, those that overlap as one."""
+    """Return the spans in order, with overlapping ones merged."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and (span.start < joined[-1].end or span.start == joined[-1].start):
@@ -131,16 +132,16 @@ def _living() -> list[Tensor]:
     while found:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
-    # By their very type: to ask an object of somebody else for its class may run code of theirs.
-    # Who stands for several tensors, or for one without values, has a property in array's place.
+    # By their exact type: reading the class of another library's object may run its code. An object
+    # that represents several tensors, or has no values, has a property in array's place.
     kinds = {kind for kind in kinds if kind.array is Tensor.array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
-    # One that another thread is just making has no array yet.
+    # One that another thread is creating has no array yet.
     return [one for one in tensors if isinstance(getattr(one, "array", None), np.ndarray)]
 
 
 def _placed(array: np.ndarray[Any, Any], part: Bytes, start: int) -> np.ndarray[Any, Any]:
-    """Return what array is of the memory that began at start, of part."""
+    """Return the part of the new memory that replaces array, whose memory began at start."""
     offset = address_of(array) - start if array.size else 0
     placed: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, part, offset, array.strides)
     placed.flags.writeable = array.flags.writeable

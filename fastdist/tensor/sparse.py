@@ -1,13 +1,14 @@
-"""What a sparse tensor holds: coordinates, values, and a layout that says so.
+"""The contents of a sparse tensor: coordinates, values, and a layout that marks it as sparse.
 
-A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` is a SparseLayout. So
-whatever hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense
-path asks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no routes, so that
-every short way through an op misses and ends in the op's `general`. That finds the op's rule for
-sparse operands (interpreters/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the
-same can be added; everything else it refuses in words, too.
+A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` are a SparseLayout. So code
+that passes raw arrays on (the engine, hooks, `wrap`) passes sparse ones on as well, and no dense
+path checks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no plans, so that
+every short path misses and ends in the op's `general`. That finds the op's rule for sparse operands
+(listeners/sparse_rules.py) or raises an error with an explanation. A Coo that reaches NumPy all the
+same can be added; everything else raises an explained error, too.
 
-Entries of one place mean their sum. `is_coalesced` says that there are none, and that places rise.
+The value of a place with several entries is their sum. `is_coalesced` means that there are none,
+and that places rise.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from ..devices.backend import backend_of
 from .layout import Layout, RouteTable, Shape, count_elements
 
 _OURS = __name__.partition(".")[0] + "."
-# What users call to have NumPy's view of a tensor.
+# The functions that give users NumPy's view of a tensor.
 _TO_NUMPY = frozenset({"numpy", "to_numpy", "__array__", "__array_interface__", "tolist"})
 
 
 class _NoRoutes(RouteTable):
-    """A table that keeps nothing: routes of dense memory do not serve sparse tensors."""
+    """A table that keeps nothing: plans for dense memory do not apply here."""
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class SparseLayout(Layout):
             return found
         made: SparseLayout = object.__new__(cls)
         made.dtype, made.device, made.shape = dtype, device, shape
-        # PyTorch's strides of sparse tensors: there is nothing to walk.
+        # PyTorch's strides of sparse tensors: there is no memory to step through.
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False
@@ -89,12 +90,12 @@ class Coo:
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
         self.indices, self.values, self.layout = indices, values, layout
-        # No two of fewer than two can be of one place.
+        # Fewer than two cannot have the same place.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
     def shape(self) -> Shape:
-        """The shape of what it stands for."""
+        """The shape of the tensor that it represents."""
         return self.layout.shape
 
     @property
@@ -104,7 +105,7 @@ class Coo:
 
     @property
     def strides(self) -> Shape:
-        """Raise: there is no one memory to share, show or save."""
+        """Raise: there is no single memory to share, show or save."""
         raise _refusal("its storage")
 
     def plus(self, other: Coo) -> Coo:
@@ -160,7 +161,7 @@ class Coo:
         text = "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
         if asked in _TO_NUMPY:
             raise TypeError(text)
-        raise NotImplementedError(f"{asked}() is not there for sparse tensors: {text}")
+        raise NotImplementedError(f"{asked}() is not implemented for sparse tensors: {text}")
 
     def __getitem__(self, index: Any) -> Any:
         raise _refusal(f"indexing with {short_repr(index)}")
@@ -175,10 +176,10 @@ def _refusal(what: str) -> NotImplementedError:
 
 
 def _asked() -> str:
-    """Return the name of the function of ours that the user called, for an error."""
+    """Return the name of our function that the user called, for an error."""
     frame, name = sys._getframe(1), ""
     while frame is not None and (room := frame.f_globals.get("__name__", "")).startswith(_OURS):
-        # What dispatch wraps functions in has names of its own.
+        # The wrappers that dispatch puts around functions have their own names.
         if not room.startswith(f"{_OURS}dispatch.") and frame.f_code.co_name.isidentifier():
             name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
@@ -186,7 +187,7 @@ def _asked() -> str:
 
 
 def joined(arrays: Sequence[Any], axis: int, device: Device) -> Any:
-    """Return raw arrays of a device one after the other along axis."""
+    """Return raw arrays of a device joined along axis."""
     if device is CPU:
         return np.concatenate(arrays, axis)
     backend = backend_of(device.type)

@@ -1,4 +1,4 @@
-"""What a tensor and its views share: a version of in-place changes, and a list of living views."""
+"""State that a tensor and its views share: a version of in-place changes, a list of live views."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from ..system.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):
-    """What of a Tensor this file knows: tensor.py imports it, not the other way round."""
+    """The part of Tensor that this file uses: tensor.py imports it, not the other way round."""
 
     _storage: Any
 
 
-# Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list
-# operations, and a lock per Storage would cost each op that saves its output 60 ns. Take no other
-# lock while it is held. Re-entered where a view dies in here, or the garbage collector runs, and a
-# finalizer touches tensors.
+# Guards every Storage's `views` and the creation of a Storage. One for all: it is held for a few
+# list operations, and a lock per Storage would cost each op that saves its output 60 ns. Take no
+# other lock while it is held. Re-entered where a view is freed in here, or the garbage collector
+# runs, and a finalizer touches tensors.
 _storages_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_storages_lock")
 
 
 class Storage:
-    """Made on demand, when a tensor is viewed, changed in place or saved as an output.
+    """Created on demand, when a tensor is viewed, changed in place or saved as an output.
 
-    Thread  any; two threads that change one tensor in place at once have a race of their own
-            making, as in PyTorch
+    Thread  any; two threads that change one tensor in place at the same time race, as in PyTorch
     """
 
     __slots__ = ("version", "views")
@@ -53,8 +52,8 @@ class Storage:
                 self.views = [ref(view)]
                 return
             if len(views) >= 16 and len(views) & (len(views) - 1) == 0:
-                # At each power of two the dead leave, so that a loop over slices does not grow the
-                # list for ever.
+                # At each power of two dead views are removed, so that a loop over slices does not
+                # grow the list for ever.
                 views = self.views = [known for known in views if known() is not None]
             views.append(ref(view))
 
@@ -75,7 +74,7 @@ def bump_all(tensors: Iterable[HasStorage]) -> None:
 
 
 class BoundedStorage(Storage):
-    """One that says what its memory is. See Note [Memory of a tensor] in memory.py."""
+    """A Storage that knows its memory. See Note [Memory of a tensor] in memory.py."""
 
     __slots__ = ("memory",)
 
@@ -85,7 +84,7 @@ class BoundedStorage(Storage):
 
 
 def storage_of(tensor: HasStorage) -> Storage:
-    """Return the tensor's Storage, made now if nobody asked before."""
+    """Return the tensor's Storage, created now if there is none."""
     storage: Storage | None = tensor._storage
     if storage is None:
         with _storages_lock:

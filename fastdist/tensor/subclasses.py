@@ -1,4 +1,4 @@
-"""What subclasses of Tensor find before Tensor's own: methods that ask `__torch_function__` first.
+"""The methods that subclasses of Tensor find before Tensor's: they call `__torch_function__` first.
 
 See Note [Calls that others take over] in core/torch_function.py.
 """
@@ -20,13 +20,13 @@ from ..core.torch_function import (
 )
 
 _tensor: Final[list[Any]] = []  # the class Tensor, which imports this file
-# Classes of Tensors that are results as they are, whatever class takes the call over: as one of
-# that class they would be copies.
+# Classes of Tensors that are returned unchanged, whatever class takes the call over: as instances
+# of that class they would be copies.
 STAY_AS_THEY_ARE: Final[set[type]] = set()
 
 
 def be_tensor(tensor: type) -> None:
-    """Let this class be the one whose subclasses take calls over."""
+    """Make this the class whose subclasses take calls over."""
     _tensor.append(tensor)
     NEVER_ASKED.add(tensor)
 
@@ -38,8 +38,9 @@ def call_for_subclass(
     args: Sequence[Any],
     kwargs: dict[str, Any] | None,
 ) -> Any:
-    """Return what a function gives, its Tensors as instances of kind; NotImplemented where another
-    class than kind's bases is among the types. It is what Tensor has for its subclasses.
+    """Return the result of a function, its Tensors as instances of kind; NotImplemented where
+    another class than kind's bases is among the types. This is Tensor's implementation for its
+    subclasses.
     """
     if not all(issubclass(kind, one) for one in types):
         return NotImplemented
@@ -50,7 +51,7 @@ def call_for_subclass(
 
 @functools.cache
 def nowrap_functions() -> frozenset[Any]:
-    """Return the functions whose results stay of the class that they are of."""
+    """Return the functions whose results keep their class."""
     tensor: Any = _tensor[0]
     return frozenset({tensor._base.__get__, tensor.grad.__get__})
 
@@ -72,7 +73,9 @@ def _as(found: Any, kind: Any) -> Any:
 
 
 class OfferedMethods:
-    """Tensor's methods, operators and properties, each of which asks its tensor first."""
+    """Tensor's methods, operators and properties, each of which first calls the override of its
+    tensor.
+    """
 
     __slots__ = ()
 
@@ -87,7 +90,8 @@ _OPERATORS = frozenset(
     for name in [*[f"{p}{n}" for n in _ARITHMETIC for p in ("", "r", "i")], *_COMPARISONS]
 )
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _ARITHMETIC}
-# Under which name an operator is offered: PyTorch's. Those that are not here go by their own.
+# The names under which operators are offered: PyTorch's. Operators that are not here have their own
+# names.
 _OFFERED_AS: Final = {
     "__abs__": "abs",
     "__add__": "add",
@@ -113,7 +117,7 @@ _OFFERED_AS: Final = {
     "__sub__": "sub",
     "__truediv__": "div",
 }
-# What answers for a tensor without a look at what it is, and what is made of methods that ask.
+# Attributes that never consult an override, and functions made of methods that do.
 NOT_OFFERED = frozenset(
     {
         "__array_wrap__",
@@ -134,12 +138,12 @@ NOT_OFFERED = frozenset(
 
 
 def offered_as(name: str) -> str:
-    """Return the name of the method under which the method or operator name is offered."""
+    """Return the method's name under which the method or operator name is offered."""
     return _OFFERED_AS.get(name, name)
 
 
 def order_with_offers(order: list[type]) -> list[type]:
-    """Return the order in which a class looks for names, with OfferedMethods before Tensor's if the
+    """Return the order in which a class looks up names, with OfferedMethods before Tensor's if the
     class takes calls over.
     """
     order = [one for one in order if one is not OfferedMethods]
@@ -154,7 +158,7 @@ def order_with_offers(order: list[type]) -> list[type]:
 
 
 def write_offers() -> None:
-    """Fill OfferedMethods, unless that is done."""
+    """Fill OfferedMethods, once."""
     if hasattr(OfferedMethods, "__add__"):
         return
     for base in reversed(_tensor[0].__mro__[:-1]):
@@ -183,7 +187,7 @@ def _offered_method(name: str, method: Any) -> Callable[..., Any]:
         given: tuple[Any, ...] = (self, *args)
         known = name
         if name in _REFLECTED and isinstance(args[0], _tensor[0]):
-            # Python asks a subclass first: what was called is the operator of the plain Tensor.
+            # Python tries a subclass first: the operator that was called is the plain Tensor's.
             known, given = _REFLECTED[name], (args[0], self)
         found = offering(getattr(_tensor[0], offered_as(known)), given, kwargs)
         return method(self, *args, **kwargs) if found is NOT_TAKEN else found
@@ -194,7 +198,7 @@ def _offered_method(name: str, method: Any) -> Callable[..., Any]:
 
 
 def _offered_property(own: property) -> property:
-    """Return a property that offers the ways of another: `Tensor.shape.__get__`."""
+    """Return a property that offers the accessors of another: `Tensor.shape.__get__`."""
 
     def way(name: str) -> Callable[..., Any]:
         function = getattr(own, name)

@@ -1,4 +1,4 @@
-"""The value: an array, its layout, and where it stands in a graph."""
+"""The value: an array, its layout, and its place in a graph."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ OWN_TANGENT: tuple[Any, ...] = ()
 
 
 class Extra:
-    """What few tensors have: a base they are a view of, tangents, a `.grad` without an
+    """Attributes that few tensors have: the base of a view, tangents, a `.grad` without an
     AccumulateGrad.
     """
 
-    # Defaults of the class, not of __init__: each view has one, and it sets the first two.
+    # Defaults of the class, not of __init__: each view has an Extra, which sets the first two.
     base: Tensor | None = None
-    # The chain of (view op, arguments) that makes this view out of its base.
+    # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a
-    # tensor, how many steps of replay come before it).
+    # The tensor whose tangent has this view's tangent as a view: base (None), none (OWN_TANGENT),
+    # or (a tensor, the number of steps of replay before it).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -58,11 +58,11 @@ class Extra:
 
 
 # Note [The constructor of subclasses]
-# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with an `__init__` alone
-# does not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
+# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with only an `__init__` does
+# not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
 # `Tensor.__new__(cls, data)`. A `__new__` in Tensor itself would be called for each result of an op
-# (54 ns in place of 46). So the class's attribute of that name is a descriptor of the metaclass,
-# which Python's own call of Tensor does not see, and super() finds that of OfferedMethods.
+# (54 ns instead of 46). So the class's attribute is a descriptor of the metaclass, which Python's
+# own call of Tensor does not see, and super() finds the one of OfferedMethods.
 def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """Return an instance of cls with memory of given sizes, or with a copy of data."""
     made = TensorType.construct(*args, **kwargs)
@@ -90,13 +90,13 @@ class _Constructor:
 
 
 class TensorType(type):
-    """What it means to call Tensor, or a subclass without a `__new__` of its own: to ask for memory
-    of given sizes or for a copy of data. How, `namespace` knows.
+    """A call of Tensor, or of a subclass without its own `__new__`, allocates memory of given sizes
+    or copies data. `namespace` sets the implementation.
     """
 
     construct: Callable[..., Tensor]
 
-    # A type checker would take all that is called for Any: it reads Tensor.__init__.
+    # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -109,20 +109,20 @@ class TensorType(type):
         __new__ = _Constructor()
 
     def mro(cls) -> list[type]:
-        """Return the order in which names are looked for. See Note [Calls that others take over]
-        in core/torch_function.py.
+        """Return the look-up order: see Note [Calls that others take over]
+        (core/torch_function.py).
         """
         return order_with_offers(super().mro())
 
     def __dir__(cls) -> list[str]:
-        """Return the names that are there: some say why they are not (core/missing.py)."""
+        """Return the names that exist; some attributes only raise: see core/missing.py."""
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 
 def _real_number(value: Any, kind: str) -> Any:
     """Return a number, the real part of a complex one.
 
-    Raises  RuntimeError where its other part is not 0
+    Raises  RuntimeError where the imaginary part is not 0
     """
     if not isinstance(value, complex):
         return value
@@ -141,8 +141,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
     no Python runs, because making a result is on the path of every call.
 
     Note    `array` is the backend's raw array, `_layout` its interned Layout, `edge` None (no
-            gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
-            several); attributes of the user's own are kept beside these
+            gradient needed), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
+            several); attributes of the user are stored next to these
     """
 
     __slots__ = ("__dict__", "__weakref__", "_layout", "_storage", "array", "edge", "extra")
@@ -164,7 +164,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Return what func gives for an instance of a subclass, its Tensors as such instances."""
+        """Return the result of func for a subclass instance, its Tensors as instances of it."""
         return call_for_subclass(cls, func, types, args, kwargs)
 
     @staticmethod
@@ -500,7 +500,7 @@ _ONE_NUMBER = "the layout of one number that stands for all"
 
 
 def layout_near(array: Any, layout: Layout) -> Layout:
-    """Return the layout of a raw array on the device of a layout, which it probably has."""
+    """Return the layout of a raw array that probably has the given layout, on its device."""
     if (
         layout.contiguous
         and array.__class__ is np.ndarray
@@ -510,7 +510,8 @@ def layout_near(array: Any, layout: Layout) -> Layout:
         if array.flags.c_contiguous:
             return layout
         if not any(array.strides):
-            # One number for all, as a sum's gradient: kept, or each pass would make it anew.
+            # The gradient of a sum is one expanded number: cached, or each pass would make it
+            # again.
             found: Layout | None = layout.routes.get(_ONE_NUMBER)
             return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (
@@ -531,10 +532,10 @@ def from_array(array: Any, device: Device = CPU) -> Tensor:
 
 
 def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a Tensor that shares memory with a NumPy array that somebody else made.
+    """Return a Tensor that shares memory with a NumPy array of other code.
 
-    Raises  ValueError for elements that do not lie whole elements apart, as a field of records;
-            TypeError for a dtype that fastdist does not have
+    Raises  ValueError for strides that are not whole elements, as for a field of records; TypeError
+            for a dtype that fastdist does not have
     """
     itemsize = array.itemsize
     if not array.flags.c_contiguous and any(step % itemsize for step in array.strides):
@@ -545,6 +546,6 @@ def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
         )
     made = from_array(array)
     if array.base is not None:
-        # What the array is a part of is not the tensor's to show, or to save along with it.
+        # The tensor must not show the memory that the array is a part of, or save it as well.
         made._storage = BoundedStorage(array)
     return made

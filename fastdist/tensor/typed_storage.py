@@ -1,6 +1,6 @@
 """PyTorch's storages: a tensor's whole memory as bytes (UntypedStorage) or elements (TypedStorage).
 
-A handle, made when it is asked for; the memory is the tensors'.
+A handle, created when it is needed; the tensors own the memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor import Tensor
 
 
 def _listed(given: Any) -> list[Any]:
-    """Return the numbers of a sequence that says how long it is."""
+    """Return the numbers of a sequence that has a length."""
     if not hasattr(given, "__len__"):
         raise TypeError(f"a storage takes a size or a sequence, got {short_repr(given)}")
     try:
@@ -32,10 +32,10 @@ def _listed(given: Any) -> list[Any]:
 
 
 class UntypedStorage:
-    """Bytes of one device, made of a size, or of bytes given.
+    """Bytes of one device, created from a size, or from given bytes.
 
     Note    two handles to one memory are equal; on devices other than the CPU they are copied and
-            moved, but not looked into byte by byte
+            moved, but cannot be read byte by byte
     """
 
     __slots__ = ("_device", "_flat", "_is_own")
@@ -73,7 +73,7 @@ class UntypedStorage:
 
     @property
     def device(self) -> Device:
-        """Where the bytes live."""
+        """The device of the bytes."""
         return self._device
 
     @property
@@ -105,7 +105,7 @@ class UntypedStorage:
         return backend_of(self._device.type).data_ptr(self._flat) if self.nbytes() else 0
 
     def resizable(self) -> bool:
-        """Return whether resize_ may change the size: only of what no tensor lies in."""
+        """Return whether resize_ may change the size: only if no tensor uses the memory."""
         return self._is_own
 
     def __eq__(self, other: object) -> bool:
@@ -142,7 +142,8 @@ class UntypedStorage:
     def _bytes(self) -> np.ndarray[Any, Any]:
         if self._device is not CPU:
             raise NotImplementedError(
-                f"the bytes of a storage on {self._device} are not looked into; use .cpu() first"
+                f"the bytes of a storage on {self._device} cannot be read directly; use .cpu() "
+                "first"
             )
         return self._flat  # type: ignore[no-any-return]
 
@@ -152,7 +153,7 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Take over the bytes of another storage of this size, of any device."""
+        """Copy the bytes of another storage of this size, from any device."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was "
@@ -164,14 +165,14 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Give it another size; what fits of the old bytes stays.
+        """Change the size; old bytes that fit are kept.
 
-        Raises  RuntimeError where tensors lie in it: they would stay where they are
+        Raises  RuntimeError where tensors use the memory: they would keep the old one
         """
         if not self._is_own:
             raise RuntimeError(
-                "Trying to resize storage that is not resizable: tensors lie in it, or it is "
-                "somebody else's; use Tensor.resize_, or make another storage"
+                "Trying to resize storage that is not resizable: tensors use it, or something "
+                "else owns it; use Tensor.resize_, or make another storage"
             )
         old, new = self.numpy(), np.zeros(size, np.uint8)
         kept = min(len(old), size)
@@ -235,8 +236,8 @@ def _place(index: Any, length: int) -> int:
 
 
 class _StorageType(type):
-    """What FloatStorage and its kin are: called, they make a TypedStorage of their dtype, those of
-    fastdist.cuda on the GPU.
+    """The class of FloatStorage and its kin: calling one makes a TypedStorage of its dtype; those
+    of fastdist.cuda are on the GPU.
     """
 
     dtype: DType
@@ -287,7 +288,7 @@ class TypedStorage(metaclass=_StorageType):
 
     @property
     def device(self) -> Device:
-        """Where the bytes live."""
+        """The device of the bytes."""
         return self._untyped_storage.device
 
     @property
@@ -344,12 +345,12 @@ class TypedStorage(metaclass=_StorageType):
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
-        """Take over the bytes of another storage of this size."""
+        """Copy the bytes of another storage of this size."""
         self._untyped_storage.copy_(source.untyped())
         return self
 
     def resize_(self, size: int) -> None:
-        """Give it so many elements. Raises as UntypedStorage.resize_."""
+        """Change the number of elements. Raises as UntypedStorage.resize_."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
     def clone(self) -> TypedStorage:

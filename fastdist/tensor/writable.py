@@ -1,4 +1,4 @@
-"""Memory that may be written, and memory that stands for several elements."""
+"""Memory that may be written, and memory that is shared by several elements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .tensor import Tensor
 
 
 def require_writable(target: Tensor) -> None:
-    """Raise unless each element of target has a place of its own that may be written.
+    """Raise unless each element of target has separate memory that may be written.
 
     Raises  RuntimeError
     """
     layout = target._layout
-    # What is sparse is not written over: it gets other entries.
+    # A sparse tensor is not overwritten: it gets other entries.
     if layout.numel == 0 or layout.is_sparse:
         return
     if not layout.contiguous and any(
@@ -38,10 +38,10 @@ def require_writable(target: Tensor) -> None:
 
 
 def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False) -> None:
-    """Raise if some elements of what is read are elements of target in other places: what is
-    written first would be read afterwards. Wholly, they may not lie exactly as target does either.
+    """Raise if some elements that are read are elements of target in other places: they might be
+    written before they are read. A complete overlap is allowed only where the layouts are equal.
 
-    Raises  RuntimeError. Of memory with gaps nobody asks, as in PyTorch
+    Raises  RuntimeError. Memory with gaps is not checked, as in PyTorch
     """
     for other in others:
         if isinstance(other, Tensor) and _overlaps(target, other, wholly):
@@ -54,13 +54,13 @@ def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False
 
 
 def shares_memory(target: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors are views of one, and not the same."""
+    """Return whether two tensors are different views of one base."""
     storage = other._storage
     return storage is not None and storage is target._storage and other is not target
 
 
 def may_overlap(array: Any, target: Any) -> bool:
-    """Return whether raw arrays may share places in memory: of a device's, nobody knows here."""
+    """Return whether raw arrays may share memory: for a device's arrays this is unknown here."""
     return target.__class__ is not np.ndarray or np.may_share_memory(array, target)
 
 
@@ -80,19 +80,19 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements fill their stretch of memory, each with a place of its own."""
+    """Return whether the elements fill their range of memory, each with separate memory."""
     order = memory_order(layout)
     return layout.contiguous or (order is not None and layout.has_memory_order(tuple(order)))
 
 
 def _opened(target: Tensor) -> bool:
-    """Allow writing into a part that repeats nothing of what expand() forbade to write into."""
+    """Allow writes into a part without repeats of an array that expand() made read-only."""
     base = None if target.extra is None else target.extra.base
     return base is not None and base.array.flags.writeable and may_write(target.array)
 
 
 def may_write(array: Any) -> bool:
-    """Lift from a NumPy array what expand() forbade; say whether it may be written to now."""
+    """Undo the write protection of expand() on a NumPy array; return whether it is writable now."""
     try:
         array.flags.writeable = True
     except ValueError:
@@ -101,8 +101,8 @@ def may_write(array: Any) -> bool:
 
 
 def distinct_elements(array: Any, layout: Layout) -> Any:
-    """Return a raw array of layout; of an expanded one the part in which no place in memory
-    repeats: one number for all elements may be written there, as nothing else may.
+    """Return a raw array of layout; for an expanded one the part in which no memory repeats: only
+    one number for all elements may be written there.
     """
     if layout.contiguous:
         return array
