@@ -1,8 +1,9 @@
-"""Mixed precision: the dtype in which an op computes while autocast is on, by PyTorch's lists.
+"""Mixed precision: the dtype in which an op of PyTorch's lists computes while autocast is on.
 
-While it is on in a thread, `modes.tracers` is not 0 and every op takes its general path, which
-casts the operands here. A composite whose name is in the lists casts before it runs; its ops may
-cast again, which changes nothing.
+While it is on in some thread, `modes.tracers` is not zero and every op takes the general path,
+which calls this module; while it is off, there is no check. A composite whose name is in the lists
+is cast before it runs, an op on its general path: the ops inside a composite may be cast again, but
+have that dtype already.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _LOSSES = """
     smooth_l1_loss soft_margin_loss triplet_margin_loss
     binary_cross_entropy_with_logits multilabel_soft_margin_loss
 """
-# Device type -> what computes in autocast's dtype, in float32, in the widest of its inputs' dtypes.
-# Source: PyTorch, aten/src/ATen/autocast_mode.h; with the names of the ops here.
+# Device type -> the ops that compute in autocast's dtype, in float32, in the widest of their
+# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h; with the names of the ops here.
 _LOWER = {
     "cpu": _words(
         f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear linear_kernel matmul mm prelu
@@ -77,15 +78,15 @@ NAMES = frozenset[str]().union(*[s for by in (_LOWER, _FLOAT32, _WIDEST) for s i
 
 
 class _ThreadCasts(threading.local):
-    # Device type -> the dtype, of the innermost open block; None where it says enabled=False.
+    # Device type -> the dtype, of the innermost open block; None for enabled=False.
     dtypes: dict[str, DType | None]
     depth = 0
     # Parameters cast in this outermost block, each with its version: a weight is cast once.
     cache: dict[int, tuple[Tensor, int, Tensor]]
     is_cached = True
-    # What a block without dtype= casts to, where set_autocast_dtype said so.
+    # The dtype of a block without dtype=, if set_autocast_dtype has set it.
     chosen: dict[str, DType]
-    # Whether the ops count this thread for what was switched on without a block.
+    # Whether the ops count this thread because autocast was switched on without a block.
     is_counted = False
 
     def __init__(self) -> None:
@@ -103,10 +104,10 @@ def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
 
 
 def leave(before: tuple[Any, bool], depth: int) -> None:
-    """Go back to what was before enter: to what casting_now returned, in so many blocks.
+    """Restore the state before enter, which casting_now returned, with so many open blocks.
 
-    Note    a Ctrl-C may come before the first line: whoever must not miss it does these assignments
-            first, see Note [Ctrl-C and grad mode]
+    Note    a Ctrl-C may be raised before the first line: code that must not miss it does these
+            assignments first, see Note [Ctrl-C and grad mode]
     """
     casts.dtypes, casts.is_cached = before
     casts.depth = depth
@@ -118,7 +119,7 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
 
 @contextmanager
 def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
-    """Inside this block, cast as this thread did when it asked for `casting_now`."""
+    """Inside this block, cast as this thread did when it called `casting_now`."""
     outside = casting_now()
     if not before[0] and not outside[0]:  # the usual case, in which ops keep their short path
         yield
@@ -133,14 +134,16 @@ def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
 
 
 def casting_now() -> tuple[Any, bool]:
-    """Return to what dtypes this thread casts, by device, and whether it keeps cast parameters."""
+    """Return the dtypes to which this thread casts, by device, and whether it keeps cast
+    parameters.
+    """
     return casts.dtypes, casts.is_cached
 
 
 def _enter(state: tuple[Any, bool]) -> None:
     count_special(1)
     count_tracers(1)
-    # Last: Ctrl-C before this leaves all as it was.
+    # Last: a Ctrl-C before this changes nothing.
     casts.depth += 1
     casts.dtypes, casts.is_cached = state
 
@@ -163,7 +166,7 @@ def dtype_on(device_type: str) -> DType | None:
 
 
 def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the operands of an op, or arguments of a composite, in the dtype that the lists say.
+    """Return the operands of an op, or arguments of a composite, in the dtype of the lists.
 
     Note    called where modes.tracers is not zero
     """
@@ -224,12 +227,14 @@ def _cast(value: Any, wanted: DType) -> Any:
 
 
 def casting(name: str) -> Callable[..., Any] | None:
-    """Return what casts the arguments of a composite of this name, if the lists have it."""
+    """Return the function that casts the arguments of a composite of this name, if it is in the
+    lists.
+    """
     if name not in NAMES:
         return None
 
     def cast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        # Together: what is widest counts for all.
+        # Together: the widest dtype is that of all.
         found = cast_operands(name, (*args, *kwargs.values()))
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 

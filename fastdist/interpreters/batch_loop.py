@@ -21,22 +21,22 @@ from .batched_tensor import (
     value_at,
 )
 
-# Functions that draw a tensor of a given shape; all other draws are made of these, or of arrays.
+# Functions that draw a tensor of a given shape; all other draws use these, or arrays.
 _DRAWS = frozenset(
     ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 )
-# Functions that make a tensor like another: like a batch, one that its calls may write into.
+# Functions that make a tensor like another: for a batch, one that its calls may write into.
 _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
-# Functions that speak of where elements lie in memory, where those of a batch lie elsewhere.
+# Functions that depend on where elements are in memory, which differs for a batch.
 _REFUSED = frozenset({"as_strided_scatter"})
 # Functions whose results have lengths that depend on numbers.
 _OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
-# How results are put together again, which the composites know.
+# How results are put together again; composites use it.
 STACK: Final[list[Callable[..., Any]]] = []
 
 
 def warn_of_loop(name: str) -> None:
-    """Tell that calls of a function are made one after the other."""
+    """Warn that calls of a function are made one after the other."""
     warn_caller(
         "There is a performance drop because we have not yet implemented the batching rule for "
         f"aten::{name}: its calls are made one after the other."
@@ -44,8 +44,8 @@ def warn_of_loop(name: str) -> None:
 
 
 def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
-    """Return the results of function for each of a batch of arguments, stacked; of no call, none
-    of what it gives for zeros.
+    """Return the results of function for each of a batch of arguments, stacked; for no call, an
+    empty batch of the results for zeros.
     """
     size = levels.sizes[level - 1]
     if not size:
@@ -66,7 +66,7 @@ def _joined(found: Sequence[Any]) -> Any:
 
 
 def _nth(arg: Any, i: int | None, level: int) -> Any:
-    """Return what the i-th call is given; None: zeros in its place."""
+    """Return the arguments of the i-th call; with None, zeros in their place."""
     if isinstance(arg, list | tuple) and level_of(arg):
         return type(arg)([_nth(one, i, level) for one in arg])
     value = value_at(arg, level)
@@ -78,8 +78,8 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
 def over_batch(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return what a composite gives of arguments of which one is a batch, or of a draw for each of
-    the calls; NOT_TAKEN where neither is.
+    """Return the results of a composite for arguments one of which is a batch, or of a draw for
+    each of the calls; NOT_TAKEN otherwise.
 
     Note    called where modes.tracers is not zero
     """
@@ -122,19 +122,19 @@ def over_batch(
             return found
         except NeedsNumbers:
             warn_of_loop(name)
-    # A draw has entered its levels at once; what else a call holds may be a batch of an outer one.
+    # A draw has entered its levels at once; other values of a call may be a batch of an outer one.
     result = loop(call if draws else anew, given, level)
     if name.endswith("_"):
-        return args[0]  # its value was written to, a part after the other
+        return args[0]  # its value was written to, part by part
     return tree_map(lambda one: batched(one, level), result)
 
 
 def _refuse(name: str, given: Sequence[Any]) -> None:
-    """Raise TakesNoBatch for what no batch can be given to."""
+    """Raise TakesNoBatch for a function that cannot take batches."""
     if name in _REFUSED:
         raise TakesNoBatch(
-            f"vmap: {name} has no batching rule, for it speaks of places in memory; use slices, "
-            "unfold or diagonal"
+            f"vmap: {name} has no batching rule, because it addresses memory directly; use "
+            "slices, unfold or diagonal"
         )
     one_mask = name == "masked_select" and not level_of(given[1:])
     if name in _OF_ANY_LENGTH and not one_mask:
@@ -145,7 +145,7 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
 
 
 def writable_copy(input: Any, others: Sequence[Any]) -> Any:
-    """Return a copy of input to be written into; one for each call, if others are a batch."""
+    """Return a copy of input to write into; one for each call, if others are a batch."""
     level = level_of((input, *others))
     if not level or (isinstance(input, Batched) and input.level == level):
         return input.clone()
@@ -153,14 +153,14 @@ def writable_copy(input: Any, others: Sequence[Any]) -> Any:
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:
-    """Return a tensor that was made for one call as one for each call of which input is a batch,
-    with memory of its own.
+    """Return a tensor that was made for one call as one for each call in which input is a batch,
+    with new memory.
     """
     found = []
     while isinstance(input, Batched):
         found.append(input.level)
         input = input.value
-    found.reverse()  # from the outermost
+    found.reverse()  # from the outermost on
     sizes = [levels.sizes[level - 1] for level in found]
     made = made.expand(*sizes, *made._layout.shape).contiguous()
     for level in found:
@@ -169,7 +169,7 @@ def batch_like(input: Tensor, made: Tensor) -> Tensor:
 
 
 def require_randomness() -> None:
-    """Raise where vmap was not told what random numbers are to be in its calls.
+    """Raise where vmap does not define how its calls draw random numbers.
 
     Raises  RuntimeError
     """

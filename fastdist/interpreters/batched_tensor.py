@@ -1,4 +1,4 @@
-"""A Tensor that stands for a batch of tensors, one for each call that `vmap` runs."""
+"""A Tensor that represents a batch of tensors, one for each call that `vmap` runs at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..tensor.tensor import Tensor
 
 
 class NeedsNumbers(RuntimeError):
-    """What was called reads the numbers of one tensor, and so runs on no batch."""
+    """A function that reads the numbers of one tensor, and so cannot run on a batch."""
 
 
 class TakesNoBatch(RuntimeError):
-    """What was called has no meaning for a batch: its result's shape hangs on numbers."""
+    """A function that has no meaning for a batch: its result's shape depends on numbers."""
 
 
 class Batched(Tensor):
@@ -32,7 +32,7 @@ class Batched(Tensor):
 
     @property
     def array(self) -> Any:
-        """Raise: there is no array of one tensor."""
+        """Raise: there is no array of a single tensor."""
         if self.level > levels.depth:
             raise TransformError(
                 "Either your tensor may have escaped from inside a function being vmapped and this "
@@ -56,7 +56,7 @@ class Batched(Tensor):
         return batched(self.value.detach(), self.level)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Raise: what is differentiated inside of vmap, the functions of `func` say."""
+        """Raise: inside of vmap, the functions of `func` define the inputs of a derivative."""
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using "
             "torch.autograd.functional.* APIs) inside of a function being transformed by a "
@@ -103,10 +103,10 @@ class Batched(Tensor):
 
 
 class _ThreadState(threading.local):
-    depth = 0  # levels of vmap that are open
-    sizes: tuple[int, ...] = ()  # how many calls each of them runs, the outermost first
+    depth = 0  # open levels of vmap
+    sizes: tuple[int, ...] = ()  # the number of calls of each of them, the outermost first
     randomness: tuple[str, ...] = ()
-    # The composite whose arguments were looked at, and which has not been entered since.
+    # The composite whose arguments were checked, and which has not been entered since.
     entering: Any = None
 
 
@@ -124,19 +124,19 @@ def batched(value: Tensor, level: int) -> Tensor:
 
 
 def level_of(values: Iterable[Any]) -> int:
-    """Return the innermost level of which one of the values is a batch; 0 for none."""
+    """Return the innermost level at which one of the values is a batch; 0 for none."""
     return max([one.level for one in values if one.__class__ is Batched], default=0)
 
 
 def unbatched(tensor: Tensor) -> Tensor:
-    """Return the underlying tensor without batches: for a check that raises if one call fails."""
+    """Return the underlying unbatched tensor: for a check that raises if it fails in one call."""
     while tensor.__class__ is Batched:
         tensor = tensor.value
     return tensor
 
 
 def map_unbatched(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
-    """Return what function makes of each call's tensor, if it makes it of each element alone."""
+    """Return the result of function for each call's tensor, if it works on each element alone."""
     if tensor.__class__ is Batched:
         return batched(map_unbatched(function, tensor.value), tensor.level)
     return function(tensor)
@@ -158,22 +158,24 @@ def same_over_batch(name: str, lengths: Tensor) -> int:
     most, every = max_over_batch(lengths), unbatched(lengths)
     if every._layout.numel and bool((every != most).any()):
         raise RuntimeError(
-            f"vmap: what {name} gives in each call is of another length, from {int(every.min())} "
-            f"to {most}: no tensor holds them all"
+            f"vmap: the results of {name} have different lengths, from {int(every.min())} to "
+            f"{most}: no tensor can hold them all"
         )
     return most
 
 
 def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
-    """Return the value of a batch of a level; of what is none, the tensor itself, or size of it."""
+    """Return the value of a batch of a level; for a tensor that is not one, the tensor itself, or
+    size of it.
+    """
     if one.__class__ is Batched and one.level == level:
         return one.value
     return one if size is None else one.expand(size, *one._layout.shape)
 
 
 def base_of(tensor: Tensor, depth: int) -> Tensor:
-    """Return the plain tensor of all calls of the outermost levels, as many as depth says. Their
-    axes come first, the outermost first of all.
+    """Return the unbatched tensor of the outermost levels, as many as depth says. Their axes come
+    first, the outermost first of all.
     """
     for level in range(depth, 0, -1):
         tensor = value_at(tensor, level, size=levels.sizes[level - 1])
@@ -181,7 +183,7 @@ def base_of(tensor: Tensor, depth: int) -> Tensor:
 
 
 def rebatched(base: Tensor, depth: int) -> Tensor:
-    """Return the Tensor of which this is the base."""
+    """Return the Tensor that is the base of this view."""
     for level in range(1, depth + 1):
         base = batched(base, level)
     return base

@@ -1,4 +1,4 @@
-"""How an op runs on a batch of tensors at once, read off its declaration: `vmap`.
+"""How an op runs on a batch of tensors at once, derived from its declaration: `vmap`.
 
 While a level of vmap is open, `modes.tracers` is not zero and every op takes the general path,
 which offers its operands here. See Note [Batching rules].
@@ -29,13 +29,13 @@ from .batched_tensor import (
 )
 
 # Note [Batching rules]
-# A batch lies along the first axis of a value, so an op runs on it as on one tensor once it is told
-# of the axes behind. Most rules follow from the declaration: pointwise ops if all operands have as
-# many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted from
-# behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in the room dispatch),
-# or written beside it, `@op.batches`. For what is left (`call_one_by_one`) the calls are made one
-# after the other, with PyTorch's warning that names the op. A rule calls ops on values.
-# Where these are batches of an outer level the call recurses, so nested vmap needs nothing else.
+# A batch has its calls along the first axis of a value, so an op runs on it as on one tensor if its
+# axes are counted without it. Most rules follow from the declaration: pointwise ops if all operands
+# have as many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted
+# from the end. Other ops declare their rule by `batch=` (BATCH_WORDS in the package dispatch), or
+# register it with `@op.batches`. For all others (`call_one_by_one`) the calls are made one after
+# the other, with PyTorch's warning that names the op. A rule calls ops on values, which may be
+# batches of an outer level, and so recurses; nested vmap needs nothing else.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]
@@ -51,13 +51,13 @@ def open_level(size: int, randomness: str) -> Iterator[int]:
 
 
 def levels_now() -> Levels:
-    """Return which levels are open in this thread: how many, of what sizes and randomness."""
+    """Return the levels that are open in this thread: how many, of what sizes and randomness."""
     return levels.depth, levels.sizes, levels.randomness
 
 
 @contextmanager
 def using_levels(open: Levels) -> Iterator[None]:
-    """Let these levels be open in this thread inside this block, and no others."""
+    """Open exactly these levels in this thread inside this block."""
     before = levels_now()
     levels.depth, levels.sizes, levels.randomness = open
     count_special(1)
@@ -71,7 +71,7 @@ def using_levels(open: Levels) -> Iterator[None]:
 
 
 def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-    """Return what op gives of operands of which one is a batch; NOT_TAKEN where none is.
+    """Return the result of op for operands one of which is a batch; NOT_TAKEN where none is.
 
     Note    called where modes.tracers is not zero
     """
@@ -82,7 +82,9 @@ def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], o
         named = dict(zip(op.attributes, attributes, strict=True))
         return change_batch(op.public, operands, **named)
     if out is not None:
-        raise TakesNoBatch(f"vmap: {op.name}(..., out=...) writes into a tensor that is no batch")
+        raise TakesNoBatch(
+            f"vmap: {op.name}(..., out=...) writes into a tensor that is not a batch"
+        )
     rule: Rule = op.batching if callable(op.batching) else _derived(op, operands)
     result = rule(op, operands, attributes, level)
     return _batched_results(result, level)
@@ -116,14 +118,14 @@ def _shape(operand: Any) -> tuple[int, ...]:
 
 
 def whole(operands: Sequence[Any], level: int) -> list[Any]:
-    """Return the values of operands, each of them a batch."""
+    """Return the values of operands, all of which are batches."""
     size = levels.sizes[level - 1]
     return [value_at(o, level, size=size) if isinstance(o, Tensor) else o for o in operands]
 
 
 def aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) -> list[Any]:
-    """Return the values of operands, those of batches with axes of length 1 behind the first, so
-    that they broadcast as the operands do.
+    """Return the values of operands, batches with axes of length 1 after the first, so that they
+    broadcast as the operands do.
     """
     most = max(len(_shape(operand)) for operand in operands)
     found = []
@@ -142,8 +144,8 @@ def pointwise(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], lev
 
 
 def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return operands with those that have no axes cast as they would be: with the axis of the
-    batch they would have a say in the dtype.
+    """Return operands, with those without axes cast as they would be: with the axis of the batch
+    they would take part in the promotion.
     """
     pairs = list(zip(op.tensors, operands, strict=True))
     meeting = [o for name, o in pairs if name not in CONDITIONS]
@@ -158,12 +160,12 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    op.require_plan(operands, attributes)  # the batch would pass for an axis that they lack
+    op.require_plan(operands, attributes)  # the batch would look like an axis that they lack
     return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 
 def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    """Let the batch lie in the first axis of the first operand, along which op does the same."""
+    """Use the first axis of the first operand, along which op does the same, for the batch."""
     input, *others = operands
     if level_of(others) == level:
         return call_one_by_one(op, operands, attributes, level)
@@ -175,7 +177,7 @@ def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, leve
 
 
 def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    """Run an op whose operands have the same axes along those that attributes name."""
+    """Run an op whose operands have the same axes where attributes name axes."""
     ndim = len(_shape(operands[0]))
     values = whole(operands, level)
     named = dict(zip(op.attributes, attributes, strict=True))
@@ -194,7 +196,7 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
 
 
 def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
-    """Run a reduction over all axes: along the one that all of them make together."""
+    """Run a reduction over all axes: along the one axis into which they are flattened."""
     if "keepdim" not in named and op.name != "count_nonzero":
         return call_one_by_one(op, operands, tuple(named.values()), level)
     value = whole(operands, level)[0]
@@ -212,7 +214,7 @@ def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: 
 def _scalars_as_rows(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Run an op that takes a tensor without axes for one with a single one."""
+    """Run an op on tensors without axes as on tensors with one axis."""
     rows = [batched(value.reshape(-1, 1), level) for value in whole(operands, level)]
     found = along_axes(op, rows, attributes, level)
     if isinstance(found, tuple):
@@ -223,8 +225,8 @@ def _scalars_as_rows(
 def for_empty_batch(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Return none of what op gives for zeros: of an op for which an axis without elements is a
-    mistake.
+    """Return an empty batch of op's results for zeros: for an op that refuses an axis without
+    elements.
     """
     return loop(lambda *one: op.general(one, attributes), operands, level)
 
@@ -232,7 +234,7 @@ def for_empty_batch(
 def call_one_by_one(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Make the calls one after the other, and say so."""
+    """Make the calls one after the other, with a warning."""
 
     def call(*one: Any) -> Any:
         return op.general(one, attributes)
@@ -241,7 +243,8 @@ def call_one_by_one(
     return loop(call, operands, level)
 
 
-# ---- What changes a batch in place --------------------------------------------------------------
+# ---- In-place changes of a batch
+# ------------------------------------------------------------------
 
 
 def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Tensor:
@@ -265,12 +268,12 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
 
 
 def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any], out: Any) -> Any:
-    """Return tensors, of which one is a batch, laid side by side; NOT_TAKEN if none is."""
+    """Return tensors, one of which is a batch, joined along the axis; NOT_TAKEN if none is."""
     level = level_of(tensors)
     if not level:
         return NOT_TAKEN
     if out is not None:
-        raise TakesNoBatch("vmap: cat(..., out=...) writes into a tensor that is no batch")
+        raise TakesNoBatch("vmap: cat(..., out=...) writes into a tensor that is not a batch")
     tensors = [one for one in tensors if _shape(one) != (0,)] or tensors
     axis = normalize_axis("cat", dim, max(len(_shape(one)) for one in tensors))
     return batched(join(whole(tensors, level), axis + 1), level)

@@ -1,10 +1,10 @@
-"""How long a device works for an op: between two of its events, one before and one behind it."""
+"""How long a device works for an op: the time between two events, one before and one after it."""
 
 # Note [Work of devices]
-# What an op asks of a GPU is done after the op has returned. While a profile wants to know, an
-# event is recorded on the current stream before the op and another behind it; when the profile
-# ends, what lies between them is the op's work, whatever kernels it is made of. An op within an op
-# is a part of the outer one's. Where the clocks of a device and of the host meet is found once for
+# The GPU's work for an op is done after the op has returned. While a profile records it, an event
+# is recorded on the current stream before the op and another after it; when the profile ends, the
+# time between them is the op's work, whatever kernels it launched. An op within an op is a part of
+# the outer one's. The offset between the clocks of a device and of the host is measured once for
 # each device, by an event that is waited for.
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Within(threading.local):
 
 
 _within: Final = _Within()
-# Two threads that come at once find two bases, of which either is right.
+# Two threads at the same time measure two offsets, either of which is right.
 _bases: Final[dict[Device, _Base]] = {}
 time_ranges.watch("device", lambda is_wanted: None if is_wanted else _bases.clear())
 
 
 def device_of_operands(operands: Any) -> Device:
-    """Return where an op works: the device of its first operand that is not on the CPU."""
+    """Return the device on which an op works: that of its first operand that is not on the CPU."""
     for value in operands:
         if isinstance(value, Tensor) and value._layout.device is not CPU:
             return value._layout.device
@@ -50,7 +50,7 @@ def device_of_operands(operands: Any) -> Device:
 
 @contextmanager
 def work_of(name: str, device: Device, known: Any) -> Iterator[None]:
-    """Let what a device is given in the block be the work of an op, whose range is `known`."""
+    """Count the work that a device gets in the block for an op, whose range is `known`."""
     if _within.is_open:
         yield
         return
@@ -80,7 +80,7 @@ def _find_base(device: Device, stream: Any) -> _Base | None:
 
 
 class _Work(NamedTuple):
-    """What a stream has to do between two events."""
+    """The work of a stream between two events."""
 
     name: str
     device: Device

@@ -1,4 +1,4 @@
-"""How many floating-point operations an op takes, by PyTorch's formulas."""
+"""The number of floating-point operations of an op, by PyTorch's formulas."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _Shape = tuple[int, ...]
 
 
 def flops_of(name: str, operands: Any, result: Any) -> int:
-    """Return the operations of a product, a convolution, a sum or a product of elements; 0 of
-    what is not counted: all else, and what is written in place.
+    """Return the operations of a product, a convolution, a sum or a product of elements; 0 for all
+    other ops, and for in-place ones.
 
     Note    a convolution's are per output, so that groups and dilation are right; where operands
             are broadcast the result is counted, and biases, as in PyTorch, are not

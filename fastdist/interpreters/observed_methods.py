@@ -1,6 +1,6 @@
-"""Tensor methods that are not ops, shown to profiles and recorders.
+"""Tensor of tensors that are not ops, reported to a profile and to a recorder while one is open.
 
-While none is active the methods are the plain ones.
+While none is open the methods are the original ones, at no cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVENTS: Final = {
     "reshape": "reshape",
     "zero_": "zero_",
 }
-# Methods by which numbers leave a trace: whatever a program makes of them is the same in each call
+# Tensor whose numbers a program reads: values that it computes from them are the same in each call
 # of the trace.
 _READING: Final = (
     *("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "item"),
@@ -41,7 +41,7 @@ _num_observers = 0
 
 
 def install() -> None:
-    """Replace the methods while a profile or a recorder is active.
+    """Replace the methods whenever a profile or a recorder is open.
 
     Note    called once, when Tensor has its methods
     """

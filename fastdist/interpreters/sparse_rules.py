@@ -1,7 +1,7 @@
-"""What ops do when they meet a sparse tensor: the rule that is filed for them, or words.
+"""Ops on sparse tensors: the rule that is registered for them, or an error that explains itself.
 
-The general path of an op looks here for operands that it does not take. Rules (ops/sparse/rules.py
-and its neighbours) work on coordinates and values: dense Tensors, so they run on every device.
+An op's general path calls this module for operands that it does not take. Rules (ops/sparse.py and
+its kin) work on coordinates and values, which are dense Tensors, so they run on every device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ RULES: dict[str, Rule] = {}
 
 
 def on_sparse(*names: str) -> Callable[[Rule], Rule]:
-    """Let ops of these names be this function of (operands..., attributes...) if one is sparse."""
+    """Register a function of (operands..., attributes...) for ops of these names, called if one is
+    sparse.
+    """
 
     def file(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, rule))
@@ -33,7 +35,7 @@ def is_sparse(value: Any) -> bool:
 def meet_sparse(
     name: str, operands: Sequence[Any], attributes: Sequence[Any] = (), out: Any = None
 ) -> Any:
-    """Return what the rule for an op makes of operands; NotImplemented if none is sparse.
+    """Return the result of the rule for an op; NotImplemented if no operand is sparse.
 
     Raises  NotImplementedError if there is no rule
     """
@@ -47,10 +49,9 @@ def meet_sparse(
 
 
 def refusal(name: str, tensor: Tensor) -> NotImplementedError:
-    """Return the error of what sparse tensors cannot be given to."""
+    """Return the error for a function that cannot take sparse tensors."""
     return NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the "
-        f"'Sparse{tensor._layout.device.type.upper()}' backend: it is not there for sparse "
-        "tensors. "
-        "Call to_dense() first, or work on _indices() and _values()"
+        f"'Sparse{tensor._layout.device.type.upper()}' backend: it is not implemented for sparse "
+        "tensors. Call to_dense() first, or work on _indices() and _values()"
     )

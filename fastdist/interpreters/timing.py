@@ -1,8 +1,8 @@
-"""Ops that report their time while a profile is active (instrumentation/time_ranges.py).
+"""Ops that report how long they took, while core/time_ranges.py records.
 
-A profile sends every op to its general path, where `modes.tracers` is read in any case, so calls
-pay nothing while none is active. A composite reports a range around those of its ops. The names of
-events come from dispatch/pytorch_names.py.
+A profile sends every op down its general path, where `modes.tracers` is read in any case: without a
+profile this costs nothing. A function that is made of ops reports a range around theirs;
+dispatch/pytorch_names.py has the names of events.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _within: Final = _Within()
 
 
 def should_time(op: Any) -> bool:
-    """Return whether the call of op that begins here is to go through `run_timed`: not if it comes
-    from there.
+    """Return whether the call of op that begins here must go through `run_timed`: not if it comes
+    from `run_timed` itself.
 
     Note    called where modes.tracers is not zero
     """
@@ -59,11 +59,11 @@ def run_timed(
     op: Any = None,
     entering: Any = None,
 ) -> Any:
-    """Return call(*args, **kwargs), and hand in under the name of an event how long it took, and
-    what else is wanted. `entering` asks should_time first, and is then a part of this.
+    """Return call(*args, **kwargs), and report its time under the name of an event, with further
+    data if wanted. `entering` first calls should_time, and is then included.
 
-    Note    where it is the general path of an op, whose operands are the first of args, the Node,
-            the operations and the device's work are its; a function that is made of ops leaves
+    Note    for the general path of an op, whose operands are the first of args, the Node, the
+            operations and the device's work belong to it; a function that is made of ops leaves
             these to them
     """
     given = args[0] if op is not None else (*args, *kwargs.values())
@@ -73,7 +73,7 @@ def run_timed(
     if device is not CPU:
         known.note(device=str(device))
     if wanted.shapes:
-        # () for what is no tensor.
+        # () for a value that is not a tensor.
         known.note(shapes=tuple([tuple(getattr(value, "shape", ())) for value in given]))
     if op is not None and tls.grad:
         # A guess until the call is over: other threads record Nodes as well.

@@ -1,4 +1,4 @@
-"""Calls offered to `__torch_function__` before an op or a composite runs on plain Tensors.
+"""Offers calls to overrides and modes, before an op or a composite runs on plain Tensors.
 
 See Note [Calls that others take over] in core/torch_function.py.
 """
@@ -30,26 +30,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Names of parameters that take several tensors, in a list or tuple.
 MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
-# Of those, who find by themselves that one is no plain Tensor.
+# The ones that find themselves that an argument is not a plain Tensor.
 LOOKING = frozenset({"cat", "stack"})
 # Common argument types that never override.
 _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
-# Questions that are about the value itself, and what makes a new tensor of any data.
+# Queries about the value itself, and functions that make a new tensor of any data.
 IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})
 
 
 def none_overrides(values: Iterable[Any]) -> bool:
-    """Return whether values are of classes of which nobody asks; False may mean either."""
+    """Return whether values are of classes that never override; False may mean either."""
     return NEVER_ASKED.issuperset(map(type, values))
 
 
 def overridable(function: F) -> F:
-    """Return a function written by hand so that it is offered first."""
+    """Return a hand-written function that is offered first."""
     return _offered(function, _USUAL.issuperset)
 
 
 def overridable_method(function: F) -> F:
-    """Return the same of a function whose first argument is a Tensor, or else it raises
+    """Return the same for a function whose first argument must be a Tensor; otherwise it raises
     TypeError.
     """
 
@@ -64,7 +64,7 @@ def overridable_method(function: F) -> F:
 
 
 def overridable_by_modes(function: F) -> F:
-    """Return a function that is no op so that it is offered to the mode that a thread is in."""
+    """Return a function that is not an op and is offered to the mode of its thread."""
     return _offered(function, None)
 
 
@@ -87,7 +87,7 @@ def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) ->
 
 
 def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: Any) -> Any:
-    """Offer a call of op's public function, or of that which stands for it."""
+    """Offer a call of op's public function, or of the function that users call for it."""
     if not op.homes and op.offered_as is None:
         return NOT_TAKEN
     args, kwargs = arguments_of(op, operands, attributes)
@@ -99,8 +99,8 @@ def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: A
 def arguments_of(
     op: Any, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return how to call op's public function so: required arguments by position, and others by
-    name if they are not at their defaults.
+    """Return the arguments for op's public function: required ones by position, others by name if
+    they are not at their defaults.
     """
     values = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
     args: list[Any] = []
@@ -139,7 +139,7 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
 
 
 def classes_in_lists(args: Iterable[Any]) -> set[type]:
-    """Return the classes of what lists and tuples among the arguments hold."""
+    """Return the classes of the items of lists and tuples among the arguments."""
     return {type(one) for value in args if isinstance(value, list | tuple) for one in value}
 
 

@@ -1,7 +1,7 @@
-"""Recorders: interpreters that write down every call of a thread.
+"""Recorders, which observe every call of a thread: ops report their calls to them.
 
-While one is active, `modes.tracers` is not 0 and every op takes its general path, which reports the
-call here. See Note [What is recorded].
+While one is open, `modes.tracers` is not zero and every op takes the general path, which reports
+here; while none is, there is no check. See Note [What is recorded].
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 
 # Note [What is recorded]
-# The calls of ops that a thread makes itself, in order: what an op calls for its own work is none
-# of them. A composite is the calls of its ops; one whose result no op made (`cat`, `randn`) is a
-# call of its own, and so is one of whose ops an attribute holds tensors. What is read but was made
-# by no call is an input or a constant. A tensor that shares the very array of one that is known
-# (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others goes by the name of the
-# function that the user called, or by PyTorch's name for what it does (`shown_as`). Where lines of
-# the user's read numbers (`x.item()`, `if x > 0`), a call says which: they stay what they were. So
-# does the answer of another worker, whose calls are not seen here.
+# The calls of ops that a thread makes itself, in order, without those that an op makes for its own
+# work. A composite is recorded as the calls of its ops; one whose result no op made (`cat`,
+# `randn`) is one call, and so is one with an op that has tensors in an attribute. A tensor that is
+# read but was made by no call is an input or a constant. A tensor that shares the very array of a
+# known one (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others has the name of
+# the function that the user called, or PyTorch's name for it (`shown_as`). Where lines of the user
+# read numbers (`x.item()`, `if x > 0`), a call notes which: the trace keeps their values. The same
+# holds for the answer of another worker, whose calls are not observed here.
 
 
 class Value(NamedTuple):
@@ -44,8 +44,8 @@ class Value(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a trace: `function(*args, **kwargs)` gives `results` again, Values standing for
-    tensors; `site` is the user's line, FILE:LINE, `note` what else a reader has to know.
+    """One call of a trace: `function(*args, **kwargs)` computes `results` again, with Values for
+    tensors; `site` is the user's line, FILE:LINE, `note` further information for a reader.
     """
 
     op: str
@@ -65,16 +65,16 @@ class Recorder:
         self.constants: dict[Value, Tensor] = {}
         self.count = 0
         self.busy = False
-        # The composite whose call is noted, and has not been entered since.
+        # The composite whose call is recorded, and which has not been entered since.
         self.entering: Any = None
         # The name of the composite that the user has called.
         self.composite = ""
-        # Tensors by their identity, held weakly: that a view is alive is a fact of the program.
+        # Tensors by their identity, held weakly: whether a view is alive is a fact of the program.
         self._known: dict[int, tuple[Any, Any, Value]] = {}
         self._by_array: dict[Any, tuple[Any, Value]] = {}
 
     def new_value(self, tensor: Tensor) -> Value:
-        """Return a new Value, and know tensor as it."""
+        """Return a new Value, and register it for tensor."""
         layout, known, this = tensor._layout, self._known, id(tensor)
         value = Value(self.count, layout.shape, layout.dtype, layout.device)
         self.count += 1
@@ -89,7 +89,7 @@ class Recorder:
         return found is not None and found[1] is tensor._layout
 
     def value_of(self, tensor: Tensor) -> Value:
-        """Return the Value of a tensor that is read; of one that is not known, a constant."""
+        """Return the Value of a tensor that is read; a new constant for an unknown tensor."""
         if self.knows(tensor):
             return self._known[id(tensor)][2]
         source = self._by_array.get(_identity_of(tensor)[0])
@@ -109,7 +109,7 @@ class Recorder:
         return self.value_of(given) if number is None else number
 
     def forget(self, constants: Sequence[Value], but: Sequence[Tensor]) -> None:
-        """Know these constants no longer, but for some tensors."""
+        """Forget these constants, except for some tensors."""
         kept = {id(one) for one in but}
         for value in constants:
             tensor = self.constants.pop(value)
@@ -125,7 +125,7 @@ class Recorder:
         kwargs: dict[str, Any],
         results: Sequence[Tensor],
     ) -> None:
-        """Take in a call that has been made."""
+        """Record a call that has been made."""
         given, named = self.replace_tensors(args), self.replace_tensors(kwargs)
         made = tuple(
             [self._known[id(r)][2] if self.knows(r) else self.new_value(r) for r in results]
@@ -134,7 +134,7 @@ class Recorder:
 
 
 def _identity_of(tensor: Tensor) -> tuple[Any, Any]:
-    """Return by what a tensor is known to share an array, and the array."""
+    """Return the known Value with which a tensor shares an array, and the array."""
     if isinstance(tensor, LazyConjNeg):
         return (id(tensor.value.array), tensor.change.name), tensor.value.array
     return id(tensor.array), tensor.array
@@ -147,13 +147,13 @@ class _ThreadState(threading.local):
 thread: Final = _ThreadState()
 
 
-# Called with True before a recorder is opened, and with False after it is closed.
+# Called with True before a recorder opens, and with False after it closes.
 watchers: Final[list[Callable[[bool], None]]] = []
 
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Let a recorder see this thread's calls inside this block."""
+    """Let a recorder observe this thread's calls inside this block."""
     before, thread.recorder = thread.recorder, recorder
     count_special(1)
     count_tracers(1)
@@ -173,7 +173,7 @@ def _notify(is_open: bool) -> None:
 
 
 def active_recorder(composite: Any = None) -> Recorder | None:
-    """Return the recorder that sees the call that begins here, None for a part of another call.
+    """Return the recorder of the call that begins here, None for a part of another call.
 
     Note    called where modes.tracers is not zero
     """
@@ -187,14 +187,14 @@ def active_recorder(composite: Any = None) -> Recorder | None:
 
 
 def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str:
-    """Return the name under which users know what an op does."""
+    """Return the name under which users know an op."""
     if op.homes:
         return op.name  # type: ignore[no-any-return]
     return recorder.composite or op.event(operands, attributes).removeprefix("aten::")
 
 
 def note_read(name: str, tensor: Any, found: Any) -> None:
-    """Record that the user read numbers of a tensor, if a recorder is active."""
+    """Notify this thread's recorder, if one is open, that the user read numbers of a tensor."""
     recorder = active_recorder()
     if recorder is None or not isinstance(tensor, Tensor) or not recorder.knows(tensor):
         return
@@ -204,7 +204,7 @@ def note_read(name: str, tensor: Any, found: Any) -> None:
 
 
 def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
-    """Record that the user called another worker, if a recorder is active.
+    """Notify this thread's recorder, if one is open, that the user called another worker.
 
     Note    called where modes.tracers is not zero
     """
@@ -216,7 +216,7 @@ def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
 
 
 def _not_again(*tensors: Tensor) -> None:
-    """Stand for the reading of numbers, of which the program has made what it made."""
+    """Replaces a read of numbers, whose later use by the program is unknown."""
 
 
 def traced(
@@ -225,10 +225,10 @@ def traced(
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> Any:
-    """Return function(*args), recorded as one call."""
+    """Return function(*args), and report it to recorder as one call."""
     recorder.busy = True
     try:
-        recorder.replace_tensors(args)  # as they are before they are written to
+        recorder.replace_tensors(args)  # as they are before a write
         result = function(*args)
     finally:
         recorder.busy = False
@@ -243,8 +243,8 @@ def traced_composite(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return function(*args, **kwargs), with its ops recorded; or the call itself, if none of its
-    ops made the result.
+    """Return function(*args, **kwargs), whose ops recorder observes; as one call where none of them
+    made the result.
     """
     recorder.replace_tensors((args, kwargs))
     before, constants = len(recorder.calls), len(recorder.constants)
@@ -256,7 +256,7 @@ def traced_composite(
         recorder.entering, recorder.composite = None, around
     made = tensors_of(result)
     wrote = name.endswith("_") and len(recorder.calls) == before
-    # What its ops read that it was not given, it may have worked out of numbers.
+    # A tensor that its ops read and that was not an argument may be computed from numbers.
     secret = [*recorder.constants][constants:]
     if wrote or secret or not all(recorder.knows(one) for one in made):
         del recorder.calls[before:]
@@ -271,7 +271,7 @@ def tensors_of(tree: Any) -> list[Tensor]:
 
 
 def site() -> str:
-    """Return the line of the user's own that is running."""
+    """Return the user's line that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_ours(frame):
         frame = frame.f_back
