@@ -1,10 +1,10 @@
 """The public face of differentiation, under PyTorch's names.
 
-`backward` and `grad` run passes; `Function` adds an op with a gradient of one's own; `forward_ad`
-carries tangents along with the values; `functional` has Jacobians, Hessians and products with them;
-`gradcheck` holds derivatives against differences; `profiler` has the older names of the room
-`profiler`. What records lives in graph and dispatch, what plays back in engine: this room only says
-it in PyTorch's words.
+`backward` and `grad` run passes; `Function` adds an op with its own gradient; `forward_ad` carries
+tangents along with the values; `functional` has Jacobians, Hessians and products with them;
+`gradcheck` compares derivatives with differences; `profiler` has the older names of the package
+`profiler`. Recording is in graph and dispatch, playback in engine: this package only adds PyTorch's
+names.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ __all__ = [
 ]
 
 explain_missing(functional.__name__, forward_ad.__name__)
-# What few programs use, and takes the room profiler along.
+# Names that few programs use, and that import the package profiler.
 load_later(__name__, {"profiler": "", "profiler_util": ""})

@@ -1,4 +1,4 @@
-"""Batches of gradients that go back through a graph of no batch, at once: rows of Jacobians."""
+"""Batches of gradients that pass back through an unbatched function's graph: rows of Jacobians."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros_like
 
 # Note [Batches that go back]
-# The graph of a function that is no batch can be passed by a batch of cotangents: its derivatives
-# are written with ops, and ops run on batches. What only raw numbers pass (a Node written by hand,
-# a call of another worker, a thread that works for a GPU) says so, and goes back one by one.
+# A batch of cotangents can pass through the graph of an unbatched function: its derivatives are
+# written with ops, and ops run on batches. A derivative that needs raw numbers (a hand-written
+# Node, a call of another worker, a thread that works for a GPU) raises an error, and its cotangents
+# pass back one by one.
 ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
 
 
 def pulled_together(
     ys: list[Any], xs: list[Any], cotangents: list[Any], depth: int
 ) -> list[Any] | None:
-    """Return the products of a batch of cotangents, of more levels than the graph's, with the
-    Jacobian; None where something on the way takes one at a time. See Note [Batches that go back].
+    """Return the products of a batch of cotangents, with more levels than the graph, with the
+    Jacobian; None where a Node takes only one at a time. See Note [Batches that go back].
     """
     ys, xs = [base_of(y, depth) for y in ys], [base_of(x, depth) for x in xs]
     pairs = [(y, _lifted(g, depth)) for y, g in zip(ys, cotangents, strict=True)]
@@ -48,14 +49,14 @@ def pulled_together(
 
 
 def _lifted(given: Any, depth: int) -> Any:
-    """Return a batch of levels above depth of tensors of all calls below."""
+    """Return a batch of levels above depth as one of unbatched tensors below."""
     if level_of((given,)) <= depth:
         return base_of(given, depth)
     return batched(_lifted(given.value, depth).movedim(depth, 0), given.level)
 
 
 def _lowered(found: Any, depth: int) -> Any:
-    """Return what was lifted as the batch of batches that it was."""
+    """Return a lifted value as the batch of batches that it was."""
     level = level_of((found,))
     if level <= depth:
         return rebatched(found, depth)
@@ -71,7 +72,7 @@ def backward_batched(
     allow: bool,
 ) -> tuple[Any, ...] | None:
     """Return gradients for each entry of the first axis of the roots' gradients, along a first
-    axis; None where something on the way takes one at a time. The graph is kept.
+    axis; None where a Node takes only one at a time. The graph is kept.
     """
     size = len(gradients[0])
     with open_level(size, "same") as level:
@@ -85,7 +86,7 @@ def backward_batched(
 
 
 def release(roots: Sequence[Any]) -> None:
-    """Let the Nodes below roots forget what they saved, as a pass that keeps nothing does."""
+    """Let the Nodes below roots release their saved values, as a pass without retain_graph does."""
     waiting = [node_of(root.edge) for root in roots]
     seen = set(waiting)
     while waiting:

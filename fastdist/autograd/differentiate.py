@@ -1,4 +1,4 @@
-"""`backward` and `grad`, in PyTorch's signatures."""
+"""`backward` and `grad`, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 from .batches_back import backward_batched, release
 
-# Of an edge of the graph nobody needs the tensor whose gradient arrives there.
+# At an edge of the graph the tensor whose gradient arrives there is not needed.
 Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
@@ -29,10 +29,10 @@ def backward(
     create_graph: bool = False,
     inputs: Inputs | None = None,
 ) -> None:
-    """Add the gradients of tensors into the `.grad` of their leaves, or of inputs alone: of those
-    in a dict, too, and at an edge of the graph where a leaf is, or a tensor that retains it.
+    """Add the gradients of tensors into the `.grad` of their leaves, or of inputs alone: also of
+    inputs in a dict, and of edges of the graph at a leaf, or at a tensor that retains it.
 
-    Note    asks who takes calls over among tensors and inputs, not among grad_tensors, as `grad`
+    Note    offers the call to overrides of tensors and inputs, not of grad_tensors; so does `grad`
     Thread  runs here; other threads' passes through the same leaves may overlap
     Raises  RuntimeError for a tensor without a graph, or with several elements and no gradient
     """
@@ -63,15 +63,15 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of outputs with respect to inputs, leaving every `.grad` alone.
+    """Return the gradients of outputs with respect to inputs, leaving every `.grad` unchanged.
 
     Note    inputs in a dict give a dict of gradients, with the same keys; an unused input gives
-            None with allow_unused, zeros with materialize_grads;
-            is_grads_batched takes grad_outputs with a first axis more, and gives gradients with
-            one, made by one pass where all on the way takes batches; only_inputs is there for old
-            programs and means nothing: no `.grad` is ever touched
-    Raises  RuntimeError for an input that does not require grad, or that (unless allowed) nothing
-            depends on
+            None with allow_unused, zeros with materialize_grads; is_grads_batched takes
+            grad_outputs with an additional first axis, and returns gradients with one, computed in
+            one pass where all Nodes take batches; only_inputs exists for old programs and is
+            ignored: no `.grad` is ever changed
+    Raises  RuntimeError for an input that does not require grad, or (unless allowed) on which
+            nothing depends
     """
     if allow_unused is False and materialize_grads:
         raise ValueError(
@@ -144,7 +144,7 @@ def _batched(
 
 
 def _zeros_for(input: Any, create_graph: bool) -> Tensor:
-    """Return the gradient of an input that nothing depends on."""
+    """Return the gradient of an input on which nothing depends."""
     if isinstance(input, GradientEdge):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge: give the "
@@ -161,7 +161,7 @@ def _many(tensors: Any) -> tuple[Any, ...]:
 
 
 def _tensors(many: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Return many with what stands for each edge among them."""
+    """Return many, with a tensor in the place of each edge."""
     return tuple([tensor_at(one) if isinstance(one, GradientEdge) else one for one in many])
 
 

@@ -42,7 +42,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the innermost level; its tangents are gone afterwards.
+    """End the innermost level; its tangents are removed.
 
     Raises  RuntimeError if level is another one than the innermost, or none is open
     """
@@ -61,7 +61,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """A block with a level of its own; also a decorator."""
+    """A block with its own level; also a decorator."""
 
     def __init__(self) -> None:
         self._levels: list[int] = []
@@ -95,7 +95,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
             ValueError for a dtype that is not floating
     """
     depth = level_of((tensor, tangent)) if levels.depth else 0
-    if depth:  # the tensors of all calls of vmap
+    if depth:  # the unbatched tensors of vmap
         primal, moving = base_of(tensor, depth), base_of(tangent, depth)
         return rebatched(make_dual(primal, moving, level=level), depth)
     at = _resolve(level)
@@ -113,8 +113,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
     if isinstance(tensor, LazyConjNeg):
         seen = make_dual(tensor.value, tensor.change.public(tangent), level=at)
         return lazy_view(seen, tensor.change)
-    # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
-    # views].
+    # A view for the reverse graph; its tangents belong to it alone. See Note [Tangents of views].
     dual: Tensor = view.general((tensor,), (tensor._layout.shape,))
     extra_of(dual).tangent_root = OWN_TANGENT
     for outer in levels_of((tensor,)):

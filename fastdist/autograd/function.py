@@ -1,4 +1,4 @@
-"""Ops of the user's own: a forward, and how its gradient (and tangent) is made."""
+"""Ops of users: a forward, and a backward (and jvp) for its gradient (and tangent)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .function_node import FunctionNode
 
 
 class Function:
-    """Base of an op with a forward and a backward of one's own; call it by `apply`.
+    """Base of an op with its own forward and backward; call it by `apply`.
 
     `forward(ctx, *inputs)` runs without recording; or, with a `setup_context(ctx, inputs, output)`,
     `forward(*inputs)`. `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
@@ -32,8 +32,8 @@ class Function:
     save_for_backward, and anything else as attributes.
 
     In `vmap` a Function with a setup_context and `generate_vmap_rule = True` gets batches, in
-    backward and jvp too; one with `vmap(info, in_dims, *inputs)`, which returns the outputs and
-    their axes of the batch, has its forward done by that. One with neither is an error there.
+    backward and jvp too; for one with `vmap(info, in_dims, *inputs)`, which returns the outputs and
+    their axes of the batch, that runs as its forward. One with neither is an error there.
     """
 
     _node_class: ClassVar[type[FunctionNode]]
@@ -42,7 +42,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs; a subclass says how."""
+        """Compute the outputs; overridden by a subclass."""
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
@@ -50,12 +50,12 @@ class Function:
     @staticmethod
     @is_missing
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keep what backward needs, where forward takes no ctx."""
+        """Save the values that backward needs, where forward does not take a ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Return the inputs' gradients; a subclass says how."""
+        """Return the inputs' gradients; overridden by a subclass."""
         raise NotImplementedError(
             "You must implement the backward method for your custom autograd.Function to use it "
             "with "
@@ -64,7 +64,7 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Return the outputs' tangents; a subclass says how."""
+        """Return the outputs' tangents; overridden by a subclass."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
             "forward mode AD."
@@ -73,7 +73,7 @@ class Function:
     @staticmethod
     @is_missing
     def vmap(info: VmapInfo, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """Return the outputs for a batch, whose axis in each of args in_dims tells, and the axis of
+        """Return the outputs for a batch, whose axis in each of args is in in_dims, and the axis of
         the batch in each of them.
         """
         raise NotImplementedError("vmap is not implemented.")
@@ -89,7 +89,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward on args, and record that backward is to be asked for the gradients."""
+        """Run forward on args, and record that backward computes the gradients."""
         if modes.tracers and level_of(args):
             if cls._of_batch is None:
                 cls._of_batch = type(cls.__name__, (OfBatch, Function), {})
@@ -126,9 +126,9 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
         for tensor in node.dirty:
             if isinstance(tensor, LazyConjNeg):
                 raise GraphError(
-                    f"{node.name()} changes a {tensor.adjective} view in place, which no Function "
-                    "may "
-                    f"that is differentiated: give it resolve_{tensor.change.name}() of that"
+                    f"{node.name()} changes a {tensor.adjective} view in place, which a "
+                    "differentiated Function must not do: pass it the result of "
+                    f"resolve_{tensor.change.name}()"
                 )
             require_may_change(tensor)
     for tensor in node.dirty:
@@ -154,8 +154,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
 
 
 def _own(output: Any, is_input: bool) -> Any:
-    """Return an output as a tensor that may get an edge: an input that came out unchanged is not
-    to be touched.
+    """Return an output as a tensor that may get an edge: an input that was returned unchanged must
+    not be changed.
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
@@ -240,7 +240,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Refusal(Function):
-    """Passes a gradient on, and refuses to be differentiated."""
+    """Passes a gradient on, and cannot be differentiated."""
 
     generate_vmap_rule = True
 

@@ -1,12 +1,12 @@
-"""A user's Function in `vmap`: it sees batches, and its Node what these hold."""
+"""A user's Function in `vmap`: it sees batches, and its Node their values."""
 
 # Note [Functions of a batch]
-# Graphs and tangents are those of the values that batches hold. So a call with batches becomes a
-# call of another Function, made here, with their values: its forward makes batches of them again,
-# runs the user's forward with these, and gives what the results hold; its backward and jvp do so
-# with the user's, at the levels of vmap that were open at the call, which may be closed by then. It
-# is a Function with a rule itself: where its arguments are batches of an outer level, that level is
-# the next to be taken off.
+# Graphs and tangents belong to the values of batches. So a call with batches becomes a call of
+# another Function, made here, with their values: its forward makes batches of them again, runs the
+# user's forward with these, and returns the values of the results; its backward and jvp do the same
+# with the user's, at the levels of vmap that were open at the call, which may be closed by then.
+# This Function has a rule as well: where its arguments are batches of an outer level, that level is
+# removed next.
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..tensor.tensor import Tensor
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's `vmap` is told of the batch."""
+    """The information about the batch that a Function's `vmap` gets."""
 
     batch_size: int
     randomness: str
 
 
 class CallOnBatch:
-    """One call of a user's Function, of which arguments are batches of one level."""
+    """One call of a user's Function with arguments that are batches of one level."""
 
     def __init__(
         self, function: Any, args: Sequence[Any], kwargs: dict[str, Any], level: int
@@ -40,39 +40,40 @@ class CallOnBatch:
         self.is_batch = [self.plain(one) is not one for one in args]
         self.shapes = [one._layout.shape if isinstance(one, Tensor) else None for one in args]
         self.has_one_output = False
-        # What the user set on ctx; of what was saved for backward and for jvp, which are batches.
+        # The attributes that the user set on ctx; for the values saved for backward and for jvp,
+        # whether each one is a batch.
         self.users: dict[str, Any] = {}
         self.saved: list[bool] = []
         self.saved_for_jvp: list[bool] = []
 
     def plain(self, one: Any) -> Any:
-        """Return what a batch of the call's level holds; anything else as it is."""
+        """Return the value of a batch of the call's level; anything else unchanged."""
         return value_at(one, self.level)
 
     def held(self, one: Any) -> Any:
-        """Return what a result holds, which all calls have if it is no batch."""
+        """Return the value of a result; a result that is not a batch is the same in all calls."""
         return (
             value_at(one, self.level, size=self.info.batch_size) if isinstance(one, Tensor) else one
         )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
-        """Return the arguments, batches again, of what they hold."""
+        """Return the arguments, made batches again, from their values."""
         return [
             batched(one, self.level) if batch and one is not None else one
             for one, batch in zip(values, is_batch, strict=True)
         ]
 
     def each(self, values: Sequence[Any]) -> list[Any]:
-        """Return the batches of what results hold."""
+        """Return batches of the values of results."""
         return [batched(one, self.level) if isinstance(one, Tensor) else one for one in values]
 
     def outputs(self, output: Any) -> tuple[Any, ...]:
-        """Return all of what forward returned, and note whether it was one alone."""
+        """Return a tuple of the outputs of forward, and note whether it was a single one."""
         self.has_one_output = not isinstance(output, tuple)
         return (output,) if self.has_one_output else output
 
     def gradient(self, g: Any, i: int) -> Any:
-        """Return the gradient of what argument i holds, of that of the argument."""
+        """Return the gradient of the value of argument i, from the gradient of the argument."""
         shape = self.shapes[i]
         if not isinstance(g, Tensor) or shape is None:
             return g
@@ -85,7 +86,7 @@ class CallOnBatch:
 
 
 class CtxOfBatch:
-    """The ctx of a user's Function of a batch: what is saved by it, is kept as what batches hold.
+    """The ctx of a user's Function of a batch: it saves the values of batches.
 
     Names that the user sets are the user's, as on a FunctionCtx.
     """
@@ -111,11 +112,11 @@ class CtxOfBatch:
         return [value is not one for value, one in zip(values, tensors, strict=True)]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that forward changed these inputs in place."""
+        """Declare that forward changed these inputs in place."""
         self.__ctx.mark_dirty(*[self.__call.plain(one) for one in tensors])
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these outputs have no gradient."""
+        """Declare that these outputs have no gradient."""
         self.__ctx.mark_non_differentiable(*[self.__call.plain(one) for one in tensors])
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -129,7 +130,7 @@ class CtxOfBatch:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved, in order.
+        """The saved tensors, in order.
 
         Raises  as a FunctionCtx's
         """
@@ -140,13 +141,13 @@ class CtxOfBatch:
 
 
 class OfBatch:
-    """The part of a Function that Note [Functions of a batch] tells of."""
+    """The Function of Note [Functions of a batch]."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(call: CallOnBatch, *values: Any) -> Any:
-        """Run the user's forward, or rule, and return what its results hold."""
+        """Run the user's forward, or rule, and return the values of its results."""
         if has_rule_of_its_own(call.function):
             return _by_the_users_rule(call, values)
         with using_levels(call.open):
@@ -155,7 +156,7 @@ class OfBatch:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Let the user's do that with batches."""
+        """Run the user's setup_context with batches."""
         call, *values = inputs
         ctx.call = call
         outputs = call.each(output)
@@ -168,18 +169,18 @@ class OfBatch:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Return the gradients of what the arguments hold."""
+        """Return the gradients of the values of the arguments."""
         call = ctx.call
         with using_levels(call.open):
             found = call.function.backward(CtxOfBatch(ctx, call), *call.each(grads))
             found = found if isinstance(found, tuple) else (found,)
             if len(found) != len(call.is_batch):
-                return (None, *found)  # too many, or too few: the Node says so
+                return (None, *found)  # too many, or too few: the Node raises the error
             return (None, *[call.gradient(g, i) for i, g in enumerate(found)])
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        """Return the tangents of what the results hold."""
+        """Return the tangents of the values of the results."""
         call = ctx.call
         with using_levels(call.open):
             inner = CtxOfBatch(ctx, call, in_jvp=True)
@@ -191,32 +192,33 @@ class OfBatch:
 def apply_to_batch(
     function: Any, of_batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return what a Function gives of arguments of which one is a batch, by its twin of_batch.
+    """Return the results of a Function for arguments one of which is a batch, by its twin of_batch.
 
     Raises  RuntimeError, a TransformError, for a Function that has no rule for batches, or two
     """
     _require_rule(function)
     if level_of(kwargs.values()):
         raise NotImplementedError(
-            f"vmap: {function.__name__}.apply was given a batch by a keyword; give tensors by place"
+            f"vmap: {function.__name__}.apply got a batch as a keyword argument; pass tensors by "
+            "position"
         )
     call = CallOnBatch(function, args, kwargs, level_of(args))
     values = [call.plain(one) for one in args]
     found = of_batch.apply(call, *values)
-    # What was changed in place comes back as the argument that it was.
+    # A value that was changed in place is returned as the argument that it was.
     arguments = {id(value): one for value, one in zip(values, args, strict=True)}
     each = [arguments.get(id(one), made) for one, made in zip(found, call.each(found), strict=True)]
     return each[0] if call.has_one_output else tuple(each)
 
 
 def is_missing(method: Any) -> Any:
-    """Mark a method of Function as one that a subclass may write."""
+    """Mark a method of Function as one that a subclass may override."""
     method.is_missing = True
     return method
 
 
 def has_rule_of_its_own(function: Any) -> bool:
-    """Return whether the user wrote how a Function runs on a batch."""
+    """Return whether the user defined how a Function runs on a batch."""
     return not getattr(function.vmap, "is_missing", False)
 
 

@@ -1,4 +1,4 @@
-"""What a user's forward, backward and jvp know as ctx."""
+"""The ctx of a user's forward, backward and jvp."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ..tensor.tensor import Tensor
 
 
 # Note [Whose names stand on ctx]
-# Every name that a user sets on ctx is the user's: the Node, which has names of its own (edges,
-# hooks, layout ...), is another object. The Node holds the users' names as a dict and no ctx, so
-# that the two make no cycle; each ctx of one call is a new view of that dict.
+# Every name that a user sets on ctx is the user's: the Node, which has its own names (edges, hooks,
+# layout ...), is another object. The Node holds the users' names as a dict, and does not hold a
+# ctx, so that there is no cycle; each ctx of one call is a new view of that dict.
 class FunctionCtx:
     """Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
-    changes in place and makes no cycles of outputs.
+    changes in place and avoids cycles of outputs.
     """
 
     __slots__ = ("__dict__", "__node", "__weakref__")
@@ -39,22 +39,22 @@ class FunctionCtx:
         self.__node.for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that forward changed these inputs in place; each must be returned."""
+        """Declare that forward changed these inputs in place; each must be returned."""
         self.__node.dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these outputs have no gradient."""
+        """Declare that these outputs have no gradient."""
         self.__node.mark_non_differentiable(tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, as
-        at first) or None.
+        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, the
+        default) or None.
         """
         self.__node.materializes = value
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved, in order.
+        """The saved tensors, in order.
 
         Raises  RuntimeError after a pass without retain_graph, or for a tensor that was changed in
                 place
@@ -65,12 +65,12 @@ class FunctionCtx:
         if name in _OF_THE_NODE:
             return getattr(self.__node, name)
         raise AttributeError(
-            f"ctx of {self.__node.name()} has no attribute {name!r}; forward or setup_context sets "
-            "what backward is to find"
+            f"ctx of {self.__node.name()} has no attribute {name!r}; set in forward or "
+            "setup_context what backward reads"
         )
 
 
-# What PyTorch's ctx offers of its Node; a user's attribute of the name goes before it.
+# Attributes of the Node that PyTorch's ctx has; a user's attribute of the same name hides them.
 _OF_THE_NODE = frozenset(
     {"metadata", "name", "next_functions", "register_hook", "register_prehook"}
 )

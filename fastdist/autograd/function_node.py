@@ -19,15 +19,15 @@ from .function_ctx import FunctionCtx
 
 
 class HasBackward(Protocol):
-    """What the Node asks of the user's Function."""
+    """The user's Function as the Node uses it."""
 
     def backward(self, ctx: Any, *grad_outputs: Any) -> Any:
         """Return the inputs' gradients."""
 
 
 class FunctionNode(Node):
-    """What is recorded of a call; it shows users what they set on ctx: see Note [Whose names stand
-    on ctx].
+    """The record of a call; it shows users the attributes that they set on ctx: see Note [Whose
+    names stand on ctx].
     """
 
     function: ClassVar[HasBackward]
@@ -54,12 +54,12 @@ class FunctionNode(Node):
         self.to_save: tuple[Tensor | None, ...] = ()
 
     def mark_non_differentiable(self, tensors: tuple[Tensor, ...]) -> None:
-        """Note the outputs that have no gradient."""
+        """Store which outputs have no gradient."""
         self._held = tensors
         self.non_differentiable = {id(tensor) for tensor in tensors}
 
     def tangent_seen(self, input: Any, tangent: Tensor | None) -> Tensor | None:
-        """Return what jvp sees for an input: zeros for a tensor that could have a tangent."""
+        """Return the tangent that jvp sees for an input: zeros for a tensor that could have one."""
         if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
         layout = input._layout
@@ -67,19 +67,19 @@ class FunctionNode(Node):
 
     def __getattr__(self, name: str) -> Any:
         users = self.__dict__.get("users", {})
-        # A slot that is not set has come here as well, and is the Node's all the same.
+        # This is also called for an unset slot, which belongs to the Node all the same.
         if name in users and not hasattr(type(self), name):
             return users[name]
         raise AttributeError(f"{self.name()} has no attribute {name!r}")
 
     def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
-        """Save for backward what forward asked for, outputs without a cycle."""
+        """Save the tensors of forward for backward, outputs without a cycle."""
         position = {id(output): i for i, output in enumerate(returned)}
         self._saved = [self._packed(t, results, position) for t in self.to_save]
 
     @contextmanager
     def giving_tangents(self) -> Iterator[None]:
-        """Let `saved_tensors` be what was saved for forward mode."""
+        """Let `saved_tensors` return the tensors that were saved for forward mode."""
         self._in_jvp = True
         try:
             yield
@@ -87,7 +87,7 @@ class FunctionNode(Node):
             self._in_jvp = False
 
     def end_forward(self) -> None:
-        """Let go of what forward alone needed."""
+        """Release the values that only forward needed."""
         self.to_save = self.for_forward = self._held = self.dirty = ()
         self._first = None
 
@@ -111,7 +111,7 @@ class FunctionNode(Node):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved, in order.
+        """The saved tensors, in order.
 
         Raises  RuntimeError after a pass without retain_graph, or for a tensor that was changed in
                 place
@@ -142,11 +142,11 @@ class FunctionNode(Node):
         return tuple([None if t is None else t.array for t in found])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return backward's gradients, recorded as the thread's grad mode says."""
+        """Return backward's gradients, recorded if the thread's grad mode is on."""
         return self._run(list(g) if self.num_outputs > 1 else [g], keep)
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release the saved values."""
         self._saved = None
 
     def _output_layouts(self) -> tuple[Layout, ...]:
@@ -228,7 +228,7 @@ class _SavedOutput:
 
 
 class _HookedOutput(_SavedOutput):
-    """A saved output that went through the hooks on saved tensors."""
+    """A saved output that passed through the hooks on saved tensors."""
 
     __slots__ = ("packed",)
 
@@ -238,7 +238,7 @@ class _HookedOutput(_SavedOutput):
         self.array = None
 
     def unpack(self, node: FunctionNode) -> Tensor:
-        """Return the output that the unpack hook gives, with its Node as edge."""
+        """Return the output from the unpack hook, with its Node as edge."""
         alias = super().unpack(node)
         alias.array = self.packed.array
         return alias

@@ -1,8 +1,8 @@
 """Derivatives of functions: products with Jacobians and Hessians, and the matrices themselves.
 
-Functions take the arguments of torch.autograd.functional. With `vectorize` rows are made in one
-pass, where all on the way back takes batches; columns of the strategy "forward-mode" are made one
-after another.
+Functions take the arguments of torch.autograd.functional. With `vectorize` rows are computed in one
+pass, where all Nodes take batches; columns of the strategy "forward-mode" are computed one after
+another.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def jacobian(
 ) -> Any:
     """Return the Jacobian: for each output and each input a tensor of shape (*output, *input).
 
-    Note    a single output or input gives its tensors without the tuple around
+    Note    a single output or input returns its tensors without the tuple around
     Raises  ValueError for a strategy other than reverse-mode and forward-mode, RuntimeError for
             both strict and vectorize
     """
@@ -122,7 +122,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the second derivatives of a function with a single number as its value.
+    """Return the second derivatives of a function whose value is a single number.
 
     Raises  RuntimeError for another value
     """
@@ -148,7 +148,7 @@ def hvp(
 ) -> tuple[Tensor, Result]:
     """Return func(*inputs), a single number, and the product of its Hessian with v.
 
-    Note    one backward pass of dual tensors: no second graph is walked
+    Note    one backward pass of dual tensors, without a second graph
     """
     given, single_in = _many(inputs, "inputs")
     with enable_grad(), dual_level():
@@ -286,7 +286,7 @@ def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...]
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors that a pass can stop at: views of the given ones, or (without create_graph)
+    """Return tensors at which a pass can stop: views of the given ones, or (without create_graph)
     detached ones.
     """
     if create_graph:
@@ -375,7 +375,7 @@ def _grad(
 ) -> tuple[Tensor, ...]:
     """Return the products of vs with the derivatives of ys; `first` is the number that errors give
     to the first of ys, where they are a part of the outputs. With is_inner they are differentiated
-    again; `of` is the word for them in errors.
+    again; `of` names them in errors.
     """
     pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
     for i, y in enumerate(ys, first or 0):

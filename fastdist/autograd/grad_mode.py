@@ -1,4 +1,4 @@
-"""What records and what does not, where PyTorch's programs look for it."""
+"""Grad modes, in the module where PyTorch's programs look for them."""
 
 from __future__ import annotations
 

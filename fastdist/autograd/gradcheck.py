@@ -1,4 +1,4 @@
-"""Holds derivatives against central differences, in PyTorch's signatures."""
+"""Compares derivatives with central differences, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def gradcheck(
     """Compare func's derivatives with central differences; True if they agree.
 
     Note    in fast mode one random product v^T J u is compared instead of all of J; batches are
-            made by one pass after another, so check_batched_grad and check_batched_forward_grad
-            hold that several passes through one graph, or level, give what single ones give
+            computed by one pass after another, so check_batched_grad and check_batched_forward_grad
+            check that several passes through one graph, or level, give the results of single ones
     Raises  GradcheckError (a RuntimeError) where they do not, unless raise_exception is False;
             ValueError if no input requires grad
     """
@@ -100,8 +100,8 @@ def gradcheck(
 def in_parts(
     func: Callable[..., Any], given: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return func and its inputs with pairs of real numbers in place of complex ones, by whose
-    parts derivatives are checked as those of real numbers are.
+    """Return func and its inputs with pairs of real numbers instead of complex ones; derivatives
+    are checked by these parts like those of real numbers.
     """
     which = [isinstance(x, Tensor) and x._layout.dtype.is_complex for x in given]
 
@@ -151,8 +151,8 @@ def gradgradcheck(
     check_rev_over_rev: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare second derivatives: gradcheck of func's gradient, by its inputs and by the
-    gradients given to it.
+    """Compare second derivatives: gradcheck of func's gradient, by its inputs and by the gradients
+    given to it.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     func, given = in_parts(func, given)
@@ -196,8 +196,8 @@ def gradgradcheck(
 
 
 def _again(x: Any) -> Any:
-    """Return x as a view, so that its gradient can be asked for even if the view of a view is
-    asked for again.
+    """Return x as a view, so that its gradient can be computed even where the view of a view has
+    one.
     """
     return x.view(x.shape) if _wanted(x) else x
 
@@ -394,7 +394,7 @@ def _tangents(func: Callable[..., Any], given: Sequence[Any], k: int, u: Array) 
 
 
 def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Hold a batch of passes through one graph against passes through graphs of their own."""
+    """Compare a batch of passes through one graph with passes through separate graphs."""
     inputs = [x for x in given if _wanted(x)]
     for i, y in enumerate(_outputs(func, given)):
         if not y.requires_grad:
@@ -409,7 +409,7 @@ def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]
 
 
 def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Hold tangents made in one level against those of levels of their own."""
+    """Compare tangents computed in one level with those of separate levels."""
     for k, x in enumerate(given):
         if not _wanted(x):
             continue

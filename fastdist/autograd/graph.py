@@ -1,4 +1,4 @@
-"""The recorded graph, as one may look at it, hold on to it, and keep what it saves elsewhere."""
+"""The recorded graph: access to its Nodes, and hooks that keep saved values elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..tensor.tensor import Tensor
 
 
 def increment_version(tensor: Tensor) -> None:
-    """Tell the graph that the tensor's memory was changed behind its back."""
+    """Tell the graph that the tensor's memory was changed by other means."""
     storage_of(tensor).bump()
 
 
 class saved_tensors_hooks:
-    """Inside this block, in this thread, what Nodes save is what pack_hook makes of it; when a
-    gradient needs it, unpack_hook makes a tensor of that again: same shape, dtype and device.
+    """Inside this block, in this thread, Nodes save the results of pack_hook; when a gradient needs
+    one, unpack_hook makes a tensor of it again: same shape, dtype and device.
 
-    The innermost block counts. What goes through hooks is not checked for changes in place.
+    The innermost block counts. Values that pass through hooks are not checked for changes in place.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep what is saved inside this block in main memory, and bring it back for its gradient.
+    """Keep values that are saved inside this block in main memory, and bring them back for their
+    gradient.
 
-    Note    pin_memory is taken for PyTorch's sake: it changes nothing here
+    Note    pin_memory is accepted for PyTorch's sake: it changes nothing here
     """
 
     def __init__(self, pin_memory: bool = False) -> None:

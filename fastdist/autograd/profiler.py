@@ -31,10 +31,10 @@ __all__ = [
 
 
 class profile(KeyAverages):
-    """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
+    """`with profile() as p:` records the time of ops; `p.key_averages().table()` shows it.
 
     use_device="cuda" (or "sim") records how long that device worked for each op; use_cuda is its
-    older name. use_kineto, which chooses PyTorch's own recorder, says nothing here.
+    older name. use_kineto, which chooses PyTorch's own recorder, is ignored.
 
     Raises  RuntimeError if it is entered again; NotImplementedError for use_cpu=False
     """
@@ -63,7 +63,7 @@ class profile(KeyAverages):
             return
         if not use_cpu:
             raise NotImplementedError(
-                "use_cpu=False: what a device does is told op by op here, so ops are recorded"
+                "use_cpu=False: the work of a device is reported op by op, so ops must be recorded"
             )
         if use_cuda:
             warnings.warn(
@@ -116,7 +116,7 @@ class profile(KeyAverages):
 
     @property
     def function_events(self) -> EventList:
-        """What was recorded, in the order in which it began.
+        """The recorded events, in the order in which they began.
 
         Raises  RuntimeError before the end of the block
         """
@@ -148,7 +148,7 @@ class profile(KeyAverages):
     def toggle_collection_dynamic(
         self, enabled: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
-        """Record no longer what one of the activities is, or again, inside of the block."""
+        """Stop recording the events of one activity, or resume, inside of the block."""
         if self.enabled:
             self._profile.toggle_collection_dynamic(enabled, activities)
 
@@ -158,14 +158,14 @@ class profile(KeyAverages):
         metadata: Mapping[str, str] | None = None,
         use_python_export: bool = False,
     ) -> None:
-        """Write what chrome://tracing and Perfetto read; metadata are more values, as JSON."""
+        """Write a file for chrome://tracing and Perfetto; metadata are more values, as JSON."""
         self._require_ended()
         for key, value in (metadata or {}).items():
             self._profile.add_metadata_json(key, value)
         self._profile.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write what drawers of flame graphs read: a line for each event with a stack."""
+        """Write a file for flame graph tools: a line for each event with a stack."""
         self.function_events.export_stacks(path, metric)
 
     def export_html(self, path: str, title: str = "fastdist") -> None:
@@ -183,7 +183,7 @@ class profile(KeyAverages):
 
 
 class emit_itt:
-    """PyTorch's ranges for Intel's profilers: not here.
+    """PyTorch's ranges for Intel's profilers: not supported.
 
     Raises  NotImplementedError, where it is enabled
     """
@@ -191,8 +191,8 @@ class emit_itt:
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         if enabled:
             raise NotImplementedError(
-                "emit_itt: nothing is told to Intel's VTune here; profile() records the same "
-                "ranges, and emit_nvtx tells them to NVIDIA's profilers"
+                "emit_itt: fastdist sends no ranges to Intel's VTune; profile() records the same "
+                "ranges, and emit_nvtx sends them to NVIDIA's profilers"
             )
 
     def __enter__(self) -> Self:
@@ -202,17 +202,23 @@ class emit_itt:
         pass
 
 
-_NVPROF = "files of nvprof, which NVIDIA has replaced by Nsight, are not read here"
-_RECORDER = "of PyTorch's own recorder, which is not here: profile() has all that it takes"
+_NVPROF = "fastdist does not read files of nvprof, which NVIDIA has replaced by Nsight"
+_RECORDER = (
+    "part of PyTorch's own recorder, which fastdist does not have: profile() has the options"
+)
 instead(
     {
         f"{__name__}.load_nvprof": _NVPROF,
         f"{__name__}.parse_nvprof_trace": _NVPROF,
         f"{__name__}.EnforceUnique": _NVPROF,
-        f"{__name__}.KinetoStepTracker": "PyTorch's recorder is not here: profile.step_num counts",
-        f"{__name__}.MemRecordsAcc": "memory is told event by event: event.cpu_memory_usage",
-        f"{__name__}.MEMORY_EVENT_NAME": "memory that no event takes is not told of",
-        f"{__name__}.OUT_OF_MEMORY_EVENT_NAME": "a lack of memory is no event: it is raised",
+        f"{__name__}.KinetoStepTracker": (
+            "fastdist does not have PyTorch's recorder: profile.step_num counts the steps"
+        ),
+        f"{__name__}.MemRecordsAcc": "memory is reported per event: event.cpu_memory_usage",
+        f"{__name__}.MEMORY_EVENT_NAME": "memory that no event allocates is not reported",
+        f"{__name__}.OUT_OF_MEMORY_EVENT_NAME": (
+            "running out of memory is not an event: it raises an error"
+        ),
         f"{__name__}.ProfilerConfig": _RECORDER,
         f"{__name__}.ProfilerState": _RECORDER,
     }

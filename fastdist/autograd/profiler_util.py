@@ -1,4 +1,4 @@
-"""What events are made of, where PyTorch's programs look for it."""
+"""The classes of profiler events, in the module where PyTorch's programs look for them."""
 
 from __future__ import annotations
 

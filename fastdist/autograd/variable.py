@@ -1,4 +1,4 @@
-"""Variable: what tensors that record were called once."""
+"""Variable: the former name of tensors that record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class _VariableType(type):
     def __call__(
         cls, data: Any = None, requires_grad: bool | None = None, volatile: bool | None = None
     ) -> Tensor:
-        """Return data's memory as a leaf of its own.
+        """Return data's memory as a new leaf.
 
-        Raises  TypeError for what is no Tensor
+        Raises  TypeError for a value that is not a Tensor
         """
         if volatile:
             warnings.warn(
