@@ -14,7 +14,7 @@ from .module import Module
 
 
 class _InPlace(Module):
-    """What may write over its input."""
+    """Base of modules that may overwrite their input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -362,7 +362,7 @@ class Softshrink(_Shrinking):
 
 
 class _AlongDim(Module):
-    """What normalises along one axis; None stands for the axis of classes."""
+    """Base of modules that normalise along one axis; None is the axis of classes."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ class _ASMoutput(NamedTuple):
 
 class AdaptiveLogSoftmaxWithLoss(Module):
     """The log probabilities of targets, and their negative mean: the frequent classes, below the
-    first cutoff, have scores of their own, the others share a cluster's and a smaller layer.
+    first cutoff, have their own scores, the others share a cluster's and a smaller layer.
 
     Shape   (N, in_features), (N,) or (in_features,), () -> (N,) or (), and ()
     Source  Grave et al. 2017, "Efficient softmax approximation for GPUs"
@@ -74,7 +74,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all layers anew."""
+        """Draw all layers again."""
         self.head.reset_parameters()
         for projection in self.tail:
             for layer in projection.children():

@@ -1,4 +1,4 @@
-"""Pooling to a length that is asked for, as modules: adaptive and fractional."""
+"""Pooling to a given length, as modules: adaptive and fractional."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Hooks around a Module's backward: what they are told of gradients, and may change.
+"""Hooks around a Module's backward: the gradients that they get and may change.
 
-What goes into the module and what comes out of it passes a seam, a Function that changes nothing
-and sees the gradients on their way back. The seam of the outputs is passed first: it tells the
-gradients that come in; at that of the inputs the gradients that go out are known.
+The inputs and the outputs of the module each pass through a seam, a Function that changes nothing
+and sees the gradients on their way back. The outputs' seam runs first and has the gradients that
+arrive; at the inputs' seam the gradients of the inputs are known.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BackwardWatch:
         return found
 
     def outputs(self, result: Any) -> Any:
-        """Return what forward returned behind its seam."""
+        """Return the result of forward, passed through its seam."""
         if isinstance(result, Tensor):
             return _pass_seam((result,), self._take_grad_output)[0][0]
         if isinstance(result, tuple):
@@ -86,7 +86,7 @@ class BackwardWatch:
 
     def _take_grad_input(self, grads: Grads) -> Grads:
         if self._grad_output is None:
-            return grads  # of what forward returned nothing was told
+            return grads  # the result of forward got no gradient
         for hook in self._full:
             given = hook(self._module, grads, self._grad_output)
             grads = _chosen(given, grads, "Backward hook")
@@ -99,7 +99,7 @@ def _pass_seam(
 ) -> tuple[tuple[Any, ...], bool]:
     """Return values, those that require grad behind a seam; and whether there are any.
 
-    Note    see is told a gradient for each value, None for those that require none
+    Note    see gets a gradient for each value, None for values that require none
     """
     places = [i for i, one in enumerate(values) if isinstance(one, Tensor) and one.requires_grad]
     if see is None or not places or not tls.grad:

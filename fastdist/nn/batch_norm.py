@@ -16,7 +16,9 @@ from .module import Module
 
 
 class _Norm(Module):
-    """What has a scale and a shift for each channel, and may follow means and variances."""
+    """Base of modules with a scale and a shift for each channel, which may track means and
+    variances.
+    """
 
     weight: Parameter | None
     bias: Parameter | None
@@ -196,8 +198,9 @@ class SyncBatchNorm(_BatchNorm):
         processes = os.environ.get("WORLD_SIZE", "1")
         if self.training and processes not in ("", "1"):
             raise NotImplementedError(
-                f"SyncBatchNorm: WORLD_SIZE is {processes}, and numbers are not brought together "
-                "across processes; use BatchNorm, by which each normalises its own batch"
+                f"SyncBatchNorm: WORLD_SIZE is {processes}, and statistics are not combined "
+                "across processes; use BatchNorm, with which each process normalises its own "
+                "batch"
             )
 
     @classmethod

@@ -23,7 +23,7 @@ class _Numbered(Module):
         return list(self._modules)[number]
 
     def _put(self, modules: Iterable[Module]) -> None:
-        """Let these be the children from now on, numbered anew."""
+        """Let these be the children from now on, renumbered."""
         self._modules.clear()
         for number, module in enumerate(modules):
             self.add_module(str(number), module)
@@ -87,7 +87,7 @@ class Sequential(_Numbered):
             self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
-        """Return what the last module makes of input."""
+        """Return the output of the last module."""
         for module in self._modules.values():
             input = module(input)
         return input

@@ -30,7 +30,7 @@ def repeated(value: Any, count: int) -> Any:
 
 
 class _ConvNd(Module):
-    """What all convolutions have: sizes, weight and bias.
+    """Base of all convolutions: sizes, weight and bias.
 
     Note    both begin evenly within 1 / sqrt(inputs of a group * kernel)
     """
@@ -80,7 +80,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             inputs, _ = init.fans(self.weight)

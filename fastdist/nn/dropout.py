@@ -8,9 +8,9 @@ from .module import Module
 
 
 class _Dropout(Module):
-    """What drops with probability p.
+    """Base of modules that drop elements with probability p.
 
-    Raises  ValueError if p is no probability
+    Raises  ValueError if p is not a probability
     """
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -28,7 +28,7 @@ class _Dropout(Module):
 class Dropout(_Dropout):
     """While training, zeroes each element with probability p and scales the others by 1/(1-p).
 
-    Raises  ValueError if p is no probability
+    Raises  ValueError if p is not a probability
     """
 
     def forward(self, input: Tensor) -> Tensor:

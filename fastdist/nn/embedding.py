@@ -15,7 +15,7 @@ from .module import Module
 
 
 class _Table(Module):
-    """What Embedding and EmbeddingBag share: the rows, and what is done to them."""
+    """Base of Embedding and EmbeddingBag: the rows, and their initial values."""
 
     weight: Parameter
 
@@ -58,7 +58,7 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw all rows anew, from normal numbers; that of padding_idx is zeros."""
+        """Draw all rows again, from normal numbers; the row of padding_idx is zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -120,7 +120,7 @@ class Embedding(_Table):
     ) -> Embedding:
         """Return an Embedding with these rows, which do not learn unless freeze is False.
 
-        Raises  AssertionError for what is no matrix
+        Raises  AssertionError for a tensor that is not a matrix
         """
         _require_matrix(embeddings)
         rows, columns = embeddings.shape
@@ -196,7 +196,7 @@ class EmbeddingBag(_Table):
     ) -> EmbeddingBag:
         """Return an EmbeddingBag with these rows, which do not learn unless freeze is False.
 
-        Raises  AssertionError for what is no matrix
+        Raises  AssertionError for a tensor that is not a matrix
         """
         _require_matrix(embeddings)
         rows, columns = embeddings.shape

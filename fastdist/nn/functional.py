@@ -18,7 +18,7 @@ from ..tensor.axes import normalize_axis as _normalize_axis
 from ..tensor.tensor import Tensor
 
 _ops: dict[str, Callable[..., Tensor]] = FUNCTIONAL_NAMES
-# What follows has more to do than to call an op.
+# The functions below do more than to call an op.
 globals().update(_ops)
 
 

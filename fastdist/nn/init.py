@@ -108,7 +108,9 @@ def trunc_normal_(
     Raises  ValueError if no number can lie there, or if mean or std is not finite
     """
     if not a <= b or not 0.0 < std < math.inf or not math.isfinite(mean):
-        raise ValueError(f"trunc_normal_: nothing lies in [{a}, {b}] at mean {mean} and std {std}")
+        raise ValueError(
+            f"trunc_normal_: there is no probability in [{a}, {b}] at mean {mean} and std {std}"
+        )
     return _write(tensor, draw_truncated(_generator(tensor, generator), tensor, mean, std, a, b))
 
 
@@ -133,7 +135,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Write the identity matrix.
 
-    Raises  ValueError for what is no matrix
+    Raises  ValueError for a tensor that is not a matrix
     """
     if tensor.ndim != 2:
         raise ValueError(f"eye_: only tensors with 2 dimensions are supported, got {tensor.shape}")
@@ -143,7 +145,8 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Write the weight of a convolution that gives on as many channels of each group as it can.
 
-    Raises  ValueError for what is no convolution's weight, or has no groups of a size
+    Raises  ValueError for a tensor that is not a convolution's weight, or cannot be split into the
+            groups
     """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(
@@ -162,9 +165,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Fill a matrix with normal numbers, and a share of each column, drawn anew, with zeros.
+    """Fill a matrix with normal numbers, and a random share of each column with zeros.
 
-    Raises  ValueError for what is no matrix
+    Raises  ValueError for a tensor that is not a matrix
     Source  Martens 2010, "Deep learning via Hessian-free optimization"
     """
     if tensor.ndim != 2:

@@ -84,7 +84,7 @@ class LazyModuleMixin:
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
         super()._save_to_state_dict(destination, prefix, True)  # type: ignore[misc]
-        # What has no shape cannot be detached: a copy of it would say that it has one.
+        # A tensor without a shape cannot be detached: its copy would need one.
         for name, own in chain(self._parameters.items(), self._buffers.items()):
             if prefix + name in destination and not keep_vars and not is_lazy(own):
                 destination[prefix + name] = own.detach()
@@ -109,7 +109,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they have shapes."""
+        """Draw weight and bias again, once they have shapes."""
         if not self.has_uninitialized_params() and self.in_features:
             super().reset_parameters()
 
@@ -152,7 +152,7 @@ class _LazyNorm(LazyModuleMixin, _Norm):
             self.num_batches_tracked = tensor(0, dtype=int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Begin anew, once there are shapes."""
+        """Reset the statistics, once there are shapes."""
         if not self.has_uninitialized_params() and self.num_features:
             super().reset_parameters()
 
@@ -241,7 +241,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         device: Any,
         dtype: DType | None,
     ) -> None:
-        # Of no channels, and so with nothing drawn for the weight.
+        # Without channels, so that no weight is drawn yet.
         names: dict[str, Any] = {**how, "bias": False, "padding_mode": padding_mode}
         super().__init__(0, 0, kernel_size, **names)
         self.out_channels = out_channels
@@ -250,7 +250,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they have shapes."""
+        """Draw weight and bias again, once they have shapes."""
         if not self.has_uninitialized_params() and self.in_channels:
             super().reset_parameters()
 

@@ -14,19 +14,20 @@ from .module import Module
 
 
 class _Loss(Module):
-    """What reduces to a mean, to a sum, or not at all."""
+    """Base of losses that are reduced to a mean, to a sum, or not at all."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        # An unknown word is told by the loss's function, as in PyTorch: "batchmean" is one of its.
+        # The loss's function refuses an unknown value, as in PyTorch: "batchmean" is valid for one
+        # of them.
         is_old = size_average is not None or reduce is not None
         self.reduction = reduction_of(size_average, reduce, "mean") if is_old else reduction
 
 
 class _WeightedLoss(_Loss):
-    """What may weigh its classes or elements."""
+    """Base of losses that may weigh classes or elements."""
 
     weight: Tensor | None
 

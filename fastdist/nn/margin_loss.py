@@ -43,7 +43,9 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """What the first input lacks to be margin above the second, or where target is -1 below it."""
+    """The amount by which the first input is not margin above the second, or below it where target
+    is -1.
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -73,7 +75,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """What the target classes' scores lack to be 1 above the others'."""
+    """The amount by which the target classes' scores are not 1 above the others'."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -91,9 +93,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """What the target class's score lacks to be margin above the others', to the power p.
+    """The amount by which the target class's score is not margin above the others', to the power p.
 
-    Raises  ValueError for a p other than 1 and 2, or a weight that is no vector
+    Raises  ValueError for a p other than 1 and 2, or a weight that is not a vector
     """
 
     def __init__(
@@ -134,7 +136,7 @@ def _require_positive(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """What the negative lacks to be margin farther from the anchor than the positive is.
+    """The amount by which the negative is not margin farther from the anchor than the positive.
 
     Raises  ValueError for a margin that is not positive
     """

@@ -41,9 +41,9 @@ class Module(StateDict):
     # Whether __init__ passes what it is given on to the next class, for modules that are also
     # something else.
     call_super_init = False
-    # Of old: it chose what load_state_dict told of versions, and does nothing.
+    # Legacy flag, ignored; kept for compatibility.
     dump_patches = False
-    # Typed so, because each module's forward has parameters of its own.
+    # Typed so because each module's forward has its own parameters.
     forward: Callable[..., Any] = _no_forward
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -98,7 +98,7 @@ class Module(StateDict):
         """Call hook(module, grad_input, grad_output) when the gradients of a call's arguments are
         there; what it returns takes grad_input's place.
 
-        Note    of keyword arguments nothing is told
+        Note    keyword arguments are not passed to the hook
         """
         self._require_other("old")
         # Among the forward hooks, so that a module without any asks for nothing more at a call.
@@ -131,7 +131,7 @@ class Module(StateDict):
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it.
 
-        Raises  ValueError for what is no bool
+        Raises  ValueError for a value that is not a bool
         """
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {short_repr(mode)}")
@@ -273,7 +273,7 @@ class Module(StateDict):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Return what stands between the parentheses of this module's repr; to be overridden."""
+        """Return the text between the parentheses of this module's repr; may be overridden."""
         return ""
 
     def __repr__(self) -> str:
@@ -329,6 +329,6 @@ def _parse_to(
     if dtype is not None and not dtype.may_have_gradient:
         raise TypeError(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-            f"dtype={short_repr(dtype)}; convert a buffer of integers by itself"
+            f"dtype={short_repr(dtype)}; convert a buffer of integers separately"
         )
     return (None if device is None else Device.parse(device)), dtype, non_blocking

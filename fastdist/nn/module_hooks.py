@@ -90,7 +90,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
-    """Return what watches the gradients of a call, and the hooks that wait for the last alone."""
+    """Return the watcher of a call's gradients, and the hooks that only need the last ones."""
     found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
     for hook in tuple(module._forward_hooks.values()):
         found[hook.backward].append(hook.call)
@@ -130,7 +130,7 @@ def _before(
 
 
 def _after_error(module: Any, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Call a hook that is to know of a forward that failed: whose error is the one to tell."""
+    """Call a hook that must be called although forward failed, whose error is raised."""
     try:
         _after(module, hook, args, kwargs, None)
     except Exception as error:

@@ -42,13 +42,13 @@ def _path_of(module: Module, outer: Module | None) -> str:
 
 
 class _Numbers:
-    """Linear_0, Linear_1 ...: modules of one class are told apart as PyTorch's profiler does."""
+    """Linear_0, Linear_1 ...: modules of one class are numbered as in PyTorch's profiler."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start counting again."""
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
         # One of Python's own: `next` of it is not interrupted by other threads.
         self._next: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)

@@ -1,4 +1,4 @@
-"""What a Module is made of: parameters, buffers and children by name, and walks over them."""
+"""The parts of a Module: parameters, buffers and children by name, and walks over them."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class ModuleTree:
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, or None to keep its place.
 
-        Raises  KeyError for a name that is taken or has a dot; TypeError, ValueError for what is no
-                leaf Parameter
+        Raises  KeyError for a name that is taken or has a dot; TypeError, ValueError for a tensor
+                that is not a leaf Parameter
         """
         self._require_name(name, "parameter", "_parameters")
         if param is not None and not isinstance(param, Parameter):
@@ -112,8 +112,8 @@ class ModuleTree:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is no parameter but moves, and unless told otherwise is saved, with
-        the module.
+        """Add a tensor that is not a parameter but moves with the module, and by default is saved
+        with it.
 
         Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Tensor
         """

@@ -108,7 +108,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what is attended to, and the weights if they are needed.
+        """Return the attended values, and the weights if they are needed.
 
         A key_padding_mask says which keys nobody may look at; a mask of bool is true where one may
         not look.

@@ -14,7 +14,7 @@ from ..tensor.tensor import Tensor
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
-# What may be asked of a tensor without a shape: the methods that ask nothing of its numbers.
+# Methods that a tensor without a shape has: they need none of its numbers.
 _ALLOWED = {
     "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char",
     "short", "int", "long", "type", "cuda", "cpu", "to", "to_numpy", "get_device",
@@ -28,8 +28,8 @@ _OPERATORS = {
 
 
 class UninitializedTensorMixin:
-    """What has a dtype and a device, but no shape until materialize() gives it one: any method that
-    asks for numbers raises ValueError.
+    """Base of tensors with a dtype and a device, but no shape until materialize() sets one: any
+    method that needs numbers raises ValueError.
     """
 
     __slots__ = ()

@@ -27,7 +27,7 @@ _BAGS = ("sum", "mean", "max")
 def _word(what: str, words: tuple[str, ...], number: int) -> str:
     """Return the word that a number stands for.
 
-    Raises  ValueError for a number that stands for none, TypeError for what is no number
+    Raises  ValueError for a number without a meaning, TypeError for a value that is not a number
     """
     if not hasattr(number, "__index__"):
         raise TypeError(f"{what} must be int, not {type(number).__name__}")
@@ -127,8 +127,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return nn.functional.embedding_bag, which bag each index is in, how many count in each bag,
-    and which index each maximum is of (for sums and means, how many count once more).
+    """Return nn.functional.embedding_bag, the bag of each index, the number of indices that count
+    in each bag, and the index of each maximum (for sums and means, the number that count again).
 
     mode is 0 (sum), 1 (mean) or 2 (max); what lies where waits for a device
     """

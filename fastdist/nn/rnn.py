@@ -22,7 +22,7 @@ _LAYERS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: weights by layer and direction, and how inputs are looked at.
+    """Base of RNN, LSTM and GRU: weights by layer and direction, and the checks of inputs.
 
     Note    all weights begin evenly within 1/sqrt(hidden_size)
     """
@@ -102,7 +102,7 @@ class RNNBase(Module):
         """Do nothing: products here take the weights where they lie."""
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw all weights again."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

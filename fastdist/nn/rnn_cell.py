@@ -15,7 +15,7 @@ from .module import Module
 
 
 class RNNCellBase(Module):
-    """What the cells share: their weights, which begin evenly within 1/sqrt(hidden_size)."""
+    """Base of the cells: their weights, initialised evenly within 1/sqrt(hidden_size)."""
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -44,7 +44,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw all weights again."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

@@ -16,7 +16,7 @@ _EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What load_state_dict(strict=False) could not match."""
+    """The keys that load_state_dict(strict=False) could not match."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -31,16 +31,14 @@ class IncompatibleKeys(NamedTuple):
 class StateDict(ModuleTree):
     """The part of Module that saves and loads.
 
-    Note    a class that changes what it saves counts its `_version` up: state_dict()._metadata has
-            each module's, and _load_from_state_dict is told the one of what it reads
+    Note    a class that changes its saved state increments its `_version`: state_dict()._metadata
+            has each module's, and _load_from_state_dict gets the version of the state that it reads
     """
 
     _version: int = 1
 
     def get_extra_state(self) -> Any:
-        """Return what else belongs into the state dict; to be overridden along with
-        set_extra_state.
-        """
+        """Return further state for the state dict; may be overridden along with set_extra_state."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state() is not there to be called")
 
     def set_extra_state(self, state: Any) -> None:
@@ -155,7 +153,7 @@ class StateDict(ModuleTree):
         place.
 
         Raises  RuntimeError for shapes that differ and, if strict, for keys that do not match;
-                TypeError for what is no mapping
+                TypeError for a value that is not a mapping
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(

@@ -63,7 +63,9 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What the layers of encoder and decoder share: the feed-forward part, and a way round it."""
+    """Base of the layers of encoder and decoder: the feed-forward part, and the residual
+    connection.
+    """
 
     # The attentions in the order of their rounds; the feed-forward part is one round more.
     _attentions: ClassVar[tuple[str, ...]]
@@ -344,7 +346,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return what the decoder makes of tgt and of what the encoder made of src.
+        """Return the output of the decoder for tgt and the encoder's output for src.
 
         Raises  RuntimeError if batch or d_model do not fit
         """

@@ -1,13 +1,13 @@
 """Optimisers: what turns gradients into changes of parameters.
 
 optimizer.py is the base class: groups, state, and a step over all parameters, with their own
-`.grad` or (step_with) with gradients that lie elsewhere; hooks.py and saving.py are its hooks and
-state dicts, counted.py what those share that count steps. Each of the other files says what one
-step of one method does to one parameter, in the scalar language of the ops: a program of several
-lines, which updates.py runs over all parameters of a group in one launch, or single lines, which
-fused.py hands to the backend; to autograd where the step is differentiable. So optimisers need no
-kernels of their own, and parameters stay tensors of their own. lr_scheduler changes the learning
-rate as time goes, swa_utils averages parameters; step_ranges.py tells a profile of steps.
+`.grad` or (step_with) with other gradients; hooks.py and saving.py have its hooks and state dicts,
+counted.py the parts that optimisers with step counts share. Each of the other files defines one
+step of one method on one parameter, in the scalar language of the ops: a program of several lines,
+which updates.py runs over all parameters of a group in one launch, or single lines, which fused.py
+passes to the backend, or to autograd where the step is differentiable. So optimisers need no
+special kernels, and parameters stay separate tensors. lr_scheduler changes the learning rate over
+time, swa_utils averages parameters; step_ranges.py reports steps to a profile.
 """
 
 from __future__ import annotations

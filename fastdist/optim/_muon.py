@@ -20,7 +20,7 @@ _descend = fused("p * keep - rate * o", "p", "o", "keep", "rate")
 class Muon(Optimizer):
     """Steps matrices by the orthogonal matrix nearest to the running mean of their gradients.
 
-    Raises  ValueError for options out of range, and for parameters that are no matrices
+    Raises  ValueError for options out of range, and for parameters that are not matrices
     Source  Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et
             al. 2025, "Muon is Scalable for LLM Training", for adjust_lr_fn="match_rms_adamw"
     Note    the orthogonal matrix is found in float32, PyTorch's in bfloat16: ours is the nearer one

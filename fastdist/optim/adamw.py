@@ -10,7 +10,7 @@ from .adam import Adam
 
 
 class AdamW(Adam):
-    """Adam whose weight_decay shrinks the parameters by themselves, apart from their gradients.
+    """Adam with a weight_decay that shrinks the parameters directly, apart from their gradients.
 
     Raises  ValueError for options out of range
     Source  Loshchilov and Hutter 2017, "Decoupled Weight Decay Regularization"

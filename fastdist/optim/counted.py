@@ -23,7 +23,7 @@ class CountedOptimizer(Optimizer):
             in one launch as it is
     """
 
-    # What a state dict says for which there was no option when it was saved.
+    # Default values of options that did not exist when a state dict was saved.
     _gained: ClassVar[dict[str, Any]] = {
         "foreach": None,
         "maximize": False,
@@ -48,7 +48,7 @@ class CountedOptimizer(Optimizer):
                         kept[name] = self.number(group, parameter, float(kept[name]))
 
     def _stay_on_device(self, group: Group, states: list[dict[str, Any]]) -> bool:
-        """Return whether counts are of a device and need not be read."""
+        """Return whether counts are on a device and are never read."""
         if not (group.get("capturable") or group.get("fused")) or group["differentiable"]:
             return False
         return bool(states) and all(state["step"]._layout.device is not CPU for state in states)

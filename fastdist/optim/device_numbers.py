@@ -13,12 +13,12 @@ from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
 # Note [Numbers on a device]
-# What a step of Adam's subtracts depends on how often it was done. On a device the count must not
-# be read by the host, which would wait for it, and could not read it while a graph is captured. So
-# the counts of a group's parameters are gathered into a column of float64, a launch for all; the
-# formulas, written for numbers, are given the column in their place; and the program that changes
-# the parameters finds its numbers in the columns that come of that. What is gathered goes back by
-# one launch as well.
+# The amount that a step of Adam subtracts depends on the number of steps. The host must not read a
+# count on a device: it would wait for the device, and could not read it while a graph is captured.
+# So the counts of a group's parameters are gathered into a column of float64, in one launch for
+# all; the formulas, written for numbers, get the column instead; and the program that changes the
+# parameters reads its numbers from the resulting columns. The counts are scattered back by one
+# launch as well.
 
 
 def taken(kept: Sequence[Tensor]) -> Tensor:

@@ -70,7 +70,7 @@ def _is_alike(one: Layout, other: Layout) -> bool:
 
 
 def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
-    """Return what the body makes of the operands, as a chain of ops.
+    """Return the result of the body for the operands, as a chain of ops.
 
     Note    of copies: the operands are changed in place by later updates, and a backward pass needs
             what they were

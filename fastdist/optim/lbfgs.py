@@ -158,7 +158,9 @@ class LBFGS(Optimizer):
         return way
 
     def _at(self, closure: Loss, d: Tensor) -> Callable[[Any], tuple[float, Tensor]]:
-        """Return what finds loss and gradient some way along d, and comes back."""
+        """Return a function that computes loss and gradient at a distance along d, and restores the
+        parameters.
+        """
         start = [parameter.clone() for parameter in self._params]
 
         def at(t: Any) -> tuple[float, Tensor]:

@@ -1,4 +1,4 @@
-"""What Adam, NAdam and RAdam have in common: running means of gradients and of their squares."""
+"""The parts that Adam, NAdam and RAdam share: running means of gradients and of their squares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
 
 
 def how_followed(group: Group) -> tuple[bool, bool, bool]:
-    """Return what a group has follow do."""
+    """Return the function that applies do to a group."""
     return (
         bool(group["weight_decay"]),
         bool(group["decoupled_weight_decay"]),

@@ -78,11 +78,11 @@ class Optimizer(HasHooks):
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with options of their own; what is missing comes from the defaults.
+        """Add parameters with their own options; missing ones get the defaults.
 
-        Raises  TypeError for what is no dict of Tensors, ValueError for a parameter that is no
-                leaf, or is in another group
-        Note    a parameter that the group lists twice is stepped twice; a warning tells of it
+        Raises  TypeError for a value that is not a dict of Tensors, ValueError for a parameter that
+                is not a leaf, or is in another group
+        Note    a parameter that the group lists twice is stepped twice, with a warning
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -242,7 +242,7 @@ class Optimizer(HasHooks):
 
     grad_scale: Tensor | None = None
 
-    # Whether a step looks at found_inf by itself, as PyTorch's GradScaler asks.
+    # Whether a step reads found_inf itself, as PyTorch's GradScaler expects.
     _step_supports_amp_scaling = False
 
     def step_increment(self) -> Any:
@@ -280,8 +280,8 @@ class Optimizer(HasHooks):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what load_state_dict needs: the state by the parameters' numbers, and the groups
-        with these numbers.
+        """Return the state that load_state_dict needs: the state by the parameters' numbers, and
+        the groups with these numbers.
 
         Note    tensors of the state are the optimiser's own, not copies
         """
@@ -408,7 +408,7 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 def _default_to_fused_or_foreach(
     params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Return that neither is to be used: parameters are stepped together as it is."""
+    """Return that neither is used: parameters are stepped together in any case."""
     return False, False
 
 

@@ -1,4 +1,4 @@
-"""Options that PyTorch's optimisers share: what is in range, and what goes together."""
+"""Options that PyTorch's optimisers share: their ranges, and which of them exclude each other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def require_not_negative(what: str, value: Any) -> None:
 def _require_betas(betas: tuple[Any, Any]) -> None:
     """Raise for a rate of forgetting outside of [0, 1), and for less than two."""
     if len(betas) < 2:
-        raise IndexError(f"betas holds two rates of forgetting, got {short_repr(betas)}")
+        raise IndexError(f"betas must be two decay rates, got {short_repr(betas)}")
     for number, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(
@@ -63,7 +63,7 @@ def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable:
 
 
 def require_no_lists(group: dict[str, Any]) -> None:
-    """Raise for the group of a step that is to be both differentiable and foreach."""
+    """Raise for the group of a step with both differentiable and foreach."""
     if group["foreach"] and group.get("differentiable"):
         raise AssertionError("_foreach ops don't support autograd: leave foreach out")
 
@@ -77,7 +77,7 @@ def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
             raise RuntimeError(
                 "Attempting CUDA graph capture of step() for an instance of "
                 f"{type(optimizer).__name__} but param_groups' capturable is False. Make it with "
-                "capturable=True, where it has that; otherwise step behind each replay"
+                "capturable=True, where it has that; otherwise step after each replay"
             )
 
 

@@ -15,7 +15,7 @@ from .optimizer import Group, Optimizer
 from .options import checked, require_for_fused, require_one_way
 from .updates import run_program
 
-# What a state dict says for which there was no option when it was saved.
+# Default values of options that did not exist when a state dict was saved.
 _GAINED = {
     "nesterov": False,
     "maximize": False,

@@ -1,8 +1,8 @@
 """Averages of a model's parameters over training, and the learning rate meanwhile.
 
-AveragedModel keeps the average, equal of all (stochastic weight averaging) or with old ones
-counting less (exponential moving average); SWALR brings the rate to the one at which one averages,
-and update_bn computes the statistics of batch norm layers anew for the average.
+AveragedModel keeps the average, equal for all (stochastic weight averaging) or with a lower weight
+for old ones (exponential moving average); SWALR brings the rate to the one for averaging, and
+update_bn computes the statistics of batch norm layers again for the average.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
-    """Return what writes exponential moving averages over lists, for AveragedModel's
+    """Return the function that writes exponential moving averages over lists, for AveragedModel's
     multi_avg_fn.
     """
     _require_decay(decay)
@@ -69,7 +69,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
 
 
 def get_swa_multi_avg_fn() -> AverageOfLists:
-    """Return what writes equal averages over lists, for AveragedModel's multi_avg_fn."""
+    """Return the function that writes equal averages, for AveragedModel's multi_avg_fn."""
 
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
         count = float(num_averaged) + 1.0
@@ -91,7 +91,7 @@ def _require_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of those that update_parameters is given.
+    """A copy of a model whose parameters are averages of those given to update_parameters.
 
     Raises  AssertionError if both avg_fn and multi_avg_fn are given
     Source  Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better
@@ -121,7 +121,7 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the averaged model makes of the arguments."""
+        """Return the output of the averaged model."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
@@ -164,11 +164,11 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norm layers anew, from all batches.
+    """Compute the running statistics of a model's batch norm layers again, from all batches.
 
-    Note    a batch norm layer is known by what it can: it has a momentum, running statistics and
+    Note    a layer counts as batch norm if it has a momentum, running statistics and
             reset_running_stats(); with a momentum of None it takes the plain mean of all batches.
-            Of a batch that is a list or tuple, the first entry is the model's input
+            For a batch that is a list or tuple, the first entry is the model's input
     """
     with no_grad():
         momenta: dict[Module, Any] = {}

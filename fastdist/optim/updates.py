@@ -1,4 +1,4 @@
-"""What a step does to parameters, as a program: those of a group in one launch where that goes."""
+"""The change of parameters in a step, as a program: one launch for a group where possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 from .device_numbers import are_on_device
 from .fused import fused
 
-# What lies in one way can be done together: its dtype and device; None for what has gaps.
+# The key of parameters that can share a launch: dtype and device; None for a parameter with gaps.
 Kind = tuple[Any, Any] | None
 
 
@@ -33,8 +33,8 @@ def run_program(
     stand, has a row for each. A row that is that of all may hold Tensors with an element for each:
     see Note [Numbers on a device]. Unless skip, a Tensor of one element, is 0, nothing changes.
 
-    What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
-    is recorded for autograd.
+    Parameters of one dtype, on one device and without gaps share one launch. With grad mode on each
+    line is recorded for autograd.
     """
     layouts = [[tensor._layout for tensor in column] for column in columns]
     if any(layout.dtype.is_complex for layout in {*chain.from_iterable(layouts)}):
@@ -77,7 +77,7 @@ def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
         if len({*kinds.values()}) == 1:
             return [(kinds[layouts[0][0]], len(layouts[0]))]
     of_rows = [_kind(*row) for row in zip(*layouts, strict=True)]
-    # Neighbours alone come together: parameters that share memory change one after another.
+    # Only neighbours are combined: parameters that share memory change one after another.
     return [(kind, len([*alike])) for kind, alike in groupby(of_rows)]
 
 
@@ -99,7 +99,7 @@ def _launch(
     try:
         apply(program, [plain[id(row)] for row in numbers], *arrays)
     finally:
-        # Where it fails (no memory, Ctrl-C), too: some of them have been written to.
+        # Also where it fails (no memory, Ctrl-C): some parameters have been written to.
         for name, column in zip(program.arrays, columns, strict=True):
             if name in program.written:
                 bump_all(column)
@@ -138,7 +138,9 @@ def _launch_given(
 
 
 def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
-    """Let parameters be what was written into them, or into copies of those that have gaps."""
+    """Set the parameters to the results that were written into them, or into copies of those with
+    gaps.
+    """
     bump_all([tensor for tensor, made in zip(column, written, strict=True) if made is tensor])
     for tensor, made in zip(column, written, strict=True):
         if made is not tensor:

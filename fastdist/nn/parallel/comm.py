@@ -24,7 +24,7 @@ def as_device(word: Any) -> Device:
 
 
 def as_devices(words: Any) -> list[Device]:
-    """Return the devices of a list of them. Raises TypeError for what is no list."""
+    """Return the devices of a list of them. Raises TypeError for a value that is not a list."""
     if isinstance(words, str | int | Device):
         raise TypeError(
             f"expected a list of devices, such as [0, 1] or ['sim:0'], got {short_repr(words)}"

@@ -89,7 +89,7 @@ class DataParallel(Module):
     def parallel_apply(
         self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any
     ) -> list[Any]:
-        """Return what the copies make of their arguments."""
+        """Return the results of the copies for their arguments."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Sequence[Any], output_device: Any) -> Any:

@@ -15,7 +15,7 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "DistributedDataParallel: there are no collectives here yet; gradients of several "
-            "processes meet by distributed.autograd and distributed.optim.DistributedOptimizer. In "
-            "one process leave the wrapper out"
+            "DistributedDataParallel: there are no collectives here yet; distributed.autograd "
+            "and distributed.optim.DistributedOptimizer combine the gradients of several "
+            "processes. In one process leave the wrapper out"
         )

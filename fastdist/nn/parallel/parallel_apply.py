@@ -1,4 +1,4 @@
-"""Modules that run at once, a thread to each, on devices of their own."""
+"""Modules that run at the same time, each in its own thread and on its own device."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def parallel_apply(
     kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:
-    """Return what modules make of inputs, each of its own, in threads of their own: with the
-    caller's grad mode, autocast and current streams.
+    """Return the results of modules for inputs, each with its own input and in its own thread, with
+    the caller's grad mode, autocast and current streams.
 
     Raises  the error of the first module that failed, when all have ended
     Thread  any; waits for the threads, not for the devices
-    Note    devices are by default those of the first tensor of each inputs. Inputs that are no
-            tuple are one argument
+    Note    the default device is that of the first tensor of each input. An input that is not a
+            tuple is one argument
     Source  PyTorch, torch/nn/parallel/parallel_apply.py
     """
     count = len(modules)
@@ -89,7 +89,7 @@ class _Work:
             self._error = error
 
     def result(self) -> Any:
-        """Return what the call made, or raise what it raised, with where."""
+        """Return the call's result, or raise its error, with where."""
         error, self._error = self._error, None
         if error is None:
             return self._made

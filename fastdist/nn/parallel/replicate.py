@@ -11,10 +11,11 @@ from .comm import as_devices, broadcast
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
     """Return copies of a module, one on each of devices, whose parameters are the results of `to`:
-    their gradients add up in those of network. Of detach they are Parameters of their own.
+    their gradients add up in network's. With detach they are separate Parameters.
 
-    Note    copies are made anew for each call: what one changes (buffers on other devices than
-            network's, attributes) is gone with it. What appears twice in network does in the copies
+    Note    each call makes new copies: changes of one (buffers on other devices than network's,
+            attributes) are lost with it. A module that appears twice in network also does in the
+            copies
     Source  PyTorch, torch/nn/parallel/replicate.py
     """
     places = as_devices(devices)

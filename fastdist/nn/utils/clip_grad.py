@@ -45,8 +45,8 @@ def get_total_norm(
 
 
 def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
-    """Return the norm of all tensors, computed where the first of them is and not waited for; None
-    where that is the CPU.
+    """Return the norm of all tensors, computed on the device of the first one without waiting for
+    it; None where that is the CPU.
     """
     where = tensors[0].device
     if where.type == "cpu":

@@ -12,10 +12,9 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
-    """Return module_cls(*args, **kwargs) whose parameters nobody has set and nothing was drawn for:
-    they are to be loaded.
+    """Return module_cls(*args, **kwargs) without initial values of parameters: they must be loaded.
 
-    Raises  RuntimeError for what is no class of modules, or takes no device
+    Raises  RuntimeError for a class that is not a Module, or does not take a device
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -1,4 +1,4 @@
-"""Parameters that are functions of others: weight = f(original), computed anew at each use."""
+"""Parameters that are functions of others: weight = f(original), computed again at each use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..module import Module
 
 
 class _Kept(threading.local):
-    """What a thread computed since it entered cached(); None outside of it."""
+    """Values that a thread computed since it entered cached(); None outside of it."""
 
     depth = 0
     found: dict[tuple[int, str], Any]

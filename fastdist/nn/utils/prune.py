@@ -35,7 +35,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return default_mask with zeros where t is to have none, by t's importance."""
+        """Return default_mask with further zeros, chosen by t's importance."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """Return the module's tensor, masked."""
@@ -118,7 +118,7 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Put a method behind the others.
 
-        Raises  TypeError for what is no method, ValueError for one of another tensor
+        Raises  TypeError for a value that is not a method, ValueError for one of another tensor
         """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -169,7 +169,7 @@ def _left(method: Any, t: Any, mask: Any) -> Any:
 
 
 def _taken(module: Module, name: str) -> BasePruningMethod | None:
-    """Return what prunes a tensor of module, no longer among its hooks."""
+    """Return the pruning method of a tensor of module, removed from its hooks."""
     for number, entry in list(module._forward_pre_hooks.items()):
         if isinstance(entry.call, BasePruningMethod) and entry.call._tensor_name == name:
             del module._forward_pre_hooks[number]
@@ -203,7 +203,7 @@ class Identity(BasePruningMethod):
 
 
 class _Amount(BasePruningMethod):
-    """What prunes a number of entries or slices, or a share of them."""
+    """Base of methods that prune a number of entries or slices, or a share of them."""
 
     amount: float
 

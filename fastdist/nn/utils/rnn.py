@@ -249,7 +249,7 @@ def pad_sequence(
 ) -> Tensor:
     """Return sequences, of one shape but for their first axes, in one tensor, padded as needed.
 
-    Raises  RuntimeError for what is no iterable of tensors; ValueError for one that does not end
+    Raises  RuntimeError for a value that is not an iterable of tensors
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(

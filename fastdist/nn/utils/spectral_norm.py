@@ -86,7 +86,7 @@ class SpectralNorm:
             )
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # An ordinary attribute: what stands under the name is no parameter any more.
+        # An ordinary attribute: the name no longer belongs to a parameter.
         setattr(module, name, weight.detach())
         sizes = hook.reshape_weight_to_matrix(weight.detach()).shape
         for word, n in zip(("_u", "_v"), sizes, strict=True):

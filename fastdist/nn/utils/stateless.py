@@ -1,4 +1,4 @@
-"""Calling a module with other tensors in the places of its own."""
+"""Calling a module with other tensors in the place of its parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Return module(*args, **kwargs) with these tensors, by dotted name, in the places of its own.
+    """Return module(*args, **kwargs) with these tensors, by dotted name, for its parameters.
 
     Thread  as one that changes the module: it holds the tensors during the call
     Raises  RuntimeError if strict for a name that is not there, or one that is not given;

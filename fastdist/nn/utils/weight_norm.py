@@ -69,7 +69,7 @@ class WeightNorm:
 
 
 def hooks_of(module: Module) -> list[Any]:
-    """Return what module calls before its forward."""
+    """Return the function that module calls before its forward."""
     return [entry.call for entry in module._forward_pre_hooks.values()]
 
 

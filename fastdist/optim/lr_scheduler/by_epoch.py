@@ -30,8 +30,8 @@ def _functions(
 
 
 class _ByFunctions(LRScheduler):
-    """What has a function of the epoch for each group. Functions are not saved, what objects that
-    are called in their place hold is.
+    """Base of schedulers with a function of the epoch for each group. Functions are not saved, the
+    state of callable objects is.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LambdaLR(_ByFunctions):
 
 
 class MultiplicativeLR(_ByFunctions):
-    """The rate times lr_lambda(epoch), each epoch anew."""
+    """The rate times lr_lambda(epoch), in each epoch."""
 
     def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
@@ -206,7 +206,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times gamma, each epoch anew."""
+    """The rate times gamma, in each epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma

@@ -34,7 +34,7 @@ Rate = Any  # a float, or a Tensor of one number, which is written into
 
 
 def copies_of(groups: list[dict[str, Any]], key: str) -> list[Rate]:
-    """Return what the groups have under a key, Tensors as copies."""
+    """Return the groups' values under a key, Tensors as copies."""
     return [copy_of(group[key]) for group in groups]
 
 
@@ -80,9 +80,9 @@ def require_optimizer(optimizer: Any) -> None:
 class LRScheduler:
     """Sets the learning rate of each group of an optimiser; call step after each epoch.
 
-    A subclass implements `get_lr()`: the rates of the groups at epoch last_epoch, made of those
-    that were set for the epoch before. What a user, or another scheduler, did to them thus stays.
-    Where there is a formula of the epoch alone, it is `_get_closed_form_lr()`, as in PyTorch.
+    A subclass implements `get_lr()`: the rates of the groups at epoch last_epoch, computed from the
+    rates of the epoch before. So changes by a user, or another scheduler, are kept. Where there is
+    a formula of the epoch alone, it is `_get_closed_form_lr()`, as in PyTorch.
 
     Raises  KeyError if last_epoch is given and a group has no initial_lr
     Note    one that is made with last_epoch takes the rates that it finds for those of that epoch
@@ -204,5 +204,5 @@ class _LRScheduler(LRScheduler):
 
 
 def _step_of(optimizer: Optimizer) -> Any:
-    """Return what a call of optimizer.step runs: the class's own, or one that was put over it."""
+    """Return the function that optimizer.step calls: the class's own, or one that replaced it."""
     return vars(optimizer).get("step", type(optimizer).step)

@@ -12,7 +12,7 @@ from .scheduler import LRScheduler, set_in
 
 
 class _Joined(LRScheduler):
-    """What is made of other schedulers."""
+    """Base of schedulers that combine other schedulers."""
 
     _schedulers: list[LRScheduler]
 
