@@ -1,4 +1,4 @@
-"""A command line whose mistakes are told in one line, with what was meant where that is near."""
+"""A command line whose mistakes are reported in one line, with a near match if there is one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CommandParser(argparse.ArgumentParser):
         for word in unknown:
             flag = word.partition("=")[0].replace("_", "-")
             if flag in self._instead:
-                self.refuse(f"{flag} is not done here: {self._instead[flag]}")
+                self.refuse(f"{flag} is not supported: {self._instead[flag]}")
         if unknown:
             self.error(f"unknown: {' '.join(unknown)}{did_you_mean(unknown[0], self._flags())}")
         return given
@@ -52,7 +52,7 @@ class CommandParser(argparse.ArgumentParser):
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean ...?` if the word begins or resembles a known one, else nothing."""
-    import difflib  # which a process that is asked for no unknown word need not hold
+    import difflib  # imported only to report an unknown option
 
     word = given.partition("=")[0]
     candidates = list(known)

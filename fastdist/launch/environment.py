@@ -1,4 +1,4 @@
-"""What a worker is told: its rank, where to meet, how many threads to use."""
+"""The environment of a worker: its rank, the address of the store, the number of threads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def worker_environment(
     for name in _THREADS:
         environment.setdefault(name, str(threads))
     for name in (TERMINAL_WIDTH, ALLOW_RESTART, "TORCHELASTIC_USE_AGENT_STORE"):
-        # Of another job, in which this launcher may be a worker.
+        # Variables of another job, in which this launcher may be a worker.
         environment.pop(name, None)
     if terminal_width is not None:
         environment[TERMINAL_WIDTH] = environment["COLUMNS"] = str(terminal_width)

@@ -14,7 +14,7 @@ _FATAL = b"Fatal Python error:"
 _FRAME = b'  File "'
 _STARTS = (*_HEADLINES, _FATAL, _FRAME)
 _CHAINS = (b"The above exception was the direct cause of ", b"During handling of the above ")
-# What Python says above the traceback of an error that ends no process.
+# Python's heading of a traceback for an error that does not end the process.
 _ASIDES = (b"Exception in thread ", b"Exception ignored in", b"Error in atexit", b"Exception in at")
 # A class, alone or with its message; all above it is indented.
 _RAISED = re.compile(rb"(?:  \| )?([^\s:|+][^\s:]*(?::.*)?)", re.DOTALL)
@@ -34,13 +34,13 @@ class FailureText:
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._before = b""
-        # What was shown of the last traceback, while it does not say yet what was raised.
+        # The shown part of the last traceback, as long as the error itself is not part of it.
         self._cut: list[bytes] = []
         # Since when something is held.
         self.since: float | None = None
         # When the traceback that is held last began: the first of a chain of causes.
         self.began: float | None = None
-        # What the last traceback that was shown says.
+        # The error of the last traceback that was shown.
         self.shown = b""
 
     def feed(self, text: bytes, now: float, *, is_redrawn: bool = False) -> list[bytes]:
@@ -64,7 +64,7 @@ class FailureText:
         return self.release() if self._held_bytes > _HELD_LIMIT_BYTES else []
 
     def release(self) -> list[bytes]:
-        """Return what is held, and hold nothing."""
+        """Return the held text, and hold nothing."""
         held, self._held = self._held, []
         self._held_bytes = 0
         self.since = None
@@ -86,8 +86,8 @@ class FailureText:
 def what_was_raised(text: Sequence[bytes]) -> bytes:
     """Return the line of a traceback that says what happened; nothing if it was cut off before.
 
-    The last traceback counts, but not those that Python itself adds while it ends. Of a text
-    without one, it is the last line.
+    The last traceback counts, except those that Python itself adds while it ends. In a text without
+    one, it is the last line.
     """
     raised = _all_raised(text)
     if raised or any(line.startswith(_STARTS) for line in text):

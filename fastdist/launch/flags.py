@@ -11,7 +11,7 @@ from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other.
 NODES_WAIT_S = 300.0
-# Whom --max-restarts starts again.
+# The workers that --max-restarts starts again.
 GROUP, WORKER = "group", "worker"
 _EXAMPLES = """
 examples:
@@ -25,7 +25,7 @@ FASTDIST_JOB_SECRET_FILE on every node.
 
 
 def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
-    """Return what reads the command line, and tells of it with --help."""
+    """Return the parser of the command line, with the texts of --help."""
     parser = CommandParser(
         prog,
         f"{prog} -n 3 train.py",
@@ -41,7 +41,7 @@ def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
     _add_shutdown(parser)
     _add_logs(parser)
     parser.add_argument(
-        "--standalone", action="store_true", help="insist on one node: what is done by default"
+        "--standalone", action="store_true", help="require one node, which is the default"
     )
     parser.add_argument(
         "--as-torch", action="store_true", help="let `import torch` find fastdist in the workers"
@@ -72,7 +72,7 @@ def _add_places(parser: CommandParser) -> None:
         parser,
         ("--node-rank",),
         metavar="K",
-        help="which of them this is, from 0; node 0 hosts the store",
+        help="index of this node, from 0; node 0 hosts the store",
     )
     _add(parser, ("--master-addr",), metavar="HOST", help="address of node 0 (default 127.0.0.1)")
     _add(
@@ -87,12 +87,17 @@ def _add_places(parser: CommandParser) -> None:
         metavar="HOST:PORT",
         help="torchrun's name for --master-addr HOST --master-port PORT",
     )
-    _add(parser, ("--rdzv-backend",), metavar="NAME", help="torchrun's; c10d or static mean this")
+    _add(
+        parser,
+        ("--rdzv-backend",),
+        metavar="NAME",
+        help="for torchrun's command lines; c10d and static mean this store",
+    )
     _add(
         parser,
         ("--rdzv-id",),
         metavar="ID",
-        help="torchrun's; workers find it in their environment",
+        help="for torchrun's command lines; workers find it in their environment",
     )
     _add(
         parser,
@@ -126,8 +131,8 @@ def _add_gpus(parser: CommandParser) -> None:
         parser,
         ("--gpus-per-worker",),
         metavar="N",
-        help="show each worker N GPUs of its own, in it cuda:0 to cuda:N-1 whatever its LOCAL_RANK "
-        "(by CUDA_VISIBLE_DEVICES; default: all see all)",
+        help="give each worker N GPUs, which it sees as cuda:0 to cuda:N-1 whatever its "
+        "LOCAL_RANK (sets CUDA_VISIBLE_DEVICES; default: all workers see all GPUs)",
     )
 
 
@@ -144,8 +149,9 @@ def _add_restarts(parser: CommandParser) -> None:
         ("--restart",),
         default=GROUP,
         metavar="WHOM",
-        help=f"whom --max-restarts starts again: {GROUP}, all of them on all nodes (default), or "
-        f"{WORKER}, the one that failed, each at most N times, while the others live on",
+        help=f"which workers --max-restarts starts again: {GROUP}, all of them on all nodes "
+        f"(default), or {WORKER}, the one that failed, each at most N times, while the "
+        "others go on",
     )
 
 
@@ -154,8 +160,9 @@ def _add_logs(parser: CommandParser) -> None:
         parser,
         ("--log-dir",),
         metavar="DIR",
-        help="keep what workers write in a new folder below DIR, as attempt_0/RANK/stdout.log and "
-        "stderr.log, attempt_1 after a restart; without the two options below it is shown as well",
+        help="keep the workers' output in a new folder below DIR, as attempt_0/RANK/stdout.log "
+        "and stderr.log, attempt_1 after a restart; without the two options below it is "
+        "shown as well",
     )
     _add(
         parser,

@@ -24,7 +24,9 @@ _TELL_S = 1.0
 
 @dataclass(frozen=True)
 class Card:
-    """What one node run says of itself; `token` is new in each: two are never taken for one."""
+    """The description of one node run; `token` is new in each, so that two are never mistaken for
+    one.
+    """
 
     node: int
     nodes: int
@@ -97,7 +99,7 @@ def _wait_for_all(
 
 
 def find_fault(cards: Collection[Card]) -> str:
-    """Return what does not fit together, naming who said what; nothing if all does."""
+    """Return the settings that do not agree, naming the nodes; nothing if all do."""
     by_number = sorted(cards, key=lambda card: (card.node, card.host))
     for flag, what in _SAME:
         if len({getattr(card, what) for card in cards}) > 1:
@@ -134,7 +136,7 @@ def _did_not_come(missing: Collection[int], mine: Card, line: WaitLog) -> str:
 
 
 def _let_all_know(store: Store, mine: Card, cards: Collection[str]) -> None:
-    """Let the others hear of a fault before the node that serves the store ends it."""
+    """Let the others read of a fault before the node that serves the store ends it."""
     with suppress(StoreError):  # who was first to know may have ended it already
         store.set(_TOLD + mine.token, b"")
         store.wait([_TOLD + token for token in cards], _TELL_S)

@@ -15,7 +15,7 @@ _GPU = re.compile(r"[0-9]+|(GPU|MIG)-\S+")
 def gpus_of_workers(
     per_worker: int, workers: int, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return, by local rank, what each worker's CUDA_VISIBLE_DEVICES is to hold.
+    """Return, by local rank, the value of each worker's CUDA_VISIBLE_DEVICES.
 
     Raises  ValueError where this machine shows fewer GPUs than that takes
     """

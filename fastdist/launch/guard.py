@@ -13,7 +13,8 @@ class Guard:
 
     def __init__(self, folder: str) -> None:
         script = Path(__file__).with_name("watcher.py")
-        # A session of its own: what ends the launcher's group must not end the watcher first.
+        # In a separate session: a signal that ends the launcher's group must not end the watcher
+        # first.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(script)],
             stdin=subprocess.PIPE,

@@ -53,7 +53,9 @@ def _others_run(rank: int, ended: Collection[int]) -> bool:
 
 @dataclass(frozen=True)
 class Comebacks:
-    """What becomes of a worker that fails while the others live on: by default they end as well."""
+    """The handling of a worker that fails while the others go on: by default they are ended as
+    well.
+    """
 
     # How often each worker may come back.
     most: int = 0
@@ -182,7 +184,7 @@ class Job:
         return worker
 
     def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
-        """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
+        """Serve pipes, signals, exits and deadlines until is_over, called after each turn."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not is_over() and time.monotonic() < until:
             self._output.keep_pace()
@@ -277,7 +279,7 @@ class Job:
         elif now - self._interrupted_at > _TWICE_S or not (
             former.asked_by == number and comes_twice(number)
         ):
-            # Nor is a slow reader of the output waited for.
+            # It does not wait for a slow reader of the output either.
             self.is_asked_twice = True
             self._ending.hurry()
         self.stop(failure, number)
@@ -292,7 +294,7 @@ class Job:
 
     def _take_exits(self) -> None:
         ended = [worker for worker in self._workers if worker.has_ended()]
-        # Who was killed did not fail because of another; who raised may have.
+        # A worker that was killed did not fail because of another; one that raised may have.
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text, began = self._output.last_words(worker)
@@ -310,7 +312,9 @@ class Job:
                 self.stop_because(failure)
 
     def _starts_again(self, lost: WorkerProcess, failure: Failure) -> bool:
-        """Start a lost worker anew while the others live on; return False where it may not be."""
+        """Start a lost worker again while the others go on; return False where that is not
+        possible.
+        """
         counts = self._comebacks.counts
         if counts.get(lost.rank, 0) >= self._comebacks.most:
             return False
@@ -362,7 +366,7 @@ class Job:
     def settle(self) -> None:
         """Find which failure was the first, now that all are known; the first to end may not be.
 
-        Those of other nodes may be known later than those of this one: it is asked again then.
+        Those of other nodes may be known later than those of this one: it is checked again then.
         """
         if self.failure is None or self.failure.was_asked:
             return

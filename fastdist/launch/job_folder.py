@@ -23,7 +23,7 @@ class JobFolder:
             self.path = tempfile.mkdtemp(prefix="fastdist-", dir=private_base())
         except OSError as error:
             raise StoreError(
-                f"nowhere to put the job's secret and sockets: {error.strerror}: set TMPDIR or "
+                f"no folder for the job's secret and sockets: {error.strerror}: set TMPDIR or "
                 "XDG_RUNTIME_DIR to a folder of your own"
             ) from error
 

@@ -1,4 +1,4 @@
-"""What workers write, kept in files: one for each stream of each worker in each of its lives."""
+"""The workers' output in files: one for each stream of each worker in each of its incarnations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LogOptions:
 def log_options(
     folder: str | None, redirects: str | None, tee: str | None, workers: int
 ) -> LogOptions | None:
-    """Return what the command line says of logs, None where it says nothing or `0`.
+    """Return the log settings of the command line, None without any or for `0`.
 
     Raises  ValueError for streams that are not given as torchrun takes them
     """
@@ -60,7 +60,7 @@ def _streams(flag: str, text: str, workers: int) -> tuple[int, ...]:
 
 
 class LogFile:
-    """One stream of one worker; where its file takes no more, the screen shows what follows.
+    """One stream of one worker; if its file cannot be written any more, the screen shows the rest.
 
     Thread  the launcher's main thread alone
     """
@@ -96,8 +96,8 @@ class LogFile:
         self.close()
         self.is_shown = True
         self._complain(
-            f"{self.path} cannot be written ({error.strerror}): what its worker writes from now on "
-            "is shown here alone"
+            f"{self.path} cannot be written ({error.strerror}): from now on its worker's output "
+            "is only shown here"
         )
 
 

@@ -101,7 +101,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
 
 def _job_variables(options: LaunchOptions) -> dict[str, str]:
-    """Return what all workers are told of the command line."""
+    """Return the settings of the command line that all workers get."""
     told = {MAX_RESTARTS: str(options.max_restarts)}
     if options.comebacks:
         told[ALLOW_RESTART] = options.restart
@@ -130,7 +130,8 @@ def _start_guard(folder: JobFolder) -> Guard:
 def _open_standard_files() -> None:
     """Let nothing that is opened from now on take the place of stdin, stdout or stderr.
 
-    Whoever starts a command may have closed them; a worker's pipe would then be our stdout.
+    The process that starts a command may have closed them; a worker's pipe would then be our
+    stdout.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
@@ -141,7 +142,7 @@ def _log_folder(options: LaunchOptions, say: Callable[[str], None]) -> LogFolder
     if options.logs is None:
         return None
     logs = LogFolder(options.logs, say)
-    say(f"what the workers write is kept in {logs.path}")
+    say(f"the workers' output is kept in {logs.path}")
     return logs
 
 

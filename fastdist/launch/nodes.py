@@ -1,4 +1,4 @@
-"""The node runs of one job: where they meet, what they tell each other, and who is lost."""
+"""The node runs of one job: their rendezvous, their messages, and the nodes that are lost."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fastdist.launch.report import Failure
 from fastdist.launch.store_connector import ASK_S, StoreConnector
 from fastdist.system.foreign_text import one_line
 
-# A launcher that was killed is known at once where it hosted the store, for nobody listens at its
-# port any more; any other is known by its silence. Workers wait as long for a peer while a network
-# is down: launchers with less patience would end a job that goes on by itself.
+# A launcher that was killed is detected at once where it hosted the store, because nothing listens
+# at its port any more; any other is detected by its silence. Workers wait as long for a peer while
+# a network is down: launchers with a shorter timeout would end a job that goes on.
 BEAT_S = 0.5
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
@@ -74,13 +74,13 @@ class Meeting:
         self._secret = secret
         self._store: TCPStore | None = None
         self._port = options.master_port or 0
-        # Appended by other threads, taken by the main one; a deque is safe for that by itself.
+        # Appended by other threads, taken by the main one; a deque is safe for that without a lock.
         self._news: deque[tuple[int, News]] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         if options.node_rank == 0:
             self._host_store()
-        # Of workers here; appended by the main thread, taken by the other one.
+        # Ended ranks of workers here; appended by the main thread, taken by the other one.
         self._ended_ranks: deque[int] = deque()
         self._lost_s = _patience_s()
         # By round; the main thread adds to it.
@@ -131,9 +131,9 @@ class Meeting:
         return self._read_fd
 
     def take(self) -> list[News]:
-        """Return what has gone wrong on other nodes since the last call, and lines to be shown.
+        """Return the failures on other nodes since the last call, and lines to show.
 
-        What belongs to a round that has not begun here waits for it, unless it ends the job.
+        Messages of a round that has not begun here are kept for it, unless they end the job.
         """
         try:
             os.read(self._read_fd, 4096)
@@ -150,7 +150,7 @@ class Meeting:
         return taken
 
     def begin(self, number: int) -> None:
-        """Take part in a round, and hear what has gone wrong in it already."""
+        """Take part in a round, and receive the failures that it already has."""
         self._begun = number
         self._post(None)
 
@@ -178,7 +178,7 @@ class Meeting:
     def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
         """Say whether there are other ranks, and the workers of all have ended well.
 
-        `ended` are ranks of this node known to have; the store tells of the others.
+        `ended` are ranks of this node that have ended; the store has those of the others.
         """
         store, place = self._store, self.place
         assert store is not None and place is not None
@@ -266,7 +266,7 @@ class Meeting:
         try:
             self._join()
             _Roll(self).keep()
-        except Exception as error:  # whatever it is, the main thread waits to be told
+        except Exception as error:  # whatever it is, the main thread waits for the notice
             if not self._closing.is_set() and not self._host_has_ended:
                 self._post(Failure(self._what_failed(error), 1, is_final=True))
         self._is_over.set()
@@ -275,7 +275,7 @@ class Meeting:
 
     def _what_failed(self, error: Exception) -> str:
         if not isinstance(error, FastdistError):
-            return f"a mistake of fastdist's own: {error!r}"
+            return f"a bug in fastdist: {error!r}"
         if self.place is None:
             return f"node {self._options.node_rank} could not join the job: {error}"
         return f"{self.name(0)} was lost: {error}"
@@ -303,7 +303,8 @@ class Meeting:
         self._post(None)
 
     def connect_again(self, lost: StoreError, until: float) -> None:
-        """Reach node 0's store again if only the way there was cut; until then nobody is heard.
+        """Connect to node 0's store again if only the connection was cut; until then nothing is
+        received.
 
         Raises  lost, if nobody listens there any more, or the time is over
         """
@@ -326,7 +327,7 @@ def _end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False)
 
 
 def _patience_s() -> float:
-    """Return how long another node may be silent: as long as workers are told to wait for one."""
+    """Return how long another node may be silent: as long as workers wait for a peer."""
     try:
         return frozen_s(default=LOST_S)
     except ValueError as error:
@@ -334,7 +335,7 @@ def _patience_s() -> float:
 
 
 class _Lines(io.StringIO):
-    """What a WaitLog writes, handed on line by line."""
+    """The text of a WaitLog, passed on line by line."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()
@@ -346,15 +347,17 @@ class _Lines(io.StringIO):
 
 
 # Note [Rounds]
-# A round begins with a start of all workers, and has ended on a node when they have. Each leaves in
-# the store how, under the round's number, and does not take it back: when all have, each can tell
-# by itself whether the job is over. That it goes on only node 0 says, for it has to clear the list
-# of ended ranks in the store before the first of them comes again. A node that is lost, or that a
-# Ctrl-C ended, takes part in no other round, and then nobody does.
+# A round begins with a start of all workers, and has ended on a node when all of its workers have.
+# Each node stores its result under the round's number, and does not take it back: when all have,
+# each can decide alone whether the job is over. Only node 0 decides that it goes on, because it
+# must clear the list of ended ranks in the store before the first of them starts again. A node that
+# is lost, or that a Ctrl-C ended, does not take part in another round, and then no node does.
 
 
 class _Roll:
-    """Who is here, who has ended and how, who is lost: kept by each node's thread for itself."""
+    """The nodes that are here, that have ended and how, and that are lost: each node's thread has
+    its own copy.
+    """
 
     def __init__(self, meeting: Meeting) -> None:
         self._meeting = meeting
@@ -390,7 +393,7 @@ class _Roll:
             self._beat += 1
             store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
             self._reached = time.monotonic()
-            # Taken first: the store hears of each rank that has ended before it does of the round.
+            # Taken first: the store gets each rank that has ended before the end of the round.
             own = list(self._meeting._own_ends)
             self._meeting._pass_on_ends()
             begun = list(self._meeting._begun_ends)
@@ -460,7 +463,7 @@ class _Roll:
             return  # told again by another connection
         self._ends[node][number] = end
         if node == 0:
-            # Its store may go any time now, and that is no news.
+            # Its store may disappear any time now, which is not an error.
             self._meeting._host_has_ended = True
         if end.status != 0:
             self._post_failure(node, number, end)

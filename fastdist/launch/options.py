@@ -29,7 +29,7 @@ _OTHER_FILES = 64
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What to start, and where. `master_port` is None where a free one is to be taken."""
+    """The program to start, and where. `master_port` is None for any free port."""
 
     program: str
     arguments: tuple[str, ...]
@@ -40,7 +40,7 @@ class LaunchOptions:
     master_address: str
     master_port: int | None
     local_address: str | None
-    # How long nodes wait for each other, and what workers are told of it where that is given.
+    # How long nodes wait for each other, and the workers' setting of it where it is given.
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
@@ -154,7 +154,9 @@ def _require_script(path: str) -> None:
     if not os.path.exists(path):
         raise ValueError(f"there is no script {path!r} here; for a module say -m {path}")
     if not os.path.isfile(path):
-        raise ValueError(f"{path!r} is no file; a program is a Python script, or a module with -m")
+        raise ValueError(
+            f"{path!r} is not a file; a program is a Python script, or a module with -m"
+        )
     if not os.access(path, os.R_OK):
         raise ValueError(f"the script {path!r} may not be read by this user")
 
@@ -289,7 +291,7 @@ def _require_alone(given: argparse.Namespace, nodes: int) -> None:
     for flag, value in others.items():
         if given.standalone and value is not None:
             raise ValueError(
-                f"--standalone is one node with a store of its own: leave out {flag} {value}"
+                f"--standalone means one node with its own store: leave out {flag} {value}"
             )
 
 

@@ -1,4 +1,4 @@
-"""What the workers write: read from their pipes, prefixed by rank, shown or held back."""
+"""The workers' output: read from their pipes, prefixed by rank, shown or held back."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Output:
             while stream.is_open and reads < _LAST_READS and self._take(stream):
                 reads += 1
             if stream.is_open:
-                # What the worker started may hold the pipe open; it itself writes no more.
+                # Children of the worker may hold the pipe open; the worker itself writes no more.
                 self._close(stream)
             if worker.status == 0:
                 self._print(stream, stream.failure.release())
@@ -107,7 +107,7 @@ class Output:
                 where = (
                     "above" if stream.log is None or stream.is_shown else f"in {stream.log.path}"
                 )
-                stands = f"the last traceback that it wrote stands {where}: "
+                stands = f"the last traceback that it wrote is {where}: "
                 text.append(os.fsencode(stands) + stream.failure.shown)
         worker.close()
         if worker.rank == 0:
@@ -121,7 +121,7 @@ class Output:
                 self._take(stream)
 
     def holds_text_of(self, worker: WorkerProcess) -> bool:
-        """Say whether a worker has begun a traceback, and so may be about to end by itself."""
+        """Return whether a worker has begun a traceback, and so may be about to end."""
         return any(s.worker is worker and s.failure.since is not None for s in self._streams)
 
     def print_held(self, rank: int, text: Sequence[bytes]) -> None:

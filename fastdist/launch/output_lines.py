@@ -64,7 +64,7 @@ class LineSplitter:
         return text
 
     def finish(self) -> list[Line]:
-        """Return what is left when the pipe has closed, so that no text is lost."""
+        """Return the rest when the pipe has closed, so that no text is lost."""
         text = bytes(self._partial) or self._redrawn
         self._partial.clear()
         self._redrawn = None

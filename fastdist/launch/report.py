@@ -1,4 +1,4 @@
-"""What a run says at its end: which worker failed first, how, and its traceback, once."""
+"""The report at the end of a run: the worker that failed first, how, and its traceback, once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_report(
 ) -> None:
     """Say how the job ended; what the first failed worker wrote last stands at the bottom.
 
-    Who failed after that gets a line, or, where it ended as others did, a place in one.
+    A worker that failed later gets a line, or, where it ended like others, a place in one.
     """
     if failure is None or not failure.sentence:
         return
@@ -73,15 +73,16 @@ def write_report(
 def first_of(failures: Sequence[Failure], local_ranks: Collection[int]) -> Failure:
     """Return the failure that the others may have come from.
 
-    Who only lost a worker that failed itself comes last; before them who was ended by the launcher,
-    for its traceback may have been of an error that it had caught. Otherwise who began first.
+    Workers that only lost a failed worker come last; before them workers that the launcher ended,
+    because their traceback may be of an error that they had caught. Otherwise the one that began
+    first.
     """
     others_told = any(failure.rank is None for failure in failures)
     failed = {failure.rank for failure in failures}
 
     def place(failure: Failure) -> tuple[int, float]:
         lost = lost_ranks(failure.text) - {failure.rank}
-        # What failed on another node has no rank here.
+        # Failures on another node have no rank here.
         is_effect = any(
             rank in failed or (others_told and rank not in local_ranks) for rank in lost
         )

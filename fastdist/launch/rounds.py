@@ -17,7 +17,7 @@ from fastdist.launch.screen import Screen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# After a Ctrl-C the other nodes are told, but not waited for.
+# After a Ctrl-C the other nodes are notified, but not waited for.
 _HURRIED_GOODBYE_S = 0.7
 # After SIGTERM they are waited for as long as their workers may take: they began a beat later, and
 # what they report takes another.
@@ -106,7 +106,7 @@ class Rounds:
             lambda: meeting.is_over or meeting.round > number or job.interrupt is not None
         )
         if job.interrupt is not None:
-            # It came late, perhaps after a failure had been told of: no other round shall begin.
+            # It arrived late, perhaps after a failure was reported: no other round may begin.
             self._tell_end(job, number + 1, job.interrupt)
             left_s = _HURRIED_GOODBYE_S if job.is_hurried else job.left_s + _GOODBYE_S
             job.turn_until(lambda: meeting.is_over or job.is_asked_twice, left_s)

@@ -8,7 +8,8 @@ import unicodedata
 from collections import deque
 from selectors import EVENT_WRITE, BaseSelector
 
-# What a pipe that polls as writable takes without blocking (PIPE_BUF on Linux).
+# The number of bytes that a pipe which polls as writable takes without blocking (PIPE_BUF on
+# Linux).
 _WRITE_BYTES = 4096
 _FULL_BYTES = 1 << 20
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

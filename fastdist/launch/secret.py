@@ -36,7 +36,7 @@ def find_secret(nodes: int, environment: Mapping[str, str]) -> JobSecret | None:
 def secret_variables(
     secret: JobSecret | None, folder: JobFolder, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what workers must be told beside their inherited environment.
+    """Return further variables for workers, in addition to their inherited environment.
 
     Note  a secret that was made travels in a file of mode 0600: `ps` can show an environment
     """

@@ -7,7 +7,7 @@ import signal
 from types import FrameType, TracebackType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# What schedulers and users send to say something to the program, not to end it: Slurm's --signal.
+# Signals by which schedulers and users notify the program without ending it: Slurm's --signal.
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 

@@ -36,7 +36,7 @@ class StoppedWorkers:
         return self._look_at if 0 < len(running) < len(workers) else math.inf
 
     def look(self, workers: Sequence[WorkerProcess], now: float) -> Failure | None:
-        """Return what is wrong if a worker has been stopped for too long."""
+        """Return a message if a worker has been stopped for too long."""
         self._look_at = now + LOOK_EVERY_S
         stopped = {
             worker.pid: self._stopped_at.get(worker.pid, now)

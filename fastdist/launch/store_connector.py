@@ -32,7 +32,7 @@ class StoreConnector:
         self._closing = closing
 
     def find(self, line: WaitLog) -> TCPStore:
-        """Reach a store that may start later, in short tries, so that `closing` is heard."""
+        """Reach a store that may start later, in short tries, so that `closing` is noticed."""
         while True:
             try:
                 return self._try()
@@ -69,7 +69,8 @@ class StoreConnector:
         return store
 
     def _try_again(self, key: str) -> TCPStore | None:
-        # Asked first, for a store's client does not tell who refuses it from who is not there.
+        # Checked first, because a store's client cannot distinguish a refusal from a missing
+        # server.
         socket.create_connection((self._address, self._port), _TRY_S).close()
         store = self._try()
         try:

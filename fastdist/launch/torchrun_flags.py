@@ -13,11 +13,11 @@ _BACKENDS = ("c10d", "static")
 INSTEAD: Mapping[str, str] = {
     "--rdzv-conf": "its timeouts are --init-timeout; the rest is not needed here",
     "--monitor-interval": "leave it out: that a worker has ended is noticed at once",
-    "--start-method": "leave it out: each worker is a Python of its own",
-    "--event-log-handler": "leave it out: what happens is told on stderr",
+    "--start-method": "leave it out: each worker is its own Python process",
+    "--event-log-handler": "leave it out: events are reported on stderr",
     "--role": "leave it out: a worker is known by its RANK and by its name in init_rpc",
     "--no-python": "workers are Python programs: let one of a few lines call os.execvp",
-    "--run-path": "leave it out: a script runs as __main__ of its own process",
+    "--run-path": "leave it out: a script runs as __main__ of its process",
     "--local-ranks-filter": "keep the output of the others in files alone, such as "
     "--redirects 1:3,2:3",
     "--duplicate-stdout-filters": "keep all of it with --log-dir, and search it by grep",
@@ -39,8 +39,8 @@ def read_rendezvous(given: argparse.Namespace) -> None:
     backend, endpoint = given.rdzv_backend, given.rdzv_endpoint
     if backend is not None and backend not in _BACKENDS:
         raise ValueError(
-            f"--rdzv-backend {backend} is not done here: nodes meet at a store of node 0, as with "
-            f"{' and '.join(_BACKENDS)}"
+            f"--rdzv-backend {backend} is not supported: nodes meet at a store on node 0, as "
+            f"with {' and '.join(_BACKENDS)}"
         )
     if endpoint is None:
         return

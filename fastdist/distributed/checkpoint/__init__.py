@@ -1,4 +1,4 @@
-"""Checkpoints of a job: each worker writes its part, and all parts appear at once or not at all.
+"""Checkpoints of jobs: each worker writes its part, and the whole appears at once or not at all.
 
 saving.py       save: finds where the entries of a state dict are (contents.py), lets each worker
                 take a snapshot (snapshot.py) and write it (part.py, shard_file.py) as a file of

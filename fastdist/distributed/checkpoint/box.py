@@ -20,7 +20,7 @@ class Box(NamedTuple):
         return prod(self.sizes)
 
     def overlap(self, other: Box) -> Box | None:
-        """Return what lies in both, None where nothing does."""
+        """Return the overlap of both, None where there is none."""
         starts = tuple(map(max, self.offsets, other.offsets))
         ends = map(min, self._ends(), other._ends())
         sizes = tuple(end - start for start, end in zip(starts, ends))

@@ -1,11 +1,11 @@
-"""What objects hold, as leaves: modules, optimisers, anything Stateful, tensors, plain values."""
+"""The contents of objects, as leaves: modules, optimisers, Stateful objects, tensors, values."""
 
 # Note [Optimisers by the names of parameters] A state dict of an optimiser numbers its parameters.
-# Numbers say nothing on a worker that has others. So where all parameters of an optimiser stand in
-# modules that are saved with it, from one worker or several, its state goes under their names: the
-# optimisers of all workers are parts of one thing, and find their own again wherever a module went.
-# What is not all in modules keeps its numbers; of an optimiser behind a DistributedOptimizer, under
-# the name of its worker.
+# Numbers have no meaning on a worker with other parameters. So where all parameters of an optimiser
+# belong to modules that are saved with it, from one worker or several, its state is saved under
+# their names: the optimisers of all workers are parts of one thing, and find their state again
+# wherever a module moves. State of an optimiser whose parameters are not all in modules keeps its
+# numbers; for an optimiser behind a DistributedOptimizer, under the name of its worker.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Thing(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a state dict names: here, and by owner what others have."""
+    """The contents of a state dict: the local ones, and by owner those of other workers."""
 
     here: list[Thing]
     there: dict[str, list[Thing]]
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 def planned(state_dict: Mapping[str, Any]) -> Plan:
     """Return where everything in a state dict is.
 
-    Raises  TypeError for what is no dict
+    Raises  TypeError for a value that is not a dict
     """
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"expected a state dict, got {type(state_dict).__name__}")

@@ -1,4 +1,4 @@
-"""What a checkpoint that cannot be written or read is told as."""
+"""The error for a checkpoint that cannot be written or read."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from ...core.errors import FastdistError
 
 
 class CheckpointException(FastdistError, RuntimeError):
-    """A checkpoint that is damaged, lacks what was asked for, or cannot be written so."""
+    """A checkpoint that is damaged, lacks a requested value, or cannot be written."""

@@ -44,7 +44,7 @@ class FileSystemReader:
         return os.fspath(self.path)
 
     def read_metadata(self) -> Metadata:
-        """Return what the checkpoint holds.
+        """Return the metadata of the checkpoint.
 
         Raises  CheckpointException where there is none, or its manifest is damaged
         """
@@ -66,7 +66,8 @@ def chosen(function: str, kind: type, checkpoint_id: Any, storage: Any) -> Any:
     if storage is None:
         if checkpoint_id is None:
             raise CheckpointException(
-                f"{function}: say where: checkpoint_id=FOLDER, or a {kind.__name__}(FOLDER)"
+                f"{function}: no folder is given: pass checkpoint_id=FOLDER, or a "
+                f"{kind.__name__}(FOLDER)"
             )
         if not isinstance(checkpoint_id, str | os.PathLike):
             raise TypeError(

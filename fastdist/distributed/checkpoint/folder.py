@@ -83,7 +83,8 @@ def after_all(folder: str, now: int) -> int:
 
 
 def keep_newest(folder: str, keep: int) -> None:
-    """Remove all but the newest checkpoints beside this one, and what torn saves have left there.
+    """Remove all but the newest checkpoints in the parent folder, and leftovers of interrupted
+    saves there.
 
     Only what fastdist wrote goes: folders in which there is more stay, with that.
     """
@@ -138,7 +139,7 @@ def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        # Of two jobs that tidy up one folder, the other was quicker.
+        # Another job that cleans up the same folder was faster.
         return
 
 
@@ -152,7 +153,7 @@ def make_folder(folder: str) -> None:
 
 
 class FolderLock:
-    """Keeps a second save out of a folder; the system lets go of it when the process dies.
+    """Keeps a second save out of a folder; the system releases the lock when the process dies.
 
     Raises  CheckpointException where another save is under way
     Note    where the file system or the system has no such locks, nobody is kept out
@@ -178,8 +179,8 @@ class FolderLock:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise CheckpointException(
                     f"another save to {self._folder!r} is under way; workers that save one "
-                    "checkpoint together say so: save(..., process_group=[THEIR NAMES]); give "
-                    "others a checkpoint_id of their own"
+                    "checkpoint together pass process_group=[THEIR NAMES] to save(); other saves "
+                    "need another checkpoint_id"
                 ) from None
             if error.errno not in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):
                 raise

@@ -23,11 +23,12 @@ def load(
 ) -> None:
     """Let what a state dict names be as it was when a checkpoint was saved.
 
-    Tensors are changed in place, other values replaced in the state dict; what has
-    load_state_dict() is given its state, a module what it asks for now, others all that was saved
-    under their key. RRefs and DistributedOptimizers are loaded by their owners. All is asked for by
-    key, so it does not matter how many workers saved it, nor which; of a ShardedTensor each gets
-    the part that it has now. Each worker may load by itself, or one for all through RRefs.
+    Tensors are changed in place, other values replaced in the state dict; an object with
+    load_state_dict() gets its state, a module the entries that it has now, others everything that
+    was saved under their key. The owners load RRefs and DistributedOptimizers. All values are
+    looked up by key, so it does not matter how many workers saved them, nor which; each
+    ShardedTensor gets the part that it has now. Each worker may load alone, or one for all through
+    RRefs.
 
     Raises  CheckpointException for a checkpoint that is not there, is damaged or lacks a key,
             ShapeError and DTypeError for tensors that were others, WorkerLostError; nothing has

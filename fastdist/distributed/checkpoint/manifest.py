@@ -1,9 +1,9 @@
 """The manifest: the one small file whose coming makes a checkpoint be there."""
 
-# Note [When a checkpoint is there] Each worker brings its file to the disk under a name that no
-# earlier file has. When all have, the coordinator lets the manifest appear, which names them, in
-# one step (system/atomic_file.py). Before it the folder holds no checkpoint, or the older one,
-# whole; after it the new one, whole. What no manifest names is rubbish of a save that did not end.
+# Note [When a checkpoint is there] Each worker writes its file to the disk under a new name. When
+# all have, the coordinator publishes the manifest, which names them, in one atomic step
+# (core/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole; after it
+# the new one, whole. Files that no manifest names are leftovers of a save that did not end.
 #
 # It is two lines: how long the second is, its checksum and what `latest` orders by; and what files
 # there are, with all that they hold.
@@ -49,7 +49,7 @@ def write_manifest(folder: str, metadata: Metadata) -> None:
 
 
 def read_manifest(folder: str) -> Metadata:
-    """Return what the checkpoint in a folder holds, by its manifest.
+    """Return the metadata of the checkpoint in a folder, from its manifest.
 
     Raises  CheckpointException where there is none, or a damaged one
     """
@@ -64,14 +64,14 @@ def read_manifest(folder: str) -> Metadata:
             "all workers have written their parts; latest(FOLDER) finds the newest whole one"
         ) from None
     if len(body) != head["bytes"] + 1 or zlib.crc32(body[:-1]) != head["crc32"]:
-        raise _damaged(path, "its checksum does not hold")
+        raise _damaged(path, "its checksum does not match")
     try:
         content = json.loads(body, object_pairs_hook=_once)
         coordinator, rows = content["coordinator"], content["files"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, "it does not say which files there are") from error
+        raise _damaged(path, "it does not list its files") from error
     if not isinstance(coordinator, str) or not isinstance(rows, list):
-        raise _damaged(path, "it does not say which files there are")
+        raise _damaged(path, "it does not list its files")
     return merged(rows, coordinator, head["saved_at"])
 
 
@@ -100,16 +100,16 @@ def _head(line: bytes, path: str) -> dict[str, Any]:
     try:
         head = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "it does not begin as one") from error
+        raise _damaged(path, "it does not begin like a manifest") from error
     if not isinstance(head, dict) or head.get("format") != _FORMAT:
-        raise _damaged(path, "it does not begin as one")
+        raise _damaged(path, "it does not begin like a manifest")
     if head.get("version") != _VERSION:
         raise CheckpointException(
             f"the manifest {path!r} has version {head.get('version')!r}, and this fastdist reads "
             f"version {_VERSION}: use the newer one"
         )
     if any(type(head.get(word)) is not int for word in ("saved_at", "bytes", "crc32")):
-        raise _damaged(path, "it does not begin as one")
+        raise _damaged(path, "it does not begin like a manifest")
     return head
 
 

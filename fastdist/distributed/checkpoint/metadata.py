@@ -1,9 +1,9 @@
-"""What a checkpoint holds: for each key the tensor's size, dtype and chunks, or a plain value."""
+"""The contents of a checkpoint: a tensor's size, dtype and chunks, or a plain value, by key."""
 
-# Note [One form of the list] A worker tells of its file in a FileRow: plain lists, as they go over
-# the wire and into the manifest. `merged` makes Metadata of all rows and holds them against each
-# other, before the manifest is written and again when it is read: what was cut off, put together by
-# hand or made to harm is found by the same look.
+# Note [One form of the list] A worker describes its file in a FileRow: plain lists, as they are
+# sent and written into the manifest. `merged` makes Metadata of all rows and checks them against
+# each other, before the manifest is written and again when it is read: the same check finds a
+# manifest that was cut off, edited by hand or made to harm.
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class TensorProperties:
-    """What a tensor is besides its size."""
+    """The properties of a tensor other than its size."""
 
     dtype: DType
 
@@ -61,7 +61,7 @@ class TensorStorageMetadata:
 
 @dataclass(frozen=True)
 class BytesStorageMetadata:
-    """A value that is no tensor, and the file that holds it."""
+    """A value that is not a tensor, and the file that holds it."""
 
     file: str
     checksum: int
@@ -69,9 +69,9 @@ class BytesStorageMetadata:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a checkpoint holds.
+    """The contents of a checkpoint.
 
-    `files` tells how long each is, `workers` who wrote it, `paths` the way to each key in the state
+    `files` has the length of each, `workers` the writers, `paths` the path to each key in the state
     dict; `saved_at` grows from one checkpoint of a folder to the next.
     """
 
@@ -90,9 +90,9 @@ class Metadata:
 
 
 def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) -> Metadata:
-    """Return what files hold together.
+    """Return the merged contents of files.
 
-    What several files hold alike counts once.
+    A value that several files hold alike counts once.
 
     Raises  CheckpointException for what does not fit together or lacks parts, and for rows that no
             worker of ours tells
@@ -110,7 +110,7 @@ def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) ->
                 _enter(found, name, entry)
             except (TypeError, ValueError, KeyError, IndexError) as error:
                 raise CheckpointException(
-                    f"the manifest is damaged: {entry!r} is no entry of one"
+                    f"the manifest is damaged: {entry!r} is not an entry"
                 ) from error
     left = dict(found.files)
     for key, known in found.state_dict_metadata.items():
@@ -195,10 +195,10 @@ def _with_chunk(
 def _told_twice(key: str, found: Metadata, file: str, other: str) -> str:
     one, two = (found.workers.get(name, name) for name in (other, file))
     return (
-        f"{key!r} is one thing on {one!r} and another on {two!r}; what each worker has for itself, "
-        "such as the state of its random numbers, needs a key of its own: put the worker's name "
-        "in; parts of a model that name their parameters alike are given as a dict, not as "
-        'a list: {"model": {"first": rref, "second": rref}}'
+        f"{key!r} differs between {one!r} and {two!r}; values that each worker has for itself, "
+        "such as the state of its random numbers, need their own key: put the worker's name into "
+        "it; pass parts of a model that name their parameters alike as a dict, not as a list: "
+        '{"model": {"first": rref, "second": rref}}'
     )
 
 
@@ -208,8 +208,8 @@ def _require_whole(key: str, known: TensorStorageMetadata) -> None:
     given = sum(chunk.box.numel for chunk in known.chunks)
     if given != wanted:
         raise CheckpointException(
-            f"of {key!r}, size {size}, the workers have {given} of {wanted} elements: the worker "
-            "with the other parts did not take part"
+            f"{key!r}, size {size}: the workers have {given} of its {wanted} elements; the "
+            "worker with the other parts did not take part"
         )
 
 

@@ -50,7 +50,8 @@ def begin_part(
     """
     with _turn_lock:
         for earlier in _of_now():
-            earlier.wait_until_done()  # its error is told to who asked for that write
+            # its error is raised for the worker that requested that write
+            earlier.wait_until_done()
         os.makedirs(folder, exist_ok=True)
         kept = _kept if copies and keeps else None
         if not keeps:
@@ -64,7 +65,7 @@ def begin_part(
             _writes[session] = written
         # Not a daemon: a program that ends while its last checkpoint is written waits for it.
         threading.Thread(
-            # Its name is asked now: RPC may be down when all is written.
+            # Its name is read now: RPC may be down when all is written.
             target=_write,
             args=(f"{session}-{worker_id}.pt", worker, folder, taken, written),
             name="fastdist-checkpoint-part",
@@ -80,8 +81,8 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
     try:
         path = os.path.join(folder, name)
         checksums = write_shard(path, taken.tensors, taken.values)
-        # Before anybody hears of the end: the next save takes as much memory, and to give it back
-        # takes its time.
+        # Before the end is reported: the next save takes as much memory, and releasing it takes
+        # time.
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
     except BaseException as error:
@@ -107,14 +108,14 @@ def own_name() -> tuple[int, str]:
 @rpc.export
 @async_execution
 def finish_part(session: str) -> Future[FileRow]:
-    """Return what the file holds, once it is on the disk.
+    """Return the contents of the file, once it is on the disk.
 
     Raises  OSError where the disk was full
     """
     with _parts_lock:
         written = _writes.pop(session, None)
     if written is None:
-        raise CheckpointException(f"the worker {own_name()[1]!r} knows of no save {session}")
+        raise CheckpointException(f"the worker {own_name()[1]!r} does not know the save {session}")
     return written
 
 

@@ -32,7 +32,8 @@ _LISTED = 5
 
 
 def readied(folder: str, things: Sequence[Thing], *, allow_partial: bool) -> list[Change]:
-    """Return what lets things be as in a checkpoint, once it is called; all is read before.
+    """Return a function that restores values from a checkpoint when it is called; everything is
+    read before.
 
     Raises  CheckpointException, ShapeError, DTypeError for what is damaged, missing or different
     """
@@ -69,7 +70,9 @@ class Reader:
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
         if len(missing) == len(keys):
             known = ", ".join(list(saved)[:_LISTED])
-            told = f"of {len(keys)} keys none is in it, so it seems to be of another job: {known}"
+            told = (
+                f"none of {len(keys)} keys is in it, so it seems to belong to another job: {known}"
+            )
             told += " ..." if len(saved) > _LISTED else ""
         else:
             near = get_close_matches(missing[0], list(saved), 3)
@@ -85,7 +88,8 @@ class Reader:
         return key in self.metadata.state_dict_metadata
 
     def value(self, key: str, like: Any = None) -> Any:
-        """Return what was saved under a key, a tensor whole; `like` is what it will replace.
+        """Return the value that was saved under a key, a tensor whole; `like` is the value that it
+        will replace.
 
         Raises  ShapeError, DTypeError for a tensor of another size or dtype than `like`
         """
@@ -99,7 +103,7 @@ class Reader:
         return self._file(known.file).value(key)
 
     def into_shards(self, key: str, like: ShardedTensor) -> list[Change]:
-        """Return what fills the parts that are here, read from whatever chunks cover them."""
+        """Return a function that fills the local parts, read from the chunks that cover them."""
         known = self.metadata.state_dict_metadata[key]
         if not isinstance(known, TensorStorageMetadata):
             raise _no_tensor(key)
@@ -126,7 +130,7 @@ class Reader:
             )
 
     def array(self, key: str, box: Box) -> Array:
-        """Return a part of a tensor, in memory of its own."""
+        """Return a part of a tensor, copied."""
         known = self.metadata.state_dict_metadata[key]
         assert isinstance(known, TensorStorageMetadata)
         dtype = known.properties.dtype
@@ -183,7 +187,7 @@ def _asked(thing: Thing, names: Mapping[int, str], reader: Reader) -> _Asked:
 
 
 def _module(module: Module, path: Path, reader: Reader) -> _Asked:
-    """A module asks for what it has now, whatever else other parts have saved beside it."""
+    """A module loads the entries that it has now, whatever else other parts have saved."""
     own = module.state_dict()
     keys = {name: key_of((*path, name)) for name in own}
 
@@ -242,8 +246,8 @@ def _plain(thing: Thing, reader: Reader) -> _Asked:
                 changes.append(partial(_put, thing, way, found))
             else:
                 raise CheckpointException(
-                    f"{key!r} is a {type(like).__name__}, which an RRef cannot be given anew; "
-                    "refer to a dict that holds it, or to an object with load_state_dict()"
+                    f"{key!r} is a {type(like).__name__}, which cannot be replaced through an "
+                    "RRef; refer to a dict that holds it, or to an object with load_state_dict()"
                 )
         return changes
 

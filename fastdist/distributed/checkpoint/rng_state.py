@@ -18,7 +18,7 @@ from .. import rpc
 class RngState:
     """The default generators of the CPU and of all GPUs, Python's `random` and NumPy's, as one.
 
-    In a state dict each worker's has a key of its own: {f"rng.{name}": RngState(), ...}. Other
+    In a state dict each worker's needs a separate key: {f"rng.{name}": RngState(), ...}. Other
     generators are saved by their get_state().
     """
 

@@ -44,11 +44,11 @@ def save(
     """Write a checkpoint into the folder checkpoint_id, and return when all of it is on the disk.
 
     A state dict holds tensors, ShardedTensors, numbers, text, dicts, lists and tuples of them, and
-    what has state_dict() and load_state_dict(). An RRef stands for what it refers to, a list of
-    RRefs for the parts of one thing, a DistributedOptimizer for the optimisers of all its owners:
-    each owner writes its own part. process_group names the workers that call save together, for
-    one checkpoint; without it this worker alone does. keep removes all but so many of the newest
-    checkpoints beside this one.
+    objects with state_dict() and load_state_dict(). An RRef stands for its value, a list of RRefs
+    for the parts of one thing, a DistributedOptimizer for the optimisers of all its owners: each
+    owner writes its part. process_group names the workers that call save together, for one
+    checkpoint; without it this worker alone does. keep removes all but so many of the newest
+    checkpoints in the same parent folder.
 
     Thread  any; waits for an earlier save of this process
     Raises  CheckpointException for what does not fit together, or a group that did not come;
@@ -156,14 +156,14 @@ class _Save:
             return  # what is damaged is nobody's loss
         if self._writer.overwrite is False or theirs != own:
             raise CheckpointException(
-                f"there is a checkpoint in {self._folder!r} already, saved by {theirs!r}, and this "
-                f"is {own!r}: give another checkpoint_id, or storage_writer=FileSystemWriter("
-                "FOLDER, overwrite=True); workers that save one checkpoint together say so: "
-                "process_group=[THEIR NAMES]"
+                f"there is a checkpoint in {self._folder!r} already, saved by {theirs!r}, and "
+                f"this is {own!r}: give another checkpoint_id, or "
+                "storage_writer=FileSystemWriter(FOLDER, overwrite=True); workers that save one "
+                "checkpoint together pass process_group=[THEIR NAMES]"
             )
 
     def complete(self) -> None:
-        """Wait for all parts, and let the checkpoint be there; `done` tells how it went."""
+        """Wait for all parts, and publish the checkpoint; `done` gets the result."""
         try:
             rows = self._own_rows()
             if self._together is None or self._together.is_first:
@@ -184,7 +184,7 @@ class _Save:
             self.done.set_result(found)
 
     def _own_rows(self) -> list[FileRow]:
-        """Return what this worker, and the owners that it asked, have written."""
+        """Return the parts that this worker, and the owners that it called, have written."""
         owners, self._owners = self._owners, []
         is_here, self._is_here = self._is_here, False
         futures = [rpc.rpc_async(o, finish_part, (self._session,), timeout=0) for o in owners]
@@ -209,13 +209,15 @@ class _Save:
             if self._keep is not None:
                 keep_newest(self._folder, self._keep)
         except OSError as error:
-            error.add_note(f"the checkpoint {self._folder!r} is there; older files are as well")
+            error.add_note(
+                f"the checkpoint {self._folder!r} is complete, but older files could not be removed"
+            )
             raise
         return metadata
 
     def _fail(self, error: BaseException) -> None:
         """Tell everybody, and leave nothing behind."""
-        # Who was asked to write still does: what he leaves can go when he has ended.
+        # Workers that were called still write: their files can be removed when they have ended.
         _note(error, self._own_rows)
         _note(error, self._tidy_up)
         self._lock.__exit__(None, None, None)
@@ -224,7 +226,7 @@ class _Save:
             if self._together.is_first:
                 self._together.tell_outcome(error)
             else:
-                # Not sooner than the first: what he still tidies up is not to meet the next save.
+                # Not before the first one: its clean-up must not interfere with the next save.
                 _note(error, self._together.await_first)
         self.done.try_complete(error=error)
 
@@ -238,7 +240,7 @@ class _Save:
 
 
 def _note(error: BaseException, work: Callable[[], object]) -> None:
-    """Do what an error makes necessary; what goes wrong in it as well is told with the error."""
+    """Clean up after an error; further errors in the clean-up are added to it."""
     try:
         work()
     except Exception as another:
@@ -252,4 +254,4 @@ def _await_earlier(own: Future[Metadata]) -> None:
     with _latest_lock:
         earlier, _latest = _latest, own
     if earlier is not None:
-        earlier.wait_until_done()  # its error is told by its own Future
+        earlier.wait_until_done()  # its error is in its own Future

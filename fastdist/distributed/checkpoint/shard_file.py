@@ -1,9 +1,9 @@
 """The file of one worker: a file of `fastdist.save`, read record by record."""
 
-# Note [Records and tensors] Each tensor that is written has memory of its own, so the first one is
+# Note [Records and tensors] Each tensor that is written has separate memory, so the first one is
 # the record data/0, the next data/1, and so on. The manifest has the checksum of each, as the
-# archive's table has it: a file of another save is found out by the look at the table, and bits
-# that have changed since by reading the record.
+# archive's table has it: the table shows whether the file belongs to another save, and reading the
+# record shows whether bits have changed since.
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ShardFile:
             raise self._broken(str(error)) from error
 
     def read(self, chunk: ChunkStorageMetadata, dtype: DType) -> Array:
-        """Return a chunk, in memory of its own."""
+        """Return a chunk, copied."""
         record = f"data/{chunk.record}"
         archive = self._archive
         try:
@@ -83,7 +83,7 @@ class ShardFile:
         return values.byteswap() if is_swapped else values
 
     def value(self, key: str) -> Any:
-        """Return what is no tensor."""
+        """Return a value that is not a tensor."""
         if self._values is None:
             try:
                 content = load(self._path, mmap=True, weights_only=True)

@@ -32,8 +32,8 @@ class ShardedTensor:
         for tensor, at in self._shards:
             if len(at) != len(size) or tensor.dim() != len(size):
                 raise ShapeError(
-                    f"ShardedTensor: a part of shape {tuple(tensor.shape)} at {at} has not the "
-                    f"{len(size)} axes of the whole, {tuple(size)}"
+                    f"ShardedTensor: a part of shape {tuple(tensor.shape)} at {at} does not have "
+                    f"the {len(size)} axes of the whole, {tuple(size)}"
                 )
             if not Box(at, tuple(tensor.shape)).lies_in(self._size):
                 raise ShapeError(

@@ -1,4 +1,4 @@
-"""What a worker has at one moment, as tensors and values that its file is made of."""
+"""The tensors and values of a worker at one moment, from which its file is made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Snapshot(NamedTuple):
     entries: list[list[Any]]
 
     def row(self, name: str, size: int, worker: str, checksums: list[int]) -> FileRow:
-        """Return what the worker tells of the file that was made of it."""
+        """Return the worker's description of the file."""
         rows = [
             [*entry, checksums[entry[6]]] if entry[0] == "tensor" else entry
             for entry in self.entries
@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
 def snapshot(
     leaves: Iterable[tuple[Path, Any]], *, copies: bool, kept: Kept | None = None
 ) -> Snapshot:
-    """Return what the leaves are now; with copies, whatever is done to them later.
+    """Return the present values of the leaves; with copies, later changes do not affect them.
 
     Raises  TypeError for a value that could not be loaded without running code
     """

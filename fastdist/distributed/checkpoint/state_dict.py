@@ -104,7 +104,7 @@ def set_optimizer_state_dict(
         unknown = [name for name in chain.from_iterable(groups) if name not in saved]
         if unknown and strict:
             raise CheckpointException(
-                f"the state dict knows nothing of the parameters {', '.join(unknown[:5])}; "
+                f"the state dict does not have the parameters {', '.join(unknown[:5])}; "
                 "StateDictOptions(strict=False) leaves them as they are"
             )
         packed = [
@@ -141,8 +141,8 @@ def _named_groups(optimizer: Optimizer, names: dict[int, str]) -> list[list[str]
     found = named_groups(optimizer, names)
     if found is None:
         raise CheckpointException(
-            f"{type(optimizer).__name__} has a parameter that is none of the model's: make it of "
-            "model.parameters(), or give the model that it belongs to"
+            f"{type(optimizer).__name__} has a parameter that is not one of the model's: make it "
+            "of model.parameters(), or give the model that it belongs to"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What can be saved whole: anything with state_dict and load_state_dict."""
+"""Objects that can be saved whole: anything with state_dict and load_state_dict."""
 
 from __future__ import annotations
 

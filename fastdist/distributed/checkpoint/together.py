@@ -1,10 +1,10 @@
 """Several workers that save one checkpoint: what each has to tell, and where the others wait."""
 
-# Note [Pulled, not pushed] Who needs something of another worker calls it and waits there: the
-# first of the group for the parts of each, each for what came of it from the first. So whoever dies
-# ends the calls to it, and those who wait hear at once who it was. That all have come is asked
-# before, within the group's timeout for calls; how long the writing takes is nobody's guess, and
-# waited for without one.
+# Note [Pulled, not pushed] A worker that needs data of another calls it and waits there: the first
+# of the group for the parts of each, each for the result from the first. So the death of a worker
+# ends the calls to it, and the callers learn at once which worker it was. Before that, all must
+# join within the group's timeout for calls; the time of the writing is unknown, and waited for
+# without a timeout.
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _saves: Counter[str] = Counter()
 @rpc.export
 @async_execution
 def announced(key: str) -> Future[Any]:
-    """Return what this worker tells under a key, once it does."""
+    """Return the value that this worker publishes under a key, once it does."""
     return _promise(key)
 
 
 @rpc.export
 def nobody_waits(key: str) -> None:
-    """End what is asked of this worker under a key: who asked has given up."""
+    """End requests to this worker under a key: the caller has given up."""
     _promise(key).try_complete(error=CheckpointException("nobody waits for this any more"))
 
 
@@ -77,7 +77,8 @@ class Together:
             _saves[stem] += 1
             number = _saves[stem]
             self._stem = f"{stem}\0{number}\0"
-            # The others have fetched what was told two saves ago: they have ended the one since.
+            # The others have fetched the result of the save before the last: they have ended the
+            # one since.
             for key in [key for key in _announced if key.startswith(f"{stem}\0{number - 2}\0")]:
                 del _announced[key]
 
@@ -87,7 +88,7 @@ class Together:
         return self._own == self._group[0]
 
     def tell_parts(self, rows: list[FileRow] | None, error: BaseException | None) -> None:
-        """Let the first worker have what this one has written, or why it has not."""
+        """Give the first worker the part that this one has written, or its error."""
         self.come()
         _promise(f"{self._stem}parts {self._own}").try_complete(rows, error)
 
@@ -96,7 +97,7 @@ class Together:
         _promise(f"{self._stem}here {self._own}").try_complete(None)
 
     def gathered(self) -> list[FileRow]:
-        """Return what all other workers have written.
+        """Return the parts that all other workers have written.
 
         Raises  CheckpointException for one that did not come, WorkerLostError for one that died;
                 what kept another one from writing

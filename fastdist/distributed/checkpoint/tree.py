@@ -59,7 +59,7 @@ def _has_tensor(value: Any) -> bool:
 def rebuilt(found: Mapping[Path, Any]) -> Any:
     """Return the structure whose leaves these are.
 
-    Raises  CheckpointException for ways that make no structure
+    Raises  CheckpointException for paths that do not make a structure
     """
     if set(found) == {()}:
         return found[()]
