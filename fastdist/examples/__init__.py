@@ -40,7 +40,7 @@ pipeline.py                two stages on two workers, small batches on their way
 rl.py                      an agent decides for observers
 batch_rl.py                it decides for all of them at once
 
-What they share:
+Shared parts:
 
 catalogue.py       their names
 job.py             a place in the job, and an end together

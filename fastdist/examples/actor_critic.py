@@ -39,7 +39,7 @@ class ActorCritic(nn.Module):
 
 
 class Played(NamedTuple):
-    """What TICKS ticks brought, each (TICKS, CARTS): what was seen, done, and worth having."""
+    """The records of TICKS ticks, each (TICKS, CARTS): observations, actions, and returns."""
 
     states: Tensor
     actions: Tensor
@@ -68,7 +68,7 @@ def play(model: ActorCritic, carts: CartPoles) -> tuple[Played, list[float]]:
 
 
 def loss_of(model: ActorCritic, played: Played) -> Tensor:
-    """Return what falls as good pushes get likelier, and as the critic foresees better."""
+    """Return a loss that falls as good pushes get likelier, and as the critic predicts better."""
     log_policy, value = model.log_policy(played.states), model.value(played.states)
     better = played.returns - value
     chosen = log_policy.gather(-1, played.actions[..., None])[..., 0]
@@ -80,7 +80,7 @@ def loss_of(model: ActorCritic, played: Played) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, and tell how long poles stay up on carts that were never seen."""
+    """Train, and show how long poles stay up on carts that were never seen."""
     demo = Demo("actor-critic", __doc__, arguments, steps=400)
     model, carts = ActorCritic(), CartPoles(CARTS)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)

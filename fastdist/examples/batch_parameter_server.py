@@ -76,7 +76,9 @@ class Server:
 
 
 def train(server: rpc.RRef[Server], parameters: Tensors, seed: int, steps: int) -> None:
-    """Be a trainer: compute gradients of its third of each batch, and take what comes of them."""
+    """Act as a trainer: compute gradients of its third of each batch, and use the updated
+    parameters.
+    """
     model = make_model()
     number = TRAINERS.index(rpc.get_worker_info().name)
     for images, labels in islice(endless(load_digits(seed).training, BATCH_SIZE), steps):

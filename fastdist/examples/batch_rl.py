@@ -48,7 +48,7 @@ class Agent(rl.Agent):
     def choose(  # type: ignore[override]
         self, observer: str, states: Tensor, noise: Tensor
     ) -> Future[Tensor]:
-        """Return a Future of which carts are to be pushed to the right."""
+        """Return a Future of the carts to push to the right."""
         with self._lock:
             chosen = self._chosen
             self._asked[observer] = states, noise

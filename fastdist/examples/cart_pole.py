@@ -1,4 +1,4 @@
-"""Many carts at once, each with a pole that is to be kept upright by pushing the cart.
+"""Many carts at once, each with a pole that must be kept upright by pushing the cart.
 
 The physics and its bounds are those of the task CartPole-v1, after Barto, Sutton and Anderson 1983,
 "Neuronlike adaptive elements that can solve difficult learning control problems".
@@ -29,7 +29,7 @@ class CartPoles:
     def push(self, to_the_right: Tensor) -> tuple[Tensor, Tensor]:
         """Push each cart for one tick; return which poles fell, and which games are over.
 
-        A game that is over begins anew: its pole fell, or was kept for 500 ticks.
+        A finished game starts again: its pole fell, or was kept for 500 ticks.
         """
         _, speed, angle, turning = self.state.unbind(1)
         force = torch.where(to_the_right, FORCE, -FORCE)

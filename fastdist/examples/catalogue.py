@@ -59,7 +59,7 @@ def run_by_name(arguments: Sequence[str]) -> int:
 def listed() -> str:
     """Return a line for each program, from the first line of its file."""
     one, several = ([f"  {name:<23} {_about(name)}" for name in names] for names in (NAMES, JOBS))
-    end = "Each is started by `fastdist demo NAME`, and tells its options with --help."
+    end = "Start one with `fastdist demo NAME`; --help lists its options."
     return "\n".join(["in one process:", *one, "over several processes:", *several, end])
 
 
@@ -69,7 +69,7 @@ def _about(name: str) -> str:
 
 def _start(job: ModuleType, arguments: Sequence[str]) -> int:
     """Start the workers of a job, and return its exit status."""
-    # Here, so that a mistake is told once, and not by workers.
+    # Here, so that a mistake is reported once, and not by workers.
     if hasattr(job, "parse_settings"):
         job.parse_settings(arguments)
     else:

@@ -44,7 +44,7 @@ def recite(model: CharLstm, begun: Tensor, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, recite the text from its title, and tell how many letters were foreseen."""
+    """Train, recite the text from its title, and show how many letters were predicted."""
     demo = Demo("char-lstm", __doc__, arguments, steps=300)
     letters = Letters(zen())
     text = letters.encode(zen())
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with torch.no_grad():
         scores, _ = model(text[None, :-1])
     right = (scores[0].argmax(1) == text[1:]).float().mean().item()
-    return demo.finish("share of letters foreseen", right, at_least=0.9)
+    return demo.finish("share of letters predicted", right, at_least=0.9)
 
 
 if __name__ == "__main__":

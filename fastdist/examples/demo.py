@@ -1,4 +1,4 @@
-"""What the programs of `fastdist demo NAME` share: options, a bar, curves, a stated result."""
+"""Shared parts of the programs of `fastdist demo NAME`: options, a bar, curves, a stated result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Demo:
         )
         add, folder = parser.add_argument, Path("fastdist-demo")
         add("--steps", type=int, default=steps, metavar="N", help="how many steps to train")
-        add("--seed", type=int, default=_SEED, metavar="N", help="of all that is drawn at random")
+        add("--seed", type=int, default=_SEED, metavar="N", help="seed of all random numbers")
         add("--out", type=Path, default=folder, metavar="FOLDER", help="for the picture")
         given = parser.read(arguments)
         if given.steps < 1:

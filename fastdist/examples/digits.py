@@ -11,11 +11,11 @@ Rank 0 trains. The layers of its model live on the two other workers:
     hidden -----------------------------------------------> Linear
     loss <------------------------------------------------- logits
 
-A step goes there by remote calls, and back the way it came: the gradient of whatever was sent flows
-to where it was sent from. Then each worker's optimiser changes the layers that live with it.
+A step runs there by remote calls, and back the same way: the gradient of a value flows to the
+worker that sent it. Then each worker's optimiser changes the layers on it.
 
-Begin to read at `train`. What is shown and measured is kept out of its way, in digits_record.py;
-digits_check.py shows that the gradients are those of one process.
+Begin to read at `train`. Display and measurement are separate, in digits_record.py; digits_check.py
+shows that the gradients equal those of one process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORKERS = ("trainer", "worker1", "worker2")
 
 
 def train(settings: Settings) -> list[str]:
-    """Train the model from here, tell how it went, and return which promises were not kept."""
+    """Train the model from here, report the result, and return which promises were not kept."""
     fastdist.manual_seed(settings.seed)
     digits = load_digits(settings.seed)
     layers = make_layers()
@@ -86,7 +86,7 @@ def make_layers() -> nn.Sequential:
 
 
 class SplitModel:
-    """The model as the trainer sees it: two parts, each on a worker of its own."""
+    """The model as the trainer sees it: two parts, each on a separate worker."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         # Arguments are copied as they travel: the layers given here stay as they are.
@@ -124,7 +124,7 @@ class Part(nn.Module):
         self.layers = layers
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what these layers make of a batch."""
+        """Return the output of these layers for a batch."""
         out: Tensor = self.layers(x)
         return out
 
@@ -138,7 +138,7 @@ class Part(nn.Module):
         return [rpc.RRef(parameter) for parameter in self.parameters()]
 
     def gradients(self, context_id: int) -> list[Tensor]:
-        """Return what a distributed backward pass has left here."""
+        """Return the gradients that a distributed backward pass has left here."""
         gradients = dist_autograd.get_gradients(context_id)
         return [gradients[parameter] for parameter in self.parameters()]
 
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     broken = train(settings) if rank == 0 else []
     if rank > 0:
         expect_to_wait()
-    # The workers come here at once, and serve the trainer's calls until it has come, too.
+    # The workers enter at once, and serve the trainer's calls until it has ended, too.
     rpc.shutdown()
     if broken:
         raise SystemExit("; ".join(broken))

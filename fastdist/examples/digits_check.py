@@ -20,7 +20,7 @@ Batches = Iterable[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The distributed model beside the same model in one process, and beside NumPy."""
+    """Compares the distributed model with the same model in one process, and with NumPy."""
 
     gradients: Arrays
     one_process_gradients: Arrays

@@ -1,4 +1,4 @@
-"""What each worker of the digits job measures of itself: time by kind of work, memory, traffic."""
+"""Measurements of each worker of the digits job: time by kind of work, memory, traffic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.examples.time_line import Range
 
 
 class Report(NamedTuple):
-    """What one worker tells at the end; sizes in bytes, times in seconds."""
+    """The measurements that one worker reports at the end; sizes in bytes, times in seconds."""
 
     worker: str
     totals: dict[str, float]

@@ -19,11 +19,11 @@ def write_time_line(
     labels: Tensor,
     folder: Path,
 ) -> None:
-    """Write timeline.html: what each worker did when, who waited for whom, and for how long.
+    """Write timeline.html: the work of each worker over time, and its waits for others.
 
     Note    the model is left as it is
     """
-    # A training without a profile, of which memory is told before, holds nothing of it.
+    # The memory that is reported before comes from training without a profile.
     from fastdist.distributed import profiler
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""What the digits job shows while it trains, and tells at its end."""
+"""The display of the digits job while it trains, and its report at the end."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Record:
     def end_step(self, loss: float, examples: int) -> None:
         """Show how far the epoch is."""
         now = stopwatch().now()
-        # What the trainer computes itself is drawn above this.
+        # The trainer's own computation is drawn above this.
         stopwatch().add("waiting", self._step_start, now)
         self._step_start = now
         self._seen += examples

@@ -17,7 +17,7 @@ _PROG = "fastdist demo"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line may change."""
+    """The settings that the command line may change."""
 
     epochs: int
     batch_size: int
@@ -37,14 +37,20 @@ def parse_settings(arguments: Sequence[str] | None) -> Settings:
         _PROG,
         f"{_PROG} --epochs 3",
         description="Train a small model whose layers live in three processes. "
-        f"`{_PROG} --list` tells of the other demos, each started by its name.",
+        f"`{_PROG} --list` shows the other demos, each started by its name.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     add("--epochs", type=int, default=_EPOCHS, metavar="N", help="how often to see every digit")
     add("--batch-size", type=int, default=_BATCH_SIZE, metavar="N", help="digits a step")
     add("--lr", type=float, default=_LR, metavar="X", help="how far a step goes")
-    add("--seed", type=int, default=0, metavar="N", help="of the split and of the first weights")
+    add(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the split and of the first weights",
+    )
     add("--out", type=Path, default=Path("fastdist-demo"), metavar="FOLDER", help="for pictures")
     given = parser.read(arguments)
     if given.epochs < 1 or given.batch_size < 1:

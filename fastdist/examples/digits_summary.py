@@ -1,4 +1,4 @@
-"""What the digits job tells at its end, and whether it kept its promises."""
+"""The report of the digits job at its end, and whether it kept its promises."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Training:
 def broken_promises(
     training: Training, comparison: Comparison, *, may_be_worse: bool = False
 ) -> list[str]:
-    """Return what should have held and did not, a sentence each.
+    """Return the promises that were not kept, a sentence each.
 
     Other settings than those that are shipped may learn less: `may_be_worse`.
     """

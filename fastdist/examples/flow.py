@@ -53,7 +53,7 @@ class Coupling(nn.Module):
         return self.joined(kept, moved * log_stretch.exp() + shift), log_stretch[:, 0]
 
     def inverse(self, z: Tensor) -> Tensor:
-        """Return what forward takes to z."""
+        """Return the point that forward maps to z."""
         kept, moved, log_stretch, shift = self.amounts(z)
         return self.joined(kept, (moved - shift) * (-log_stretch).exp())
 
@@ -83,7 +83,7 @@ class Flow(nn.Module):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on fresh points at every step, sample, and tell what a new point costs."""
+    """Train on fresh points at every step, sample, and show the cost of a new point."""
     demo = Demo("flow", __doc__, arguments, steps=1000)
     flow = Flow()
     optimizer = torch.optim.Adam(flow.parameters(), lr=5e-3)

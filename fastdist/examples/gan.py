@@ -68,7 +68,7 @@ def draw(generator: nn.Sequential, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train the two in turns, draw, and tell how far the drawn digits lie from real ones."""
+    """Train the two in turns, draw, and show how far the drawn digits are from real ones."""
     demo = Demo("gan", __doc__, arguments, steps=800)
     digits = load_digits(demo.seed)
     real = as_images(digits.training)[0].flatten(1)

@@ -69,7 +69,7 @@ def write(model: Gpt, begun: Tensor, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on nine tenths of the text, write some, and tell what a letter of the rest costs."""
+    """Train on nine tenths of the text, write some, and show the cost of a letter of the rest."""
     demo = Demo("gpt", __doc__, arguments, steps=250)
     letters = Letters(docstrings())
     text = letters.encode(docstrings())

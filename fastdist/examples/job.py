@@ -1,4 +1,4 @@
-"""What the jobs of `fastdist demo NAME` share: a place in the job, and an end together."""
+"""The shared parts of the jobs of `fastdist demo NAME`: joining the job, and ending together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fastdist.examples.digits_data import batches
 
 
 def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -> int:
-    """Be the worker of this process's rank: the first leads, the others do what they are asked to
-    until it is done. Return the exit status.
+    """Run the worker of this process's rank: the first leads, the others serve its calls until it
+    is done. Return the exit status.
     """
     name = _program()
     rank = rank_in_job(workers, f"-m {name}", f"demo {demo.name}")
@@ -26,7 +26,7 @@ def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -
     if rank > 0:
         expect_to_wait()
     status = lead(demo) if rank == 0 else 0
-    # The workers come here at once, and serve the leader's calls until it has come, too.
+    # The workers enter at once, and serve the leader's calls until it has ended, too.
     rpc.shutdown()
     return status
 
@@ -51,7 +51,7 @@ def expect_to_wait() -> None:
 
 
 def endless(examples: TensorDataset, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield whole batches for ever, each epoch in an order of its own."""
+    """Yield whole batches for ever, each epoch in a different order."""
     for images, labels in chain.from_iterable(
         batches(examples, batch_size, seed=epoch) for epoch in count()
     ):

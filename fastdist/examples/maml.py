@@ -42,7 +42,7 @@ def first_weights() -> nn.ParameterList:
 
 
 def predict(weights: Weights, x: Tensor) -> Tensor:
-    """Return what the network of each task says at x (tasks, points, 1)."""
+    """Return the output of each task's network at x (tasks, points, 1)."""
     for i in range(0, len(weights), 2):
         x = torch.baddbmm(weights[i + 1][:, None], x, weights[i].transpose(1, 2))
         x = x.relu() if i + 2 < len(weights) else x

@@ -59,7 +59,7 @@ def drawn(truth: Tensor, learnt: Tensor) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on short pieces, follow the law all the way, tell how far ten ticks lead off."""
+    """Train on short pieces, follow the law all the way, show the distance after ten ticks."""
     demo = Demo("neural-ode", __doc__, arguments, steps=600)
     start = torch.tensor([2.0, 0.0])
     truth = path(true_law, start, LONG)

@@ -84,7 +84,7 @@ def drawn(rod: Rod) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on points drawn anew at every step, and tell the distance from the solution."""
+    """Train on new random points at every step, and show the distance from the solution."""
     demo = Demo("pinn", __doc__, arguments, steps=1200)
     rod = Rod()
     optimizer = torch.optim.Adam(rod.parameters(), lr=5e-3)

@@ -47,7 +47,7 @@ class Progress:
         self._line.draw(parts, examples / self._examples)
 
     def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
-        """Leave one line that tells how the epoch went."""
+        """Leave one line with the result of the epoch."""
         self._accuracy = accuracy
         speed = self._speed(self._examples, time.perf_counter())
         self._out.write(
@@ -94,10 +94,10 @@ class RedrawnLine:
         return "  ".join([parts[0], draw(done, room), *parts[1:]])[:width]
 
     def clear(self) -> str:
-        """Return what removes the line."""
+        """Return the control sequence that removes the line."""
         if self._width is None:
             return ""
-        # To a launcher an empty redrawn line removes the bar; a terminal needs to be told.
+        # To a launcher an empty redrawn line removes the bar; a terminal needs a control sequence.
         return "\r\x1b[K" if self._out.isatty() else "\r"
 
 

@@ -90,7 +90,7 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
 
 
 class SplitModel:
-    """The model as the trainer sees it: two parts, each on a worker of its own."""
+    """The model as the trainer sees it: two parts, each on a separate worker."""
 
     def __init__(self, seed: int) -> None:
         self.parts = [
@@ -123,7 +123,7 @@ class Part(nn.Module):
         self.add_module(name, layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what these layers make of a batch."""
+        """Return the output of these layers for a batch."""
         for layers in self.children():
             x = layers(x).tanh()
         return x
@@ -145,7 +145,7 @@ def parse_settings(arguments: Sequence[str] | None) -> argparse.Namespace:
     add, folder = parser.add_argument, Path("fastdist-demo", "resume")
     add("--steps", type=int, default=300, metavar="N", help="how many steps to train in all")
     add("--every", type=int, default=20, metavar="N", help="how many of them between checkpoints")
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn at random")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random numbers")
     add("--folder", type=Path, default=folder, metavar="FOLDER", help="for checkpoints")
     given = parser.read(arguments)
     if given.steps < 1 or given.every < 1:

@@ -1,4 +1,4 @@
-"""An agent learns from two observers, each with carts of its own, who ask it what to do.
+"""An agent learns from two observers, each with separate carts, which call it for each action.
 
     fastdist run -n 3 -m fastdist.examples.rl
 
@@ -8,9 +8,9 @@
     pushes to the left or right -----------> push the carts
     rewards <------------------------------- how long each pole stayed up
 
-The graph of all decisions stays with the agent, who learns from whole games (REINFORCE). What is
-drawn at random is drawn by the observers, each with a seed of its own, so that the order in which
-they ask changes nothing.
+The graph of all decisions stays with the agent, which learns from whole games (REINFORCE). The
+observers draw all random numbers, each with a different seed, so that the order of their calls
+changes nothing.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def make_policy() -> nn.Sequential:
 
 
 class Agent:
-    """Decides, remembers how likely its decisions were, and learns from what came of them.
+    """Decides, remembers how likely its decisions were, and learns from their returns.
 
-    Thread  choose: those of calls, each for an observer of its own
+    Thread  choose: threads of calls, one for each observer
     """
 
     def __init__(self) -> None:
@@ -49,9 +49,7 @@ class Agent:
         self.chances: dict[str, list[Tensor]] = defaultdict(list)
 
     def choose(self, observer: str, states: Tensor, noise: Tensor) -> Tensor:
-        """Return which carts are to be pushed to the right; noise (n, 2) decides what chances
-        leave open.
-        """
+        """Return the carts to push to the right; noise (n, 2) decides by the probabilities."""
         chances = torch.log_softmax(self.policy(states), dim=1)
         # The larger of chance and Gumbel's noise is a draw by these chances.
         choice = (chances.detach() + noise).argmax(1)

@@ -27,7 +27,7 @@ def zen() -> str:
 
 
 def docstrings() -> str:
-    """Return what some modules of the standard library say about themselves, and their parts."""
+    """Return the docstrings of some modules of the standard library, and of their parts."""
     texts: dict[str, None] = {}
     for module in _DOCUMENTED:
         texts[inspect.getdoc(module) or ""] = None

@@ -25,7 +25,7 @@ class Range(NamedTuple):
 def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> str:
     """Draw a row a worker, in the order in which they first occur; time starts at 0.
 
-    What begins later lies above, so a range inside another one stays visible.
+    Ranges that begin later are drawn above, so a range inside another one stays visible.
     Raises  ValueError if there is nothing to draw, or a kind is not among kinds
     """
     if not ranges:

@@ -1,11 +1,11 @@
 """The names that users type: each op as a function, as a Tensor method and as an operator.
 
-`catalogue.py` imports the files of ops and `load.py` collects the names that they declare.
-`names.py` lists aliases and missing names, `homes.py` the names that are imported on first use.
-`attach.py` adds ops to Tensor; `functions.py`, `questions.py` and `by_element.py` add methods that
-are not ops, such as `backward`. `stubs.py` writes the `.pyi` files for type checkers. The other
-files are functions and constructors of `fastdist` itself. Dispatch and engine, which do not know
-each other, meet here.
+`catalogue.py` imports each file of ops, `load.py` gathers the names that they declare, `names.py`
+has names without a declaration (aliases, missing names), `attach.py` attaches the ops to Tensor,
+and `functions.py`, `questions.py` and `by_element.py` attach methods that are not ops, such as
+`backward`. `homes.py` lists the names that are imported at their first use. The other files are
+functions and constructors of `fastdist` itself; `stubs.py` writes stubs of all these for type
+checkers. Here dispatch and engine meet, which do not import each other.
 
 The terms are explained in docs/glossary.md.
 """

@@ -68,7 +68,7 @@ def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) 
 
 
 def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what writes the result over its input."""
+    """Return the function that writes the result over its input."""
     if "inplace" in op.homes:
         return getattr(TensorMethods, f"{op.name}_")  # type: ignore[no-any-return]
 

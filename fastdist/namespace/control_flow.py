@@ -41,8 +41,8 @@ def cond(
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
 ) -> tuple[Any, ...]:
-    """Return what the carried values are once cond_fn(*values) does not hold, each time after
-    body_fn has made the next ones of them.
+    """Return the carried values when cond_fn(*values) is false, where body_fn computes the next
+    values in each round.
 
     Raises  RuntimeError where body_fn returns another number of values
     """

@@ -85,7 +85,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Let NumPy take this tensor as an array."""
     if not isinstance(self.array, np.ndarray) and not self._layout.is_sparse:
-        raise DeviceError(f"a tensor on {self.device} is no NumPy array; use .cpu() first")
+        raise DeviceError(f"a tensor on {self.device} is not a NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
 
@@ -183,7 +183,7 @@ def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
 
 def _data(self: Tensor) -> Tensor:
     """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
-    # As in PyTorch, changes through .data are not counted: nobody is told.
+    # As in PyTorch, changes through .data are not counted and are not reported.
     data = wrap(self.array, self._layout)
     return data if self._storage is None else bound(data, root_of(self))
 
@@ -341,8 +341,8 @@ def _imag(self: Tensor) -> Tensor:
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """Return this tensor as a cls, over the same memory and at the same place of the graph.
 
-    Raises  TypeError for what is no subclass of Tensor; RuntimeError for a view that is not
-            resolved as another class than Tensor: it could be no view then
+    Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
+            not resolved as another class than Tensor: it would not be a view then
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {short_repr(cls)}")
@@ -364,8 +364,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """Return what load_state_dict puts in this tensor's place: other's numbers in this memory, or
-    with assign other itself, outside of its graph.
+    """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
+    memory, or with assign other itself, outside of its graph.
     """
     return other.detach() if assign else copy_(self.detach(), other)
 
@@ -429,6 +429,6 @@ def attach_methods() -> None:
     use_engine(engine_grad)
     for name, method in METHODS.items():
         if name.startswith("__") and not isinstance(method, property):
-            # As what it is offered to who takes calls over.
+            # The name under which calls are offered to overrides.
             method.__name__ = method.__qualname__ = name
         setattr(TensorMethods, name, method)

@@ -1,4 +1,4 @@
-"""What numbers a dtype holds: `finfo` and `iinfo`."""
+"""The numeric limits of a dtype: `finfo` and `iinfo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's names are that no declaration says: second names, and those that are not here."""
+"""PyTorch's names without a declaration here: second names, and missing ones."""
 
 from __future__ import annotations
 

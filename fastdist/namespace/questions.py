@@ -1,4 +1,4 @@
-"""What programs ask of a tensor before they decide: beyond the CPU and CUDA, the answer is no."""
+"""Queries of programs about a tensor: beyond the CPU and CUDA, the answer is no."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor in pinned memory, from and to which copies need not hold up the program:
-    itself if it is there.
+    """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
+    pinned.
 
     Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
     """
@@ -109,7 +109,7 @@ def _entries(name: str) -> Any:
         return coordinates.indices_of(self) if name == "_indices" else coordinates.values_of(self)
 
     entries.__name__ = entries.__qualname__ = name
-    entries.__doc__ = f"Return what a sparse tensor, coalesced or not, has as {name[1:]}."
+    entries.__doc__ = f"Return the {name[1:]} of a sparse tensor, coalesced or not."
     return entries
 
 

@@ -21,7 +21,7 @@ _interop_threads = 1
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what set_float32_matmul_precision was given, "highest" at first."""
+    """Return the value given to set_float32_matmul_precision, "highest" by default."""
     return products.precision
 
 
@@ -55,8 +55,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Return what use_deterministic_algorithms was given, False at first: as in PyTorch, though
-    results repeat without it.
+    """Return the value given to use_deterministic_algorithms, False by default: as in PyTorch,
+    though results repeat without it.
     """
     return determinism.mode > 0
 
@@ -113,7 +113,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Return what set_num_interop_threads was given, 1 at first: ops run one after the other."""
+    """Return the value given to set_num_interop_threads, 1 by default: ops run one by one."""
     return _interop_threads
 
 

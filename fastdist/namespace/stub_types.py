@@ -1,4 +1,4 @@
-"""What stubs say of parameters and results, where the declarations themselves say less."""
+"""Types of parameters and results in stubs, where the declarations have less precise ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KNOWN = words(
     TypedStorage UntypedStorage bool complex dict float int list object str tuple
     """
 )
-# What parameters of a name take wherever their declaration says Any.
+# The types of parameters by name, where their declaration says Any.
 _BY_NAME = {
     "alpha": "Number",
     "axis": "int | Sequence[int] | None",
@@ -130,9 +130,9 @@ _HIDDEN = re.compile(r"(?<![\w.])(bool|int|float|complex)\b(?!:)")
 def declarations(
     name: str, function: Any, inplace: str | None = None, *, first: str | None = None
 ) -> Iterator[str]:
-    """Yield the `def` of a function, one for each way to call it; first takes the place of its
-    first parameter: "self" makes it a method. Of an in-place twin, whose result is told, function
-    is the one that does the same out of place.
+    """Yield the `def` of a function, one for each form of call; first replaces its first parameter:
+    "self" makes it a method. For an in-place twin with another result, function is the one that
+    does the same out of place.
     """
     if inplace is not None:
         taken = [p for p in inspect.signature(function).parameters.values() if p.name != "out"]

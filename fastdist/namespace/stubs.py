@@ -2,8 +2,8 @@
 
 `python -m fastdist.namespace.stubs` writes the files; a test fails when one is stale. Tensor's
 methods go to `tensor/methods.pyi`, the functions of `fastdist`, of `special` and of `nn.functional`
-into a stub beside each of these modules, PyTorch's files of modules below `nn/modules`. What the
-modules write out themselves is read from their text, so that none of them needs to be imported
+into a stub next to each of these modules, PyTorch's files of modules below `nn/modules`. The
+signatures in the modules' own text are read from there, so that none of them needs to be imported
 here.
 """
 
@@ -105,7 +105,7 @@ def _modules() -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_FILES"
     )
     files = ast.literal_eval(listed)
-    # Of two rooms that are called so, nn's and this one's, the nearer is meant.
+    # Two packages have this name, nn's and this one: the nearer is used.
     twice = {"utils": "  # type: ignore[no-redef]"}
     rooms = "".join(f"from . import {file} as {file}{twice.get(file, '')}\n" for file in files)
     yield "__init__", _MODULES.format(what="files") + rooms
@@ -135,7 +135,7 @@ def _members() -> Iterator[str]:
         if isinstance(value, property):
             yield from _property(name, value)
         elif name in ("__eq__", "__ne__"):
-            # What the object protocol types otherwise: there they give bool.
+            # Methods with other types in the object protocol: there they return bool.
             yield f"def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]\n"
         elif name in binary:
             yield f"def {name}(self, other: Operand) -> Tensor: ...\n"
@@ -146,8 +146,8 @@ def _members() -> Iterator[str]:
 
 
 def _signed(name: str, function: Any) -> tuple[Any, str | None]:
-    """Return the function by whose signature another is told: that of its op for an in-place
-    twin, which takes the same but `out`, and returns the tensor.
+    """Return the function that gives another its signature: the op for an in-place twin, which
+    takes the same arguments except `out`, and returns the tensor.
     """
     twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
     told_by = getattr(function, "__wrapped__", function).__name__
@@ -203,7 +203,7 @@ def _constant(name: str, value: Any) -> str:
     if isinstance(value, type):
         base = "TypedStorage" if name.endswith("Storage") else "Tensor"
         return f"class {name}({base}): ...\n"
-    # cdouble is of a class of its own.
+    # cdouble has a separate class.
     kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
     kind = "None" if value is None else kind
     return f"{name}: {builtin(kind)}\n"

@@ -1,4 +1,4 @@
-"""What type checkers read of `import torch` where only fastdist is installed.
+"""The type stubs of `import torch` where only fastdist is installed.
 
 At run time a finder answers for all that lies below `torch` (as_torch.py); a checker runs nothing
 and looks for files. These say of each module that it has fastdist's names, so that a Tensor is one

@@ -18,13 +18,14 @@ class Trace:
     """A program as it ran once: its calls, in order, and what they read.
 
     `inputs` are the Values of the tensors among the arguments, `constants` the tensors that were
-    read but were no input and no result of a call (parameters, for one), by their Values, and
-    `outputs` what the function returned, with Values in the place of tensors. Called with arguments
-    like those of the trace, it makes the same calls again, whatever a condition would say of them:
-    numbers that the function read (`x.item()`, `if x > 0`) stay what they were, and a call of their
-    own says where.
+    read but were neither an input nor a result of a call (for instance parameters), by their
+    Values, and `outputs` the function's result, with Values in the place of tensors. Called with
+    arguments like those of the trace, it makes the same calls again, whatever a condition would be
+    for them: numbers that the function read (`x.item()`, `if x > 0`) stay as they were, and a
+    separate call shows where.
 
-    Note    `backward()` works on raw arrays: what it does is no call; that of `func.grad` is
+    Note    `backward()` works on raw arrays, so its work is not recorded as calls; that of
+            `func.grad` is
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Trace:
             if tensor._layout.shape != value.shape or tensor._layout.dtype is not value.dtype:
                 raise ValueError(
                     f"input {short_repr(value)} was traced with {_told(value)}, got "
-                    f"{tensor._layout.dtype.name}{list(tensor._layout.shape)}; trace it anew"
+                    f"{tensor._layout.dtype.name}{list(tensor._layout.shape)}; trace it again"
                 )
             values[value] = tensor
         for call in self.calls:

@@ -52,7 +52,7 @@ def _is_integer(value: Any) -> bool:
 
 
 class _TypedTensor(type):
-    """What the constructors are: called, they make a Tensor; isinstance asks for the dtype."""
+    """The class of the constructors: a call makes a Tensor; isinstance checks the dtype."""
 
     dtype: DType
 
@@ -72,7 +72,7 @@ class _TypedTensor(type):
 
 
 class _TypedCudaTensor(_TypedTensor):
-    """What the constructors of `cuda` are."""
+    """The class of the constructors of `cuda`."""
 
     def __call__(cls, *args: Any) -> Tensor:
         """Do what Tensor does, in this dtype, on this thread's GPU.
@@ -90,7 +90,7 @@ class _TypedCudaTensor(_TypedTensor):
 
 
 class _TypedSparseTensor(_TypedTensor):
-    """What the constructors of `sparse` are."""
+    """The class of the constructors of `sparse`."""
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         """Return the sparse tensor of indices, values and perhaps a size, in the dtype of the

@@ -1,4 +1,4 @@
-"""What kind of thing something is, and where it lies, in PyTorch's words."""
+"""The type names of objects, with their packages, as PyTorch gives them."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def is_inference(input: Tensor) -> bool:
 
 
 def get_file_path(*path_components: str) -> str:
-    """Return a path beside this package, whose first part is its own name."""
+    """Return a path next to this package, which begins with its name."""
     return os.path.join(Path(__file__).resolve().parents[2], *path_components)

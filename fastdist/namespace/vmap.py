@@ -28,10 +28,10 @@ def vmap(
     """Return a function that runs func for each slice of its arguments along in_dims (None: the
     whole for each), all of them at once, and puts the results together along out_dims.
 
-    `vmap(grad(loss), in_dims=(None, 0, 0))(parameters, xs, ys)` gives the gradients of each sample
-    in one pass. Trees of lists, tuples and dicts are taken and given; keyword arguments go to each
-    call whole. chunk_size runs so many at once. With randomness="different" each call draws random
-    numbers of its own, with "same" all draw the same ones.
+    `vmap(grad(loss), in_dims=(None, 0, 0))(parameters, xs, ys)` returns the gradients of each
+    sample in one pass. Arguments and results may be trees of lists, tuples and dicts; each call
+    gets all keyword arguments whole. chunk_size runs so many calls at once. With
+    randomness="different" each call draws different random numbers, with "same" the same ones.
 
     Raises  ValueError for dims that do not fit, RuntimeError for draws with randomness="error", and
             for control flow that asks the numbers of one example
@@ -52,7 +52,7 @@ def vmap(
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
 
         def results(begin: int, end: int) -> tuple[list[Any], list[Any], TreeSpec]:
-            """Return what func gives for some slices: its leaves, their axes, and its tree."""
+            """Return the results of func for some slices: its leaves, their axes, and its tree."""
             chosen: list[Any] = values
             if end - begin < size:
                 chosen = [
