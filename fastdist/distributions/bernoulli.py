@@ -31,13 +31,13 @@ __all__ = ["Bernoulli", "ContinuousBernoulli", "Geometric"]
 
 
 def require_one(probs: Any, logits: Any) -> None:
-    """Raise ValueError unless just one of them is given."""
+    """Raise ValueError unless exactly one parameter is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
 class Odds(Distribution):
-    """What is given by the probability of 1, or by its log odds."""
+    """Base of distributions with the probability of 1, or its log odds, as parameter."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval,

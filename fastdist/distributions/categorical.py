@@ -128,7 +128,9 @@ class Categorical(Distribution):
 
 
 class OverCategorical(Distribution):
-    """What is made of draws of a Categorical, `_categorical`, whose last axis is its event's."""
+    """Base of distributions over draws of a Categorical, `_categorical`, whose last axis is their
+    event's.
+    """
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.simplex,

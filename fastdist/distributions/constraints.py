@@ -212,7 +212,7 @@ class _OneHot(Constraint):
 
 
 class _Bounded(Constraint):
-    """What has bounds, and tells them."""
+    """Base of constraints with bounds, which it reports."""
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
@@ -413,7 +413,7 @@ class _Joined(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """Say whether the values of one of them are apart from each other."""
+        """Return whether any of the constraints is discrete."""
         return any(one.is_discrete for one in self.cseq)
 
     def _require_dim(self, value: Any) -> None:
@@ -442,7 +442,7 @@ class _Cat(_Joined):
         return max(one.event_dim for one in self.cseq)
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in its region."""
+        """Return for each value whether it is in its region."""
         self._require_dim(value)
         parts = value.split(self.lengths, self.dim)
         checked = [one.check(part) for one, part in zip(self.cseq, parts, strict=True)]
@@ -459,7 +459,7 @@ class _Stack(_Joined):
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in its region."""
+        """Return for each value whether it is in its region."""
         self._require_dim(value)
         parts = value.unbind(self.dim)
         return _stack(

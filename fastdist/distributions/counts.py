@@ -23,7 +23,7 @@ __all__ = ["Binomial", "NegativeBinomial", "Poisson"]
 
 
 class _CountOdds(Odds):
-    """What is given by a total count, and by probabilities or log odds."""
+    """Base of distributions with a total count, and probabilities or log odds, as parameters."""
 
     total_count: Tensor
     _batched: ClassVar = {"total_count": 0, "probs": 0, "logits": 0}

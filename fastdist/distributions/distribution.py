@@ -65,7 +65,7 @@ class Distribution:
         for name, constraint in arg_constraints.items():
             if constraints.is_dependent(constraint):
                 continue
-            # What nobody asked for yet follows from what is checked.
+            # Lazy attributes follow from the checked parameters.
             if name not in self.__dict__ and isinstance(
                 getattr(type(self), name, None), lazy_property
             ):
@@ -92,7 +92,8 @@ class Distribution:
         for name, value in self.__dict__.items():
             axes = self._batched.get(name)
             if axes is None:
-                # What was computed for the smaller batch is computed anew when it is asked for.
+                # Attributes that were computed for the smaller batch are computed again when they
+                # are read.
                 if not isinstance(getattr(type(self), name, None), lazy_property):
                     new.__dict__.setdefault(name, value)
                 continue

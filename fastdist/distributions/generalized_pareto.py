@@ -1,4 +1,4 @@
-"""What exceeds a high bound: GeneralizedPareto."""
+"""The distribution of excesses over a high threshold: GeneralizedPareto."""
 
 from __future__ import annotations
 

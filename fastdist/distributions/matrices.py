@@ -1,4 +1,4 @@
-"""What distributions ask of matrices, in the words of their formulas."""
+"""Matrix functions of distributions, with the names of their formulas."""
 
 from __future__ import annotations
 

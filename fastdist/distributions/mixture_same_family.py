@@ -65,12 +65,12 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self) -> Categorical:
-        """Return what chooses."""
+        """Return the distribution that chooses the component."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self) -> Any:
-        """Return what is chosen from."""
+        """Return the distribution of the components."""
         return self._component_distribution
 
     @property

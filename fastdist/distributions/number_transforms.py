@@ -250,7 +250,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         shape = x.shape
         if isinstance(self.scale, NUMBER):
             result = full_like(x, math.log(abs(self.scale)))

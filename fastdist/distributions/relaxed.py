@@ -71,7 +71,9 @@ class LogitRelaxedBernoulli(Odds):
 
 
 class _Relaxed(TransformedDistribution):
-    """What is relaxed as logits or logarithms, and then squeezed: its parameters are the base's."""
+    """A distribution that is relaxed as logits or logarithms, and then squeezed: its parameters are
+    the base's.
+    """
 
     @property
     def temperature(self) -> Any:

@@ -100,7 +100,7 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return whence the transform comes."""
+        """Return the transform of which this is the inverse."""
         return self._inv.domain
 
     @property
@@ -158,11 +158,11 @@ class _InverseTransform(Transform):
         return f"{self.__class__.__name__}({self._inv!r})"
 
     def __call__(self, x: Any) -> Any:
-        """Return what the transform maps to x."""
+        """Return the value that the transform maps to x."""
         return self._inv._inv_call(x)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
@@ -243,7 +243,7 @@ class ComposeTransform(Transform):
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         if not self.parts:
             return zeros_like(x)
         xs = [x]
@@ -333,7 +333,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         result = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(result, self.reinterpreted_batch_ndims)
 
@@ -390,7 +390,7 @@ class ReshapeTransform(Transform):
         return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Sequence[int]) -> Any:

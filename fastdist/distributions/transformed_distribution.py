@@ -18,7 +18,7 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """What the transforms, one after the other, make of samples of a base distribution."""
+    """The distribution of samples of a base distribution after transforms, one after the other."""
 
     arg_constraints: ClassVar[Any] = {}
     _batched: ClassVar[dict[str, int]] = {}

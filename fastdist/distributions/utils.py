@@ -1,4 +1,4 @@
-"""What distributions share: parameters of one shape, probabilities and logits, lazy attributes."""
+"""Shared parts of distributions: equal shapes, probabilities and logits, lazy attributes."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def sum_rightmost(value: Tensor, dim: int) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Return the probabilities of log odds (is_binary), or of log probabilities along the last axis
-    that need not be normalised.
+    """Return the probabilities of log odds (is_binary), or of unnormalised log probabilities along
+    the last axis.
     """
     return logits.sigmoid() if is_binary else softmax(logits, dim=-1)
 
@@ -147,7 +147,7 @@ class lazy_property(Generic[R]):
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """Return what stands on and below the diagonal diag, row by row.
+    """Return the elements on and below the diagonal diag, row by row.
 
     Shape   (..., n, n) -> (..., m)
     """

@@ -48,7 +48,7 @@ class CorrCholeskyTransform(Transform):
         return (t.log1p() - t.neg().log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2)
         sticks = 0.5 * left.log().sum(-1)
         return sticks - 2 * (x - logsigmoid(2 * x) - math.log(2.0)).sum(-1)
@@ -112,7 +112,7 @@ class StickBreakingTransform(Plain):
         return broken.log() - rest.log() + _places_left(broken).log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         x = x - _places_left(x).log()
         return (logsigmoid(-x) + y[..., :-1].log()).sum(-1)
 
@@ -232,7 +232,7 @@ class CatTransform(_Parts):
         return cat([one.inv(part) for one, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         terms = []
         for one, before, after in zip(self.transforms, self._split(x), self._split(y), strict=True):
             term = one.log_abs_det_jacobian(before, after)
@@ -276,7 +276,7 @@ class StackTransform(_Parts):
         return stack([one.inv(part) for one, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes that are no event's."""
+        """Return log |dy/dx|, over the axes outside of the event."""
         parts = zip(self.transforms, self._slice(x), self._slice(y), strict=True)
         terms = [one.log_abs_det_jacobian(before, after) for one, before, after in parts]
         return stack(terms, self.dim)

@@ -1,4 +1,4 @@
-"""What may be recorded: the CPU's work, and that of other devices."""
+"""Activities that can be recorded: the CPU's work, and that of other devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..devices.gpus import device_count
 
 
 class ProfilerActivity(enum.Enum):
-    """Whose work is recorded. PrivateUse1 are devices beside the CPU and CUDA, as `sim`."""
+    """The recorded kinds of work. PrivateUse1 are devices other than the CPU and CUDA, as `sim`."""
 
     CPU = 0
     XPU = 1
@@ -22,7 +22,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class DeviceType(enum.Enum):
-    """Whose work an event is; PrivateUse1 is that of devices beside the CPU and CUDA."""
+    """The kind of work of an event; PrivateUse1 is that of devices other than the CPU and CUDA."""
 
     CPU = 0
     CUDA = 1
@@ -57,7 +57,7 @@ def device_type_of(device: str) -> DeviceType:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return what is recorded on this machine."""
+    """Return the activities that this machine can record."""
     found = {ProfilerActivity.CPU}
     return found | {ProfilerActivity.CUDA} if device_count() else found
 
@@ -65,8 +65,8 @@ def supported_activities() -> set[ProfilerActivity]:
 def activities_of(
     wanted: Iterable[ProfilerActivity] | None, use_cuda: bool | None = None
 ) -> set[ProfilerActivity]:
-    """Return what is to be recorded, all there is unless it is said, and warn of what is not here.
-    use_cuda is of old, and says whether CUDA is a part of it.
+    """Return the activities to record, all available ones by default, and warn of unavailable ones.
+    use_cuda is the older flag for CUDA.
 
     Raises  ValueError for one that is said twice; TypeError for what is none; AssertionError for
             none at all
@@ -97,7 +97,7 @@ def activities_of(
 
 
 def activities_with(device: str | None) -> set[ProfilerActivity]:
-    """Return what is to be recorded where a kind of device is named beside the CPU."""
+    """Return the activities to record where a kind of device is named in addition to the CPU."""
     found = {ProfilerActivity.CPU}
     if device is not None:
         is_cuda = device.partition(":")[0] == "cuda"
@@ -106,5 +106,5 @@ def activities_with(device: str | None) -> set[ProfilerActivity]:
 
 
 def want_devices(activities: set[ProfilerActivity]) -> bool:
-    """Return whether the work of devices beside the CPU is to be recorded."""
+    """Return whether the work of devices other than the CPU is recorded."""
     return not activities.isdisjoint(_OF_DEVICES)

@@ -20,8 +20,9 @@ class emit_nvtx:
     `nsys profile python train.py` shows them above the kernels that they launch.
 
     Texts are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]", the sizes with
-    record_shapes. The Node that an op records has the number that the op tells; it is a guess where
-    several threads record at once. What calls to other workers take there is not followed.
+    record_shapes. The Node that an op records has the number in the op's text; it is a guess where
+    several threads record at once. The work of calls to other workers on those workers is not
+    followed.
 
     Raises  DeviceError without CuPy or a GPU, saying what to install; RuntimeError if it is entered
             twice at once

@@ -1,4 +1,4 @@
-"""What was recorded: events and their averages, as a table, a trace or a page."""
+"""The results of a recording: events and their averages, as a table, a trace or a page."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FunctionEventAvg(Formatted):
         self.flops += other.flops
         for name in _OF_ITS_OWN:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        # What is inside of an event of its own name is counted there.
+        # Time inside of an event of the same name is counted there.
         if not _inside_its_like(other):
             for name in _WITH_WHAT_IS_INSIDE:
                 setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -132,8 +132,8 @@ class EventList(list[Any]):
         asked, for each list of shapes, for each group_by_stack_n innermost functions, and for each
         module that they are a part of. Ops have no overloads here.
 
-        Raises  TypeError and ValueError for what is no number of functions; TypeError for a flag
-                that is neither true nor false
+        Raises  TypeError and ValueError for a value that is not a number of functions; TypeError
+                for a flag that is neither true nor false
         """
         by_shapes = is_asked_for("key_averages(group_by_input_shape)", group_by_input_shapes)
         by_module = is_asked_for("key_averages(group_by_module)", group_by_module)
@@ -191,7 +191,7 @@ class EventList(list[Any]):
         Trace(self).export(path)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """Return what export_stacks takes as its metric."""
+        """Return the metrics that export_stacks accepts."""
         return list(_STACK_METRICS)
 
     def export_stacks(
@@ -200,7 +200,7 @@ class EventList(list[Any]):
         """Write a line an event with a stack, as drawers of flame graphs read it: the functions,
         the outermost first, and the microseconds.
 
-        Raises  ValueError for what is no time of an event's own
+        Raises  ValueError for a value that is not a self time of events
         """
         if metric not in _STACK_METRICS:
             raise ValueError(f"metric should be one of: {list(_STACK_METRICS)}, got {metric!r}")
@@ -223,7 +223,7 @@ def events_of(ranges: Sequence[TimeRange]) -> EventList:
     origin_ns = ranges[0].start_ns if ranges else 0
     events = EventList()
     open_ones: dict[tuple[int, bool, int], list[FunctionEvent]] = {}
-    # Of two that begin at once the longer is around the other.
+    # If two begin at the same time, the longer one is around the other.
     for known in sorted(ranges, key=lambda one: (one.start_ns, -one.stop_ns)):
         event = FunctionEvent(known, origin_ns, len(events))
         events.append(event)
@@ -283,10 +283,10 @@ def _be_of(event: FunctionEvent, thread: int, other: FunctionEvent) -> None:
 
 
 class KeyAverages:
-    """What a profile tells of its events by their names."""
+    """A profile's totals of its events by their names."""
 
     def _averaged(self) -> EventList:
-        """Return what was recorded, in the order in which it began."""
+        """Return the recorded events, in the order in which they began."""
         raise NotImplementedError
 
     def key_averages(

@@ -1,4 +1,4 @@
-"""Times and bytes as tables show them, and the older names of what events tell of devices."""
+"""Times and bytes as tables show them, and the older names of the events' device values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _older(name: str, of_today: str) -> Any:
 
 
 class Formatted:
-    """What events and averages have alike."""
+    """The parts that events and averages share."""
 
     # Ops have no overloads here, and no event is PyTorch's older recorder's.
     overload_name = ""

@@ -10,7 +10,7 @@ from .activities import DeviceType, device_type_of
 from .formatted import Formatted
 
 _STEP: Final = re.compile(r"ProfilerStep#\d+")
-# at::RecordScope of what is no plain function.
+# at::RecordScope of events that are not plain functions.
 _SCOPES: Final = {"backward": 1, "user": 7}
 
 
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What a device did for an op.
+    """The work of a device for an op.
 
     Units   microseconds
     """
@@ -105,7 +105,7 @@ class FunctionEvent(Formatted):
 
     @property
     def structured_input_shapes(self) -> list[list[int]]:
-        """The same as input_shapes: ops take no lists of tensors here."""
+        """The same as input_shapes: ops do not take lists of tensors here."""
         return self.input_shapes
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class FunctionEvent(Formatted):
 
 
 class Arrow(NamedTuple):
-    """From a moment of one event to a moment of another: what was sent, and what came of it.
+    """From a moment of one event to a moment of another: a message or an op, and its result.
 
     Units   microseconds, as those of the events
     """

@@ -1,4 +1,4 @@
-"""What profiles are given, looked at before anything is recorded: errors say what was expected."""
+"""Checks of the arguments of profiles, before recording begins: errors name the expected values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def require_callable(name: str, given: object, takes: str, example: str) -> None
 
 
 def require_schedule(given: object) -> None:
-    """Raise TypeError for what is no schedule."""
+    """Raise TypeError for a value that is not a schedule."""
     require_callable("schedule", given, "a step's number", _SCHEDULE)
 
 
 def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> ProfilerAction:
-    """Return what a schedule says for a step.
+    """Return the action of a schedule for a step.
 
-    Raises  TypeError for what is no action; ValueError for one that PyTorch's own recorder has
+    Raises  TypeError for a value that is not an action; ValueError for one that only PyTorch's own
+            recorder has
     """
     action = schedule(step) if schedule is not None else ProfilerAction.RECORD
     if not isinstance(action, ProfilerAction):
@@ -76,7 +77,7 @@ def is_asked_for(name: str, given: object) -> bool:
 def wanted_in_profile(
     *, shapes: object, flops: object, stack: object, memory: object, modules: object, device: bool
 ) -> Wanted:
-    """Return what the flags of a profile ask for.
+    """Return the recorded values that the flags of a profile select.
 
     Raises  TypeError for one that is neither true nor false
     """
@@ -93,7 +94,7 @@ def wanted_in_profile(
 def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
     """Return the activities, if they are given as such.
 
-    Raises  TypeError for what is no list of them
+    Raises  TypeError for a value that is not a list of them
     """
     if given is None:
         return None

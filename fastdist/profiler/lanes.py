@@ -13,8 +13,8 @@ _WORDS: Final = re.compile(r"(\d+)")
 
 
 class Lane(NamedTuple):
-    """A row. Threads that have one identity after the other, as Python's may, have rows of their
-    own; `waits` says that it has calls to other workers, which overlap.
+    """A row. Threads that have one identity after the other, as Python's may, have separate rows;
+    `waits` means that it has calls to other workers, which overlap.
     """
 
     process: int

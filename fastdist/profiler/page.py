@@ -1,4 +1,4 @@
-"""Events as a page: HTML that draws the time line by itself, and opens offline."""
+"""Events as a page: HTML that draws the time line without other files, and opens offline."""
 
 from __future__ import annotations
 

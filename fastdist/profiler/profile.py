@@ -42,8 +42,8 @@ def refuse_config(experimental_config: object) -> None:
     """
     if experimental_config is not None:
         raise NotImplementedError(
-            "experimental_config is of Kineto, PyTorch's own recorder, which is not here; "
-            "activities, record_shapes, with_stack and their like say what is recorded"
+            "experimental_config is for Kineto, PyTorch's own recorder, which fastdist does not "
+            "have; activities, record_shapes, with_stack and their like say what is recorded"
         )
 
 
@@ -58,7 +58,8 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[profile], None]:
-    """Return what writes each trace into a folder, where TensorBoard's plugin looks for them.
+    """Return a function that writes each trace into a folder, where TensorBoard's plugin looks for
+    them.
 
     Note    use_python_export says how PyTorch writes them, and nothing here
     """
@@ -76,9 +77,9 @@ def tensorboard_trace_handler(
 class profile(KeyAverages):
     """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
 
-    With a schedule, `step()` ends a step, and on_trace_ready(p) is called when one that is to be
-    saved ends; else at the end of the block. A call to another worker is profiled there, too, and
-    its events come back with the answer, with all that is asked for here.
+    With a schedule, `step()` ends a step, and on_trace_ready(p) is called at the end of a step that
+    is saved; otherwise at the end of the block. A call to another worker is profiled there, too,
+    and its events are returned with the answer, with all values that are selected here.
 
     record_shapes     the shapes of what an op is given
     with_flops        the operations of products, convolutions, sums and element-wise products
@@ -93,8 +94,8 @@ class profile(KeyAverages):
     activities        with CUDA (PrivateUse1 for `sim`) how long the device worked for each op, by
                       events around it: an op has one kernel, which stands for all that it launched
 
-    What PyTorch's own recorder takes beside (experimental_config) is refused; events are made at
-    once, whatever post_processing_timeout_s says. execution_trace_observer is anything with
+    Further options of PyTorch's own recorder (experimental_config) are refused; events are made at
+    once, whatever post_processing_timeout_s is. execution_trace_observer is any object with
     start(), stop() and cleanup().
 
     Note    ops take their general path while it records, as they do under autocast, and gradients
@@ -129,7 +130,7 @@ class profile(KeyAverages):
         self.record_shapes, self.with_flops = record_shapes, with_flops
         self.with_stack, self.with_modules = with_stack, with_modules
         self.profile_memory = profile_memory
-        self._wanted()  # raises for what is no flag before anything has begun
+        self._wanted()  # raises for a value that is not a flag, before anything has begun
         self.acc_events = is_asked_for("profile(acc_events)", acc_events)
         self.execution_trace_observer = execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
@@ -244,7 +245,7 @@ class profile(KeyAverages):
         return self._events
 
     def events(self) -> EventList:
-        """Return what the last recording has, in the order in which it began."""
+        """Return the events of the last recording, in the order in which they began."""
         return self._events
 
     def add_metadata(self, key: str, value: str) -> None:
@@ -301,5 +302,5 @@ class profile(KeyAverages):
         self._events.export_stacks(path, metric)
 
     export_memory_timeline = refusing(
-        f"{__name__}.profile", "export_memory_timeline", "memory is told op by op alone"
+        f"{__name__}.profile", "export_memory_timeline", "memory is only reported op by op"
     )

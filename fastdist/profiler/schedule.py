@@ -9,7 +9,9 @@ from ..core.short_repr import short_repr
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does in a step; no schedule says DEVICE_STOPPED, which PyTorch's own does."""
+    """The action of a profile in a step; no schedule returns DEVICE_STOPPED, which PyTorch's own
+    does.
+    """
 
     NONE = 0
     WARMUP = 1
@@ -27,11 +29,12 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Return what to do in which step: skip_first steps nothing, then, repeat times (0: for ever),
-    wait steps nothing, warmup steps of work that is not kept, active steps that are; with
-    skip_first_wait the first wait is left out.
+    """Return a schedule: skip_first steps without recording, then, repeat times (0: for ever), wait
+    steps without recording, warmup steps whose records are dropped, active steps whose records are
+    kept; with skip_first_wait the first wait is left out.
 
-    Raises  ValueError for negative numbers, or no active step; TypeError for what is no number
+    Raises  ValueError for negative numbers, or no active step; TypeError for a value that is not a
+            number
     """
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     for name, number in {**given, "skip_first": skip_first}.items():

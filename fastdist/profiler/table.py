@@ -43,7 +43,7 @@ class Form(NamedTuple):
     def rows_of(self, entries: Sequence[Any]) -> list[Any]:
         """Return the entries that are shown, in order.
 
-        Raises  ValueError for a column that nobody knows; TypeError for what is no name or number
+        Raises  ValueError for an unknown column; TypeError for a value that is not a name or number
         """
         rows = list(entries)
         if self.sort_by is not None:
@@ -143,7 +143,7 @@ def _times_of(row: Any, total: float, form: Form) -> list[str]:
         _both_ends_of(row.key, form.max_name_column_width),
         f"{100 * row.self_cpu_time_total / whole:.2f}%",
         form.duration(row.self_cpu_time_total),
-        # What is asynchronous has no part in the time of a thread.
+        # Asynchronous work does not count for the time of a thread.
         f"{0 if row.is_async else 100 * row.cpu_time_total / whole:.2f}%",
         form.duration(row.cpu_time_total),
         form.duration(row.cpu_time),

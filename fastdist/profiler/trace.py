@@ -22,8 +22,8 @@ _CATEGORIES: Final = {
 
 
 class Trace(NamedTuple):
-    """What is drawn: events, arrows between them, and which of them are critical, by id();
-    `metadata` is what else the file of a trace tells, by name.
+    """The drawn events, arrows between them, and the critical ones by id(); `metadata` are further
+    values for the file of a trace, by name.
     """
 
     events: Sequence[FunctionEvent]
@@ -33,8 +33,8 @@ class Trace(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
     def for_chrome(self) -> dict[str, Any]:
-        """Return what chrome://tracing and Perfetto read: a process a worker, a row a thread or a
-        stream, an arrow from each op to its gradient and to what a device did for it.
+        """Return the JSON for chrome://tracing and Perfetto: a process for each worker, a row for
+        each thread or stream, an arrow from each op to its gradient and to a device's work for it.
         """
         lanes = {lane: number for number, lane in enumerate(lanes_of(self.events), 1)}
         listed: list[dict[str, Any]] = self._names_of(lanes)
@@ -84,7 +84,7 @@ class Trace(NamedTuple):
         return [told | ids | {"ph": "b"}, told | ids | {"ph": "e", "ts": end_us}]
 
     def as_page(self, title: str) -> str:
-        """Return HTML that shows the time line by itself: nothing is loaded from anywhere."""
+        """Return HTML that shows the time line alone: nothing is loaded from anywhere."""
         places = {id(event): place for place, event in enumerate(self.events)}
         arrows = [
             (places[id(arrow.sender)], arrow.sent_us, places[id(arrow.receiver)], arrow.came_us)
@@ -107,7 +107,7 @@ class Trace(NamedTuple):
         Path(path).write_text(self.as_page(title), encoding="utf-8")
 
 
-# What an arrow from an op to an event of this category is called, as PyTorch's traces have it.
+# The name of an arrow from an op to an event of this category, as PyTorch's traces have it.
 _LINKS: Final = {"backward": "fwdbwd", "kernel": "ac2g"}
 
 

@@ -120,7 +120,7 @@ def general_cosine(
 ) -> Tensor:
     """Return a sum of cosines: a[0] - a[1] cos(x) + a[2] cos(2 x) ..., x going once round.
 
-    Raises  ValueError for no coefficients, TypeError for what is no list
+    Raises  ValueError for no coefficients, TypeError for a value that is not a list
     """
     _require("general_cosine", M, more)
     if not isinstance(a, Sequence):
@@ -279,7 +279,9 @@ class OnDevice:
         return full((count,), value, dtype=float64, device=self._device)
 
     def maximum(self, x: Any, least: float) -> Any:
-        """Return what of x is larger than a number, and that number instead of the rest."""
+        """Return the elements of x that are larger than a number, and that number instead of the
+        others.
+        """
         return x.clamp(min=least)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
@@ -323,7 +325,7 @@ def _placed(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return what a formula makes of numbers where they are wanted.
+    """Return the results of a formula for numbers where they are selected.
 
     See Note [Windows of devices].
     """
