@@ -279,7 +279,7 @@ def _second_host(host: str, port: int, error: StoreError, protection: _Protectio
     except (StoreError, AuthenticationError):
         return error
     return StoreError(
-        f"{error}; {who}, hosts the store of this job there, and has been told of this one"
+        f"{error}; {who}, hosts the store of this job there, and was notified of this one"
     )
 
 

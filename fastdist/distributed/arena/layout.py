@@ -97,7 +97,7 @@ def open_arena(pid: int, fd: int, size: int, arena_id: int) -> mmap.mmap:
     Raises  ArenaError unless it is exactly what was announced
     """
     if not (0 <= fd < 1 << 31 and TABLE_BYTES < size < 1 << 46):
-        raise ArenaError(f"an arena of {size} bytes at descriptor {fd} cannot be")
+        raise ArenaError(f"{size} bytes at descriptor {fd} cannot be an arena")
     path = f"/proc/{pid}/fd/{fd}"
     try:
         # Whatever it is: opening it does not wait, and gives us no terminal.
@@ -111,7 +111,9 @@ def open_arena(pid: int, fd: int, size: int, arena_id: int) -> mmap.mmap:
     finally:
         os.close(mine)
     if words(mapping)[0] != arena_id:
-        raise ArenaError(f"process {pid} of this machine is another one, of another container")
+        raise ArenaError(
+            f"process {pid} of this machine is a different one: the sender is in another container"
+        )
     return mapping
 
 

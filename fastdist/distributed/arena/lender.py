@@ -20,7 +20,7 @@ offer_ids: Final = itertools.count(-1, -1)
 class State(Enum):
     """How far a peer and this worker are on the way to common memory."""
 
-    UNTRIED = "no large tensor has gone there yet"
+    UNTRIED = "no large tensor was sent there yet"
     OFFERED = "offered, and not answered yet"
     OPEN = ""
     REFUSED = "refused"

@@ -34,7 +34,7 @@ def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> No
             worker,
             MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
             metadata,
-            failure=f"a pass of context {id_text(terms.context_id)} was not given up",
+            failure=f"could not abort a pass of context {id_text(terms.context_id)}",
             retries=0,
             timeout_s=_ANSWER_WITHIN_S,
         )

@@ -93,8 +93,8 @@ class DistAutogradContainer(EndsEverywhere):
             if context_id not in shard.contexts:
                 if context_id in shard.released:
                     raise ContextReleasedError(
-                        f"{_unknown(context_id)}: it was released before this message came; keep "
-                        "the context open until all its calls are done"
+                        f"{_unknown(context_id)}: it was released before this message arrived; "
+                        "keep the context open until all its calls are done"
                     )
                 if brought_by is not None:
                     # Under the lock: what was there when a worker was lost is found when that is
@@ -103,7 +103,9 @@ class DistAutogradContainer(EndsEverywhere):
             context = shard.made(context_id, owner)
         if debug_log.of_autograd:
             who = None if brought_by is None else brought_by.id
-            debug_log.context(self.worker_id, context_id, "was brought by rank %s", who)
+            debug_log.context(
+                self.worker_id, context_id, "was created by a message of rank %s", who
+            )
         return context
 
     def _owner_of(self, context_id: int, brought_by: Worker, life: object) -> Worker | None:

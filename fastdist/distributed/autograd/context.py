@@ -122,8 +122,8 @@ class DistAutogradContext:
             if message_id in self._recvs:
                 raise MessageError(
                     f"autograd message id {id_text(message_id)} of worker "
-                    f"{function.from_worker.id} came twice in context {id_text(self.id)}; each "
-                    "message has one of its own"
+                    f"{function.from_worker.id} arrived twice in context {id_text(self.id)}; "
+                    "each message must have its own"
                 )
             self._recvs[message_id] = function
 
@@ -180,8 +180,8 @@ class DistAutogradContext:
             )
         raise ContextError(
             f"{started}the backward pass of context {id_text(self.id)} that worker {first} began "
-            f"is under way here, and one that worker {second} began has come; let one worker "
-            "after the other call backward in a context, or give all roots to one, or use a "
+            f"is under way here, and one that worker {second} began has arrived; call backward "
+            "in a context from one worker after the other, pass all roots to one, or use a "
             "context for each"
         )
 

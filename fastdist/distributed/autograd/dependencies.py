@@ -109,8 +109,8 @@ def _take_sink(
         info.needed = True
     elif not isinstance(node, GraphRoot | SendRpcBackward):
         raise GraphError(
-            f"{node.name()} ends the graph; a distributed pass ends in leaves and in tensors that "
-            "came by RPC"
+            f"{node.name()} ends the graph; a distributed pass ends in leaves and in tensors "
+            "that arrived by RPC"
         )
 
 

@@ -99,7 +99,7 @@ class EndsEverywhere(ABC):
             metadata: dict[str, Value] = {self.ids: [*ids], _HELD: True}
             get_current_agent().notice_sender.send(
                 *(owner, _KIND, metadata),
-                failure=f"which {self.what}s are over was not asked",
+                failure=f"could not query which {self.what}s have ended",
                 then=functools.partial(self._read, owner),
             )
 
@@ -107,7 +107,7 @@ class EndsEverywhere(ABC):
         try:
             over = numbers(reply.metadata, "over", owner.id)
         except MessageError as error:
-            text = "what worker %d says of its %ss is not read: %s"
+            text = "cannot read the reply of worker %d about its %ss: %s"
             _logger.warning(text, owner.id, self.what, one_line(error))
             return
         for number in over:

@@ -107,7 +107,7 @@ class DistEngine:
         keeps_graph = retain_graph or create_graph
         terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
         part, task, _ = self._begin(context, root, terms)
-        assert task is not None, "a pass that nobody has heard of was given up"
+        assert task is not None, "a pass that has not been announced was aborted"
         # This worker's part, and then those that are asked to begin.
         begun: list[Future[Any]] = [part.done]
         failed: Future[Any] | None = None
@@ -299,7 +299,7 @@ class DistEngine:
                 self._under_way.add(part)
         if debug_log.of_autograd:
             me, asker = get_instance().worker_id, -1 if requester is None else requester.id
-            debug_log.backward(me, context.id, terms.pass_id, "begins, asked by rank %d", asker)
+            debug_log.backward(me, context.id, terms.pass_id, "begins, requested by rank %d", asker)
         if task.streams:
             self.global_cpu_thread.start()
         return part, task, True

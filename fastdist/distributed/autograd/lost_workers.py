@@ -52,7 +52,7 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
         if not part.terms.is_auto:
             part.fail(
                 WorkerLostError(
-                    f"{in_words(send.to_worker)} was lost, and tensors went there in context "
+                    f"{in_words(send.to_worker)} was lost, and tensors were sent there in context "
                     f"{id_text(context.id)}"
                 )
             )

@@ -79,9 +79,9 @@ class AutogradInterceptor:
         """
         if tls.transform_inputs and tls.grad and follows_from_inputs(request.tensors):
             raise TransformError(
-                "it would be given a tensor by which func.grad, func.vjp, func.jacrev or a "
-                "function of autograd.functional differentiates backwards, and their passes do not "
-                "go on there: call distributed.autograd.hvp or jvp, or func.jvp or jacfwd, or "
+                "it would receive a tensor that func.grad, func.vjp, func.jacrev or a function "
+                "of autograd.functional differentiates in reverse mode, and their passes do not "
+                "continue there: call distributed.autograd.hvp or jvp, or func.jvp or jacfwd, or "
                 "backward(context_id, [loss]) in a distributed.autograd.context()"
             )
         kind = request.effective_type

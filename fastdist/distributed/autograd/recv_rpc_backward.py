@@ -118,10 +118,10 @@ class RecvRpcBackward(Node):
         if isinstance(task, DistGraphTask):
             return task.part
         raise GraphError(
-            f"RecvRpcBackward: this graph goes on at worker {self.from_worker.id}, where a "
-            "backward pass of this process does not come; call "
+            f"RecvRpcBackward: this graph continues on worker {self.from_worker.id}, which a "
+            "backward pass of this process does not reach; call "
             "fastdist.distributed.autograd.backward(context_id, [loss]) inside the context, and "
-            "get_gradients(context_id) for what it finds"
+            "get_gradients(context_id) for the result"
         )
 
     def _send(self, part: BackwardPass, sent: Gradients) -> None:

@@ -35,8 +35,8 @@ def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tens
             )
         if root.edge.is_accumulate:
             raise GraphError(
-                f"roots[{i}] does not have a valid gradient function. It is a leaf, made by no op: "
-                "nothing leads back from it"
+                f"roots[{i}] does not have a valid gradient function. It is a leaf, made by no "
+                "op: there is no graph behind it"
             )
         edges.append(root.edge)
         gradients.append(first_gradient(root))

@@ -62,27 +62,27 @@ class SendRpcBackward(Node):
         """
         if len(grads) != len(self.edges):
             raise MessageError(
-                f"{len(grads)} gradients came from worker {self.to_worker.id} for "
+                f"{len(grads)} gradients arrived from worker {self.to_worker.id} for "
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
         for grad, layout in zip(grads, self.output_layout, strict=True):
             # What a sparse one names is written to unseen: a dense one would not fit.
             if grad is not None and grad._layout.is_sparse and grad._layout.shape != layout.shape:
                 raise MessageError(
-                    f"a gradient of shape {grad._layout.shape} came from worker "
+                    f"a gradient of shape {grad._layout.shape} arrived from worker "
                     f"{self.to_worker.id} for a tensor of shape {layout.shape}"
                 )
             # By a device map that leads back, or by the CPU.
             if grad is not None and grad._layout.device not in (CPU, layout.device):
                 raise MessageError(
-                    f"a gradient on {grad._layout.device} came from worker {self.to_worker.id} for "
-                    f"a tensor that was sent from {layout.device}"
+                    f"a gradient on {grad._layout.device} arrived from worker "
+                    f"{self.to_worker.id} for a tensor that was sent from {layout.device}"
                 )
         for device, layout in zip(devices, self.output_layout, strict=False):
             if device and device != str(layout.device):
                 raise MessageError(
-                    f"a gradient came from worker {self.to_worker.id} by a device map that leads "
-                    f"to {device}, for a tensor that was sent from {layout.device}"
+                    f"a gradient arrived from worker {self.to_worker.id} by a device map that "
+                    f"leads to {device}, for a tensor that was sent from {layout.device}"
                 )
         # First: they may be handed on from here.
         self._is_fresh = fresh
@@ -114,7 +114,7 @@ class SendRpcBackward(Node):
         grads = () if part is None else part.received_grads.pop(self, ())
         if grads is None or (part is not None and part.state is PassState.OVER):
             return (None,) * len(self.edges)
-        assert len(grads) == len(self.edges), "a send ran before its gradients came"
+        assert len(grads) == len(self.edges), "a send ran before its gradients arrived"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         # Here and not where they came: what is copied must be there on the stream of the pass.
         if part is not None and (follow := part.follow.pop(self, None)) is not None:

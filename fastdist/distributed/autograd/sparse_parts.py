@@ -49,7 +49,7 @@ def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequ
     at = taken = 0
     while at < len(told):
         if len(told) < at + 3 or not taken <= told[at] <= len(tensors) - 2 or told[at + 2] < 0:
-            refuse(metadata, SPARSE, sender, f"what tells of parts among {len(tensors)} tensors")
+            refuse(metadata, SPARSE, sender, f"the places of parts among {len(tensors)} tensors")
         first, is_coalesced, axes = told[at : at + 3]
         shape = told[at + 3 : at + 3 + axes]
         found += tensors[taken:first]
@@ -57,7 +57,7 @@ def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequ
             indices, own = tensors[first : first + 2]
             found.append(rebuild_recorded(indices, own, shape, bool(is_coalesced), False))
         except ValueError as error:
-            raise MessageError(f"worker {sender} sent a gradient that is none: {error}") from error
+            raise MessageError(f"worker {sender} sent an invalid gradient: {error}") from error
         at, taken = at + 3 + axes, first + 2
     return [*found, *tensors[taken:]]
 

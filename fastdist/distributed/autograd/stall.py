@@ -290,8 +290,8 @@ def _describe(found: Round, context: DistAutogradContext) -> str:
         if found[worker].waiting
     ]
     return (
-        f"the backward pass of context {id_text(context.id)} came to rest without an end: no "
-        f"gradient reached the sends {'; '.join(waiting) or '(none)'}. In the fast mode every "
-        "result of an RPC made inside the context must be used by the loss; use it, make the call "
-        "outside of the context, or inside no_grad()"
+        f"the backward pass of context {id_text(context.id)} stalled: no gradient reached the "
+        f"sends {'; '.join(waiting) or '(none)'}. In the fast mode every result of an RPC made "
+        "inside the context must be used by the loss; use it, make the call outside of the "
+        "context, or inside no_grad()"
     )

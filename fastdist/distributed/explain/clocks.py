@@ -38,7 +38,7 @@ def sight(ask: Callable[[], int]) -> Sighting:
 
 
 class Passage(NamedTuple):
-    """A message: when it left, on the clock of who sent it, and came, on that of who has it.
+    """A message: when it left, on the sender's clock, and when it arrived, on the receiver's.
 
     Units   nanoseconds
     """

@@ -116,7 +116,7 @@ class Explanation:
         if not self.is_timed:
             title = "critical path, by the number of Nodes"
         elif self.state == "failed":
-            title = "the way to the failure"
+            title = "the path to the failure"
         else:
             ran = [(o.began, o.ended) for o in path if isinstance(o, Stretch)]
             went = [(hop.left, hop.arrived) for hop in path if isinstance(hop, Hop)]
@@ -141,7 +141,7 @@ class Explanation:
         """Return a line about one piece of the graph."""
         if isinstance(piece, Hop):
             took = _between(piece.left, piece.arrived)
-            what = "word of no gradients" if piece.is_unused else "gradients"
+            what = "notice of no gradients" if piece.is_unused else "gradients"
             whom = self.names[piece.to_worker]
             never = f"; {whom} was lost" if piece.to_worker in self.lost else ""
             if piece.is_unreached:

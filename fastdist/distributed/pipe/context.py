@@ -88,8 +88,8 @@ class Context:
                 return name
         mine = ", ".join(registration.name for registration in self.transports)
         raise BackendNotViableError(
-            f"no way to a peer at {dict(addresses)}: this worker offers {mine}; "
-            "let both have one transport in common that reaches from one to the other, such as uv"
+            f"no transport reaches the peer at {dict(addresses)}: this worker offers {mine}; "
+            "enable one on both that connects them, such as uv"
         )
 
     def connect(

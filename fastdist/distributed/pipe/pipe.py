@@ -175,7 +175,7 @@ class Pipe(Generic[C]):
                         came.append(frames)
                     is_broken = False
                 except Exception:  # one lane must not keep the others from being read
-                    _logger.warning("a lane that nobody uses is closed: it failed", exc_info=True)
+                    _logger.warning("closing an idle lane, which failed", exc_info=True)
                 finally:
                     self._end_look(own, is_broken=is_broken)
         return came

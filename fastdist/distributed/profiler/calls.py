@@ -158,7 +158,7 @@ def _warn_once() -> None:
         _has_warned.append(True)
         warnings.warn(
             "Profiling a distributed call with the Kineto profiler will profile the caller, but "
-            "not the worker. emit_nvtx and emit_itt tell of this process alone: to see what the "
+            "not the worker. emit_nvtx and emit_itt cover this process alone: to see what the "
             "worker does, call it under autograd.profiler.profile or profiler.profile",
             stacklevel=5,
         )

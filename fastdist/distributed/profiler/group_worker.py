@@ -42,7 +42,7 @@ def _asked(request: Message) -> Reply:
     elif what == "fetch":
         return Reply([], {"ranges": fetch(sender, number(metadata, "at", sender.id))})
     elif what != "clock":
-        raise RpcError(f"worker {sender.id} asks this one's profiler to {what!r}")
+        raise RpcError(f"worker {sender.id} requested {what!r}, which this profiler does not know")
     return Reply([], {"clock": clock()})
 
 

@@ -185,6 +185,6 @@ def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
     middle of what the call took.
     """
     if len(theirs) != 2:
-        raise MessageError(f"a profiled call was held from when to when? Its answer says {theirs}")
+        raise MessageError(f"the answer of a profiled call has the times {theirs}; expected two")
     came_ns, answered_ns = theirs
     return (sent_ns - came_ns + clock() - answered_ns) // 2

@@ -73,12 +73,12 @@ def _range_of(texts: list[Any], stacks: list[tuple[str, ...]], row: list[Any]) -
 
 def _number(value: object) -> int:
     if type(value) is not int:
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return value
 
 
 def _text(texts: list[Any], place: object) -> str:
     found = texts[_number(place)]
     if not isinstance(found, str):
-        raise ValueError(f"{found!r} is no text")
+        raise ValueError(f"{found!r} is not a text")
     return found

@@ -143,7 +143,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     may not be done, and a worker that only serves learns it nowhere else. Where a launcher watches
     the workers, or the group has no world size, it is the warning alone. Where lives are taken
     back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after twice
-    the time each time, a line says for whom this worker waits.
+    the time each time, a log line names the workers that it waits for.
 
     A function under async_execution whose Future has no value is waited for as long as its caller
     waits; one whose caller has given up is named in a warning.
@@ -296,7 +296,8 @@ def _end(agent: RpcAgent) -> None:
     if leaks:
         told = "\n".join(f"Leaking RRef {value} with fork Id {fork}" for value, fork in leaks)
         raise RpcError(
-            f"{told}\nOther workers hold references to what lives here: they are to let go of them "
+            f"{told}\n"
+            "Other workers hold references to values on this worker: they must release them "
             "before this worker calls shutdown()"
         )
 
@@ -392,9 +393,8 @@ def _op_of(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = getattr(Tensor, name.removeprefix("aten::"), None)
     if not callable(found):
         raise ValueError(
-            f"{short_repr(name)} is no op that tensors have as a method; give the function "
-            "itself to "
-            "rpc_sync, rpc_async or remote"
+            f"{short_repr(name)} is not an op that tensors have as a method; give the function "
+            "itself to rpc_sync, rpc_async or remote"
         )
     return found
 

@@ -181,11 +181,11 @@ class ArenaOffers:
     def _try(self, worker: Worker, arena_id: int, fd: int, size: int, block: Value | None) -> bytes:
         """Return the bytes in an offer's block, having opened the arena."""
         if not self._is_wanted:
-            raise ArenaError("it was told to use other channels")
+            raise ArenaError("it is configured to use other channels")
         if not self._shares_processes_with(worker):
-            raise ArenaError("it has other process ids")
+            raise ArenaError("it does not share process ids with the sender")
         if not isinstance(block, bytes):
-            raise ArenaError(f"this is no block of an offer: {block!r}")
+            raise ArenaError(f"this is not a block of an offer: {block!r}")
         self._require_new(worker, arena_id)
         arena = borrower.open_borrowed(worker.record.pid, fd, size, arena_id, worker)
         with self._lock:

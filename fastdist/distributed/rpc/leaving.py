@@ -117,7 +117,7 @@ class Leaving:
         if self._lost and self._group.is_static and _LAUNCHED not in os.environ:
             raise ShutdownIncomplete(
                 f"worker {self._group.me.name!r} has shut down without {'; '.join(self._lost)}; "
-                f"{'its' if len(self._lost) == 1 else 'their'} work may not be done"
+                f"{'its' if len(self._lost) == 1 else 'their'} work may be unfinished"
             )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:
@@ -167,18 +167,18 @@ class Leaving:
             missing = [worker for worker in absent if not worker.is_dead]
             awaited = [one for one in known if one.is_dead and self.barrier.may_still_return(one)]
             if awaited and not missing:
-                return f"these were lost, and may come back yet: {_named(awaited)}"
+                return f"these were lost, and may still come back: {_named(awaited)}"
             if missing:
-                return f"these have not come to theirs yet: {_named(missing)}"
+                return f"these have not called theirs yet: {_named(missing)}"
         if self._counts.client_active:
             others = [worker for worker in self._workers.living() if not worker.is_self]
             asked = [worker for worker in others if worker.pipe.is_waited_for()]
             if asked or not self._counts.server_active:
-                return f"calls of its own have no answer yet, from {_named(asked)}"
+                return f"its own calls have no answer yet, from {_named(asked)}"
         if self._counts.server_active:
             told = told_without_value(self._counts.without_value())
-            return f"{self._counts.server_active} calls of others run here yet{told}"
-        return "calls of others are under way yet"
+            return f"{self._counts.server_active} calls of others still run here{told}"
+        return "calls of others are still under way"
 
     @property
     def needs_store(self) -> bool:
@@ -209,7 +209,7 @@ class Leaving:
             )
         for lost in self._lost:
             _logger.warning(
-                "worker %r shuts down without worker %s; what that was to do may not be done",
+                "worker %r shuts down without worker %s, whose work may be unfinished",
                 *(self._group.me.name, lost),
             )
 

@@ -274,7 +274,7 @@ def _require_kinds(device_maps: object, devices: object, *lists_of_names: object
             continue
         is_list = isinstance(names, Sequence) and not isinstance(names, str)
         if not is_list or not all(isinstance(name, str) for name in names):  # type: ignore[attr-defined]
-            raise TypeError(f"{names!r} is no list of names of transports or channels")
+            raise TypeError(f"{names!r} is not a list of names of transports or channels")
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions

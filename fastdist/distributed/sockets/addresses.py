@@ -86,14 +86,12 @@ def require_own_address(what: str, address: str) -> None:
     try:
         candidates = standard_socket.getaddrinfo(address, 0, type=standard_socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise RendezvousError(
-            f"{what}: {address!r} is no address that can be looked up: {error}"
-        ) from error
+        raise RendezvousError(f"{what}: cannot resolve the address {address!r}: {error}") from error
     for family, kind, protocol, _, where in candidates:
         if where[0] in _ALL_ADDRESSES or address == "*":
             raise RendezvousError(
-                f"{what}: {address!r} stands for all addresses of this machine, and others could "
-                "not be told where to connect; give the one by which they reach it"
+                f"{what}: {address!r} means all addresses of this machine, so others would not "
+                "know where to connect; give the one by which they reach it"
             )
         with standard_socket.socket(family, kind, protocol) as probe:
             try:

@@ -230,7 +230,7 @@ def answer(socket: Socket) -> None:
     try:
         status, text, user = _judge(question)
     except Exception:  # this one is refused; the next may pass
-        _logger.exception("it could not be found out whether a connection may come in")
+        _logger.exception("could not check whether a connection is allowed")
         status, text, user = _STRANGER
     socket.send_multipart([route, empty, b"1.0", request_id, status, text, user.encode(), b""])
 

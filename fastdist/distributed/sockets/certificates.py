@@ -60,7 +60,7 @@ class CertificateFolder:
                 f"there is no folder of certificates at {self.path!r}: {error.strerror}"
             ) from error
         if not stat.S_ISDIR(found.st_mode):
-            raise AuthenticationError(f"{self.path!r} is no folder of certificates")
+            raise AuthenticationError(f"{self.path!r} is not a folder of certificates")
         _require_mode(self.path, found, 0o022)
         # Guards the three below it.
         self._ranks_lock = threading.Lock()
@@ -85,8 +85,8 @@ class CertificateFolder:
         secret_key, _ = self._read(name, "secret-key", 0o077)
         if zmq.curve_public(secret_key) != self.public_key(member):
             raise AuthenticationError(
-                f"{os.path.join(self.path, name)!r} does not belong to {_stem(member)}.key beside "
-                "it: the two were not made together"
+                f"{os.path.join(self.path, name)!r} does not belong to {_stem(member)}.key next "
+                "to it: the two were not made together"
             )
         return secret_key
 
@@ -189,20 +189,20 @@ class CertificateFolder:
             raise AuthenticationError(
                 f"cannot read the certificate {path!r}: {error.strerror}; security='certs' needs "
                 "NAME.key of every member (store, rank-0, rank-1, ...), and NAME.key_secret of "
-                "those that run here"
+                "the members that run here"
             ) from error
         _require_mode(path, found, forbidden_mode)
         key = re.search(rb"^\s*" + which.encode() + rb'\s*=\s*"([!-~]{40})"\s*$', text, re.M)
         if key is None:
             raise AuthenticationError(
-                f"{path!r} is no certificate: it holds no {which}; "
-                "zmq.auth.create_certificates makes them"
+                f"{path!r} is not a certificate: it has no {which}; zmq.auth.create_certificates "
+                "makes them"
             )
         try:
             z85.decode(key[1])
         except (KeyError, ValueError, struct.error) as error:
             raise AuthenticationError(
-                f"{path!r} is damaged: its {which} is no key in Z85 letters"
+                f"{path!r} is damaged: its {which} is not a key in Z85 letters"
             ) from error
         return key[1], found
 

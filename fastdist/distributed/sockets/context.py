@@ -109,8 +109,8 @@ def open_socket(kind: int, name: str) -> Socket:
                 raise
             raise FastdistError(
                 f"no descriptor is left for a socket ({name}): this process may have "
-                f"{descriptor_limit()}, and {len(_open_sockets)} "
-                "sockets are open; raise the limit (ulimit -n), or look who connects to its ports"
+                f"{descriptor_limit()}, and {len(_open_sockets)} sockets are open; raise the "
+                "limit (ulimit -n), or check what connects to its ports"
             ) from error
         socket.number = next(_numbers)
         socket.name = name

@@ -30,7 +30,7 @@ _LOOK_PAUSE_S: Final = 0.1
 # Who was refused ended so long ago at most; longer, by how long nobody read what libzmq tells.
 _RECENT_S: Final = 2.0
 _MAX_KNOWN: Final = 1024
-_SOMEWHERE: Final = "an address that is not known"
+_SOMEWHERE: Final = "an unknown address"
 _OTHERS: Final = "other addresses"
 
 # Told a level of logging and a line, on the ZAP handler's thread.
@@ -47,21 +47,22 @@ class Reason(NamedTuple):
 
 
 OTHER_KEY: Final = Reason(
-    "it has another job secret or FASTDIST_JOB_ID, or takes the store for another (certificates)",
+    "it has another job secret or FASTDIST_JOB_ID, or expects the certificate of another store",
     True,
 )
 OTHER_SECURITY: Final = Reason(
-    "its security= is another than here, such as 'none' at one end alone", True
+    "its security= differs from this end's, such as 'none' at one end alone", True
 )
 NO_MEMBER: Final = Reason(
-    "its key is of no member; with security='certs': its certificate is not in the folder here",
+    "its key belongs to no member; with security='certs': its certificate is not in the folder "
+    "here",
     True,
 )
 OTHER_PROTOCOL: Final = Reason(
-    "it is no fastdist: another protocol, a port scanner or a health check", False
+    "it does not run fastdist: another protocol, a port scanner or a health check", False
 )
 SAID_NOTHING: Final = Reason(
-    "it went, or fell silent, before it had said who it is: a health check, or it was cut off",
+    "it left, or fell silent, before it identified itself: a health check, or it was cut off",
     False,
 )
 _MISMATCHES: Final = {
@@ -213,9 +214,11 @@ class Refusals:
             return
         self._num_logged += 1
         if self._num_logged > MAX_LINES:
-            line = f"more than {MAX_LINES} have been refused at {self._endpoint}; told no more"
+            line = (
+                f"more than {MAX_LINES} have been refused at {self._endpoint}; no more are reported"
+            )
         else:
-            line = f"who came from {host} was refused at {self._endpoint}: {reason.text}"
+            line = f"a connection from {host} was refused at {self._endpoint}: {reason.text}"
         self._news.append((logging.WARNING if reason.is_alarming else logging.INFO, line))
 
     def _tell_news(self) -> None:

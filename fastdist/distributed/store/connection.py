@@ -87,7 +87,7 @@ class Connection:
         waiter = Waiter(self._events.socket, self._closing)
         failures, state, descriptor = 0, "nothing answers there", -1
         if is_name(split_tcp_endpoint(self.endpoint)[0]):
-            state = "its name has no address, or " + state
+            state = "its name cannot be resolved, or " + state
         while True:
             event = self._events.try_receive()
             if event is None:
@@ -105,12 +105,15 @@ class Connection:
             elif event.kind == monitor.CONNECTED:
                 descriptor = event.value
                 state = (
-                    "something listens there, but does not speak like a store, or takes no more "
-                    "connections for now"
+                    "something listens there, but does not answer like a store, or does not "
+                    "accept more connections for now"
                 )
             elif event.kind == monitor.HANDSHAKE_FAILED:
                 failures += 1
-                state = "who listens there hangs up, or takes no more connections for now"
+                state = (
+                    "the process that listens there hangs up, or does not accept more "
+                    "connections for now"
+                )
                 if failures == _HANDSHAKE_TRIES:
                     raise self._refused()
             elif event.kind in (monitor.MISMATCHED, monitor.REFUSED) or (
@@ -122,9 +125,10 @@ class Connection:
 
     def _refused(self) -> AuthenticationError:
         return AuthenticationError(
-            f"the store at {self.endpoint} refused the handshake: the job secret, FASTDIST_JOB_ID "
-            "or certificate given here is not one of the store's job, the ends differ in security= "
-            "(one may have security='none'), or what listens there is no fastdist store"
+            f"the store at {self.endpoint} refused the handshake: the job secret, "
+            "FASTDIST_JOB_ID or certificate given here is not one of the store's job, the ends "
+            "differ in security= (one may have security='none'), or what listens there is not a "
+            "fastdist store"
         )
 
     def is_whole(self) -> bool:
@@ -200,7 +204,7 @@ class Connection:
             return unpack_reply(self._socket.recv_multipart())
         except MessageError as error:
             raise StoreError(
-                f"the store at {self.endpoint} answered with rubbish: {error}"
+                f"the store at {self.endpoint} sent an invalid answer: {error}"
             ) from error
 
     def fileno(self) -> int:
@@ -214,6 +218,6 @@ class Connection:
 
     def _lost(self) -> StoreLostError:
         return StoreLostError(
-            f"the connection to the store at {self.endpoint} is lost: its host ended, froze or was "
-            "cut off; what was asked last may or may not have been done"
+            f"the connection to the store at {self.endpoint} is lost: its host ended, froze or "
+            "was cut off; the last request may or may not have been carried out"
         )

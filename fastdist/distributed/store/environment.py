@@ -62,7 +62,11 @@ class _Launcher:
     @property
     def says_not(self) -> str:
         """For an error, that it does not tell something."""
-        return "there is no launcher to say" if self is _NOBODY else f"{self.name} does not say"
+        return (
+            "there is no launcher that sets it"
+            if self is _NOBODY
+            else f"{self.name} does not set it"
+        )
 
 
 def from_env(
@@ -208,8 +212,8 @@ class _Reader:
             return ""
         names = ", ".join((hidden[0].rank, *hidden[0].world_size))
         return (
-            f"; {launcher.rank} is set, so that what {hidden[0].name} says ({names}) is ignored: "
-            f"unset {launcher.rank} to use it"
+            f"; {launcher.rank} is set, so the variables of {hidden[0].name} ({names}) are "
+            f"ignored: unset {launcher.rank} to use it"
         )
 
     def port(self, name: str) -> int | None:

@@ -239,8 +239,8 @@ class FileStore(LocalStore):
             except (struct.error, ValueError, IndexError, AuthenticationError) as error:
                 # Its sum is right, so it was written so: by another program, or another version.
                 raise StoreError(
-                    f"{self!r}: what is at byte {self._position} is no record of a fastdist store; "
-                    "give a new file"
+                    f"{self!r}: byte {self._position} does not begin a record of a fastdist "
+                    "store; give a new file"
                 ) from error
             self._position += _HEADER.size + length
 

@@ -30,13 +30,13 @@ class Mistakes:
             # In letters that any log can hold: what was asked may be in them.
             told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
             _logger.error(
-                "%s failed at the store by a mistake of fastdist: %s; who asked was told, the "
-                "store goes on, and more of this kind are not logged\n%s",
+                "%s failed at the store because of a bug in fastdist: %s; its client got the "
+                "error, the store goes on, and further errors of this kind are not logged\n%s",
                 *(what, shown, told.decode()),
             )
         return (
-            f"{what} failed at the store by a mistake of fastdist: {shown}; the store goes on, and "
-            "the log of the process that holds it says where"
+            f"{what} failed at the store because of a bug in fastdist: {shown}; the store goes "
+            "on, and the log of the process that hosts it says where"
         )
 
     def warn_once(self, kind: str, text: str) -> None:

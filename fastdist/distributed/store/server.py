@@ -40,7 +40,7 @@ _FAREWELL_MS = 500
 _PORT_S = 1.0
 # How many requests are served before time-outs are looked at again.
 _BATCH = 256
-# Of what a member wants told.
+# The longest line that a member may have logged here.
 _MAX_LINE = 1000
 
 
@@ -99,7 +99,7 @@ class StoreServer:
         wait_until_free(self._host, self.port, _PORT_S)
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise StoreError(f"the store's server ended by a mistake: {failure!r}") from failure
+            raise StoreError(f"the store's server ended because of a bug: {failure!r}") from failure
 
     def _run(self) -> None:
         waiter = Waiter(self._router, self._bell)
@@ -143,7 +143,7 @@ class StoreServer:
         self._send(answers)
 
     def _answer_host_query(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
-        """Log a member's line, if it sent one; return the host and the peers that it refused."""
+        """Log a line for a member, and return the store's host and the refused connections."""
         for line in lines[:1]:
             told = one_line(line, _MAX_LINE)
             self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")
@@ -204,7 +204,7 @@ def _bind_error(host: str, port: int, error: zmq.ZMQError) -> str:
         )
     if error.errno in (errno.EADDRNOTAVAIL, errno.ENODEV, errno.EINVAL):
         return (
-            f"{host!r} is no address of this machine: rank 0, which hosts the store, must run "
-            "where MASTER_ADDR points"
+            f"{host!r} is not an address of this machine: rank 0, which hosts the store, must "
+            "run where MASTER_ADDR points"
         )
     return f"cannot host the store on {host}:{port}: {error}"

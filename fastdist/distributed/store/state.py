@@ -291,7 +291,7 @@ class StoreState:
         if not why and not group.is_complete():
             return group.missing()[0]
         why = why or f"join {show(name)}: all {world_size} places are taken"
-        self._mistakes.warn_once("no place", f"{why}; one that came was refused")
+        self._mistakes.warn_once("no place", f"{why}; one that tried to join was refused")
         raise StoreError(why)
 
     def _withdraw(self, request: Request, now: float) -> list[Answer]:
@@ -304,7 +304,7 @@ class StoreState:
         group.values.pop(rank, None)
         former = [one for one in group.parked if _number(one.arguments[1]) == rank]
         group.parked = [one for one in group.parked if one not in former]
-        why = f"join {show(name)}: rank {rank} has withdrawn, and may come again"
+        why = f"join {show(name)}: rank {rank} has withdrawn, and may join again"
         return answers + [a for one in former for a in self._refuse(one, why)]
 
     def _take_end(self, request: Request, now: float) -> list[Answer]:
@@ -334,8 +334,8 @@ class StoreState:
             return ""
         return (
             f"join {show(name)}: rank {', '.join(map(str, ended))} of {group.world_size} ended "
-            "without having come; let every worker of the job join, or give a world size that "
-            "counts those who do"
+            "without joining; let every worker of the job join, or give a world size that counts "
+            "only those"
         )
 
     def _refuse_parked(self, group: _Group) -> list[Answer]:
@@ -439,8 +439,8 @@ def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value:
         return why
     if group.values.get(rank, value) != value:
         return (
-            f"join {show(name)}: rank {rank} of {world_size} came twice; give each process its own "
-            "rank, and an address or file to the store that no earlier run has used"
+            f"join {show(name)}: rank {rank} of {world_size} joined twice; give each process its "
+            "own rank, and the store an address or file that no earlier run has used"
         )
     return ""
 
@@ -467,7 +467,7 @@ def _number(text: bytes) -> int:
     try:
         return int(text)
     except ValueError:
-        raise StoreError(f"{text[:40]!r} is no number") from None
+        raise StoreError(f"{text[:40]!r} is not a number") from None
 
 
 def _claims(group: _Group, rank: int, value: bytes) -> list[bytes]:

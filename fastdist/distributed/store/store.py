@@ -218,7 +218,7 @@ class Store(ABC):
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the host of the store and the peers that it refused; let it log a line, if given.
+        """Return the store's host and the connections it refused; let it log a line, if given.
 
         Note    a store without a host returns nothing
         """
@@ -298,8 +298,9 @@ def require_ok(
         raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     raise StoreTimeoutError(
-        f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear within "
-        f"{waited_s:g} s: {shown}; raise the timeout or look for who should have set them",
+        f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear "
+        f"within {waited_s:g} s: {shown}; raise the timeout, or check the workers that should "
+        "have set them",
         names,
     )
 
@@ -318,7 +319,7 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
     ):
         raise StoreError(
             f"{store} answered {op.name.lower()} with {len(frames)} frames of something else: it "
-            "is of another version, or no store of ours"
+            "has another version, or is not a fastdist store"
         )
 
 

@@ -354,7 +354,7 @@ class TCPStore(Store):
             if secret is not None:
                 return secret
             if self._was_reached:
-                raise StoreLostError(f"{self!r} has ended: its owner has taken its secret back")
+                raise StoreLostError(f"{self!r} has ended: its owner has withdrawn its secret")
             if time.monotonic() >= look_at:
                 self._look_for_a_store_that_needs_a_secret(deadline)
                 look_at = time.monotonic() + _LOOK_PAUSE_S
@@ -441,7 +441,7 @@ class _ServedWatch(Watch):
                 return None
             # After the answer to WATCH itself only changes come this way.
             if len(reply.frames) != 3:
-                raise StoreError(f"{self._store!r} told of a change in {len(reply.frames)} frames")
+                raise StoreError(f"{self._store!r} reported a change in {len(reply.frames)} frames")
             key, is_there, value = reply.frames
             return Change(key.decode(errors="replace"), value if is_there == b"1" else None)
 

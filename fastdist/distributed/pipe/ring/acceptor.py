@@ -94,7 +94,7 @@ class RingAcceptor:
             try:
                 frames = caller.end.read()
             except MessageError as error:
-                text = "a caller of this host is not listened to any more: %s"
+                text = "no longer reading the ring of a caller on this host: %s"
                 _logger.warning(text, one_line(error))
                 self._awake.remove(caller)
                 self._forget(caller)
@@ -169,7 +169,7 @@ class RingAcceptor:
             return
         except OSError as error:
             # No descriptor is left, say. Callers that wait are refused, and use another transport.
-            _logger.warning("no more rings for callers of this host: %s", error)
+            _logger.warning("no longer accepting rings from callers on this host: %s", error)
             self._stop_meeting()
             return
         if len(self._callers) + len(self._asking) >= MOST_RINGS:
@@ -186,7 +186,7 @@ class RingAcceptor:
         except BlockingIOError:
             return
         except OSError as error:
-            _logger.info("somebody of this host gets no ring: %s", error)
+            _logger.info("refused a ring to a process on this host: %s", error)
             self._poller.unregister(fd)
             self._asking.pop(fd).close()
             return

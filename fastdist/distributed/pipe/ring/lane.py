@@ -163,5 +163,7 @@ class RingLane:
             raise LaneClosed(f"the ring of the worker at {self._path} was closed")
         if not ready:
             if is_last:
-                raise LaneTimeout(f"nothing by the ring of the worker at {self._path} in time")
+                raise LaneTimeout(
+                    f"nothing arrived in time by the ring of the worker at {self._path}"
+                )
             self._end.bell.ring()

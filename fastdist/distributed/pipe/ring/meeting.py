@@ -28,7 +28,9 @@ def why_not_viable() -> str | None:
     if (lacks := sealed_memory.why_not_viable()) is not None:
         return lacks
     if not hasattr(socket, "send_fds") or not hasattr(socket, "SO_PEERCRED"):
-        return "this system's unix sockets tell nothing of who is at the other end (SO_PEERCRED)"
+        return (
+            "this system's unix sockets do not identify the process at the other end (SO_PEERCRED)"
+        )
     return None
 
 
@@ -87,7 +89,7 @@ def answer(line: socket.socket, max_frame_bytes: int) -> RingEnd:
             line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
         if user != os.getuid() or word != WORD or len(fds) != 1 or flags & socket.MSG_CTRUNC:
-            raise OSError(f"user {user} said {word!r} with {len(fds)} descriptors: no ring")
+            raise OSError(f"user {user} sent {word!r} with {len(fds)} descriptors: no ring")
         memory = sealed_memory.map_of(fds[0], RING_BYTES, "ring")
     finally:
         for fd in fds:

@@ -229,7 +229,7 @@ class RingReader:
         with fence:
             pass
         if not 0 < there <= CAPACITY:
-            raise MessageError(f"a ring of {CAPACITY} bytes of which {there} are to be read")
+            raise MessageError(f"a ring of {CAPACITY} bytes with {there} unread ones")
         if words[_READ] != at:
             raise MessageError("a ring whose writer has moved what was read")
         if self._came is None and there >= _STEP:
@@ -282,7 +282,7 @@ class RingReader:
                 size, follows = _HEADER.unpack_from(self._memory, self._start + (at & _MASK))
                 if size > self._max_frame_bytes or follows > 1:
                     raise MessageError(
-                        f"a frame of {size} bytes came by a ring, which takes "
+                        f"a frame of {size} bytes arrived by a ring, which takes "
                         f"{self._max_frame_bytes} at most"
                     )
                 if len(message.frames) == _MOST_FRAMES:

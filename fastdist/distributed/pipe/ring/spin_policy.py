@@ -19,10 +19,10 @@ _MOST_DOUBLINGS: Final = 8
 
 
 class SpinPolicy:
-    """Decides whether to spin before sleeping, by how earlier spins ended.
+    """Decides how long to spin from whether spinning paid off before.
 
-    Looking holds the processor, and the interpreter lock: where all processors are busy, or the
-    other end takes its time, it delays what is waited for.
+    Spinning holds the processor, and the interpreter lock: where all processors are busy, or the
+    other end is slow, it delays the answer that it waits for.
 
     Thread  one at a time
     """

@@ -55,13 +55,13 @@ class ShmTransport(IpcTransport):
             try:
                 return RingLane(path, bell, max_frame_bytes(), by_zeromq)
             except OSError as error:
-                _logger.info("no ring to %s, which is called by ZeroMQ: %s", peer, error)
+                _logger.info("no ring to %s; calls to it go over ZeroMQ: %s", peer, error)
                 return by_zeromq(instead=False)
         lane = by_zeromq(instead=False)
         try:
             return WatchedRingLane(path, bell, max_frame_bytes(), lane)
         except OSError as error:
-            _logger.info("no ring to %s, which hears by ZeroMQ: %s", peer, error)
+            _logger.info("no ring to %s; messages to it go over ZeroMQ: %s", peer, error)
             return lane
 
 

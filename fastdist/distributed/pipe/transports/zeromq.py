@@ -140,7 +140,7 @@ class ZmqLane:
             except zmq.Again:
                 # Nothing but the end of a connection, or a new one, wakes a lane for no message.
                 if self._has_sent and _events(self.socket) & WRITABLE:
-                    raise LaneInDoubt(f"the lane to {self.address} may be another") from None
+                    raise LaneInDoubt(f"the lane to {self.address} may have reconnected") from None
             self._sleep(READABLE, deadline)
 
     def events(self) -> int:
@@ -188,7 +188,7 @@ class ZmqLane:
             if fd == self._closed_fd and not _events(self.socket) & event:
                 raise LaneClosed(f"the lane to {self.address} was closed")
         if not ready and is_last and not _events(self.socket) & event:
-            raise LaneTimeout(f"nothing on the lane to {self.address} in time")
+            raise LaneTimeout(f"nothing arrived in time on the lane to {self.address}")
 
 
 class ZmqListener:

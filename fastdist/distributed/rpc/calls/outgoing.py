@@ -66,7 +66,7 @@ class Caller(Protocol):
 
 
 class Call:
-    """A request on its way: what it was, and whom it went to. How it ends says its class.
+    """A request under way: its message and its peer. Its class defines how it ends.
 
     Thread  made by the caller
     """
@@ -142,7 +142,7 @@ class Call:
         own_ms = whole_ms(self.timeout_s)
         if own_ms == self._timeout_ms:
             return ""
-        own = f"its own timeout is {own_ms} ms" if own_ms else "it has no timeout of its own"
+        own = f"its own timeout is {own_ms} ms" if own_ms else "it has no timeout itself"
         around = f"the call in which worker {self._client.name!r} made it"
         return f"{around} had no more time left ({own}); "
 
@@ -151,7 +151,7 @@ class Call:
         if not stuck.is_recent:
             stuck = Stuck(self._client.name, self._client.pool.num_stuck(), time.monotonic())
         if not stuck.num_threads:
-            return "raise timeout=, or look for what keeps it busy there"
+            return "raise timeout=, or check what keeps it busy there"
         return (
             f"{all_wait(stuck)}none is left for calls of others: raise num_worker_threads= there, "
             "or nest calls less deep"

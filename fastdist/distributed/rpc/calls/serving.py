@@ -204,7 +204,7 @@ class Incoming:
     def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
         me, request = self.server.me.name, self.message
         if self._is_for_nobody() and not isinstance(error, RpcError):
-            log_unread(error, f"a call of worker {self.caller.name!r}, which waits no longer,")
+            log_unread(error, f"a call of worker {self.caller.name!r}, which no longer waits,")
         answer = pack_error(error, me, request)
         try:
             if not answer.body:
@@ -414,7 +414,7 @@ class Server:
         self.num_rubbish += 1
         if not isinstance(error, MessageError):
             trace = many_lines("".join(traceback.format_exception(error)))
-            _logger.error("a message could not be taken in, and was dropped\n%s", trace)
+            _logger.error("a message could not be processed, and was dropped\n%s", trace)
         elif self.num_rubbish == 1:
             # A stranger, or a member that speaks another version. Told once, counted always.
             _logger.warning("a message that cannot be read was dropped: %s", one_line(error))
@@ -533,7 +533,7 @@ def _count_of(greeting: Message) -> int:
 def _require_same_rank(proved: int | None, caller: CallerLane) -> None:
     if proved is not None and proved != caller.caller.id:
         # The connection of a member has ended, and another took its route.
-        raise MessageError(f"rank {proved} spoke as rank {caller.caller.id}")
+        raise MessageError(f"rank {proved} sent a message as rank {caller.caller.id}")
 
 
 def _time_to_get_the_gil_us() -> int:

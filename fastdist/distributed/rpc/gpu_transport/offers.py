@@ -107,7 +107,7 @@ class IpcOffers:
             if (why := host.why_refused) is None:
                 pair.offer_again()  # once the arena, which was offered by now, is common
             else:
-                self._refuse(pair, worker, f"the arena is not common: {why}")
+                self._refuse(pair, worker, f"the arena is not shared: {why}")
             return
         proof, offer_id = os.urandom(_PROOF_BYTES), next(offer_ids)
         mine, theirs = pair.mine.index or 0, pair.theirs.index or 0
@@ -166,14 +166,14 @@ class IpcOffers:
         """Return the bytes that an offer's piece holds, having read them by the way it offers."""
         metadata, worker = request.metadata, request.peer
         if not self._is_wanted:
-            raise MessageError("it was told to use other channels")
+            raise MessageError("it is configured to use other channels")
         arena_id = self._arena_of(worker)
         if arena_id is None:
-            raise MessageError("it has not got this worker's arena")
+            raise MessageError("it does not have this worker's arena")
         block = metadata.get("block")
         size, start, to = (number(metadata, name, worker.id) for name in ("size", "start", "to"))
         if not isinstance(block, bytes) or len(block) != ARENA_BLOCK.size:
-            raise MessageError(f"this is no block of an offer: {block!r:.80}")
+            raise MessageError(f"this is not a block of an offer: {block!r:.80}")
         if ARENA_BLOCK.unpack(block)[0] != arena_id:
             raise MessageError("a block of another worker's arena")
         if not 0 <= start <= size - _PROOF_BYTES:

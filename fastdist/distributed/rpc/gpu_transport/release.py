@@ -98,7 +98,7 @@ class SlabRelease:
     def _release_came(self, request: Message) -> Reply:
         arena_id, slab = self._arena_of(request.peer), request.metadata.get("slab")
         if not isinstance(slab, bytes):
-            raise MessageError(f"this names no slab: {slab!r:.80}")
+            raise MessageError(f"this does not name a slab: {slab!r:.80}")
         owner = None if arena_id is None else slabs_of(arena_id)
         return Reply([], {"released": owner is None or owner.release(slab)})
 
@@ -150,8 +150,8 @@ class _Asked:
         size, rank = self._room.slab.size, self._agent.me.rank
         if self._refused:
             self._ring.put_back(self._room)
-            text = "%d bytes of a GPU stay lent: of %d workers %d have them open still"
+            text = "%d bytes of a GPU stay lent: among %d workers, %d still have them open"
             debug_log.worker(rank, text, size, len(self._holders), self._refused)
         else:
             self._ring.give_up(self._room)
-            debug_log.worker(rank, "%d bytes that were lent go back to their GPU", size)
+            debug_log.worker(rank, "%d bytes that were lent are returned to their GPU", size)

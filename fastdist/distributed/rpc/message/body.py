@@ -390,7 +390,7 @@ def _read_what_must_be(body: Buffer, encoding: int) -> None:
             _PartialUnpickler(io.BytesIO(body)).load()
         except Exception:
             trace = many_lines(traceback.format_exc())
-            _logger.info("what must be read of a body could not be read either\n%s", trace)
+            _logger.info("the mandatory part of a body could not be read either\n%s", trace)
 
 
 def _examine_in_part(module: str, name: str) -> tuple[Any, Use]:

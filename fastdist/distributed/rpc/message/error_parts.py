@@ -59,14 +59,14 @@ def rebuild_error(
     Raises  MessageError for what is no class of exceptions, and for parts that make none
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
-        raise MessageError(f"{type(kind).__name__} is no class of exceptions")
+        raise MessageError(f"{type(kind).__name__} is not a class of exceptions")
     base = _builtin_base(kind)
     if type(args) is not tuple or type(named) is not dict or not _fit(base, args):
-        raise MessageError(f"the parts of a {kind.__name__} that came make none")
+        raise MessageError(f"the received parts of a {kind.__name__} do not fit it")
     try:
         error: BaseException = base.__new__(kind, *args)
     except (TypeError, ValueError) as failure:
-        raise MessageError(f"the parts of a {kind.__name__} make none: {failure}") from failure
+        raise MessageError(f"the parts of a {kind.__name__} do not fit it: {failure}") from failure
     try:
         _builtin_init(kind)(error, *args, **named)
     except (TypeError, ValueError):

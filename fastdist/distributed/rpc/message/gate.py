@@ -121,7 +121,7 @@ def find_function(name: bytes) -> Any:
     try:
         module_name, _, attribute = name.decode().partition(":")
     except UnicodeDecodeError as error:
-        raise MessageError(f"{name[:40]!r} is no name of a function") from error
+        raise MessageError(f"{name[:40]!r} is not the name of a function") from error
     function = find(module_name, attribute)
     require_callable_by_others(function)
     with _rules_lock:

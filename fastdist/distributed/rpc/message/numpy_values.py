@@ -48,7 +48,9 @@ def rebuild_dtype(code: str) -> np.dtype[Any]:
             return np.dtype(code)
     except (TypeError, ValueError):
         pass  # told below, as everything else that is no dtype
-    raise MessageError(f"{reprlib.repr(code)} is no code of a dtype of numbers, texts or times")
+    raise MessageError(
+        f"{reprlib.repr(code)} is not the code of a dtype of numbers, texts or times"
+    )
 
 
 def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> np.ndarray[Any, Any]:

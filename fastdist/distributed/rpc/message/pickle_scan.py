@@ -299,11 +299,13 @@ class _Scan:
     def _name(self, module: Item, name: Item) -> Item:
         """Return what two texts name."""
         if not (module[0] == name[0] == TEXT) or max(module[4], name[4]) > _MOST_BYTES_OF_A_NAME:
-            raise MessageError("a body that names something by what is no name")
+            raise MessageError("a body that names something by a value that is not a name")
         try:
             dotted = self._text(module), self._text(name)
         except UnicodeDecodeError as error:
-            raise MessageError("a body that does not unpickle: a name that is no text") from error
+            raise MessageError(
+                "a body that does not unpickle: a name that is not a text"
+            ) from error
         known = self._named.get(dotted)
         if known is None:
             self.found[dotted], use = self._examine(*dotted)

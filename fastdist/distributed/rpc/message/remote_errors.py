@@ -53,7 +53,7 @@ def pack_error(
             why = f"{type(failure).__name__}: {text_of(failure)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")
     elif not isinstance(error, Exception):
-        metadata["why"] = "it would end its caller, who has not asked to end"
+        metadata["why"] = "it would end its caller, which did not request that"
     return response
 
 
@@ -117,7 +117,7 @@ def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -
     try:
         return write(error)
     except BaseException as failure:  # of the user's own __str__
-        return f"(its text cannot be had: {type(failure).__name__})"
+        return f"(its text is not available: {type(failure).__name__})"
 
 
 def _format(error: BaseException) -> str:

@@ -56,10 +56,10 @@ from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bo
 
 _logger = logging.getLogger(__name__)
 
-# Of a reference whose sender is not to be told that it has come: it knows.
+# For a reference whose sender needs no notice of its arrival: it knows.
 _NOBODY = -1
-# The uses of a lost worker count so much longer: whom it had passed references on to has told of
-# them by then.
+# References that a lost worker held count for this much longer: workers to which it had passed them
+# on have reported theirs by then.
 _PASSED_ON_S = 10 * TOGETHER_S
 
 
@@ -417,7 +417,7 @@ class RRefContext:
 
 def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
     if len({*map(len, rows)}) != 1:
-        refuse(request.metadata, "fork", request.peer.id, "as many ids as in the words beside it")
+        refuse(request.metadata, "fork", request.peer.id, "as many ids as in the other entries")
     return rows
 
 

@@ -155,14 +155,14 @@ class Forks:
         metadata: dict[str, Value] = {"call": (*call_ids,), "fork": (*fork_ids,), "made": (*made,)}
         kind = MessageType.RREF_GIVE_UP_REQ
         look = functools.partial(self._look_at_held, callee, fork_ids)
-        failure = "what came of calls that were given up is not known"
+        failure = "the outcome of calls that were given up is unknown"
         self._notice_sender.send(callee, kind, metadata, failure=failure, then=look)
 
     def _look_at_held(self, callee: Worker, fork_ids: Sequence[int], reply: Reply) -> None:
         try:
             held = numbers(reply.metadata, "held", callee.id)
         except MessageError as error:
-            text = "worker %d is taken for one that holds nothing: %s"
+            text = "assuming worker %d holds no references: %s"
             _logger.warning(text, callee.id, one_line(error))
             held = ()
         for fork_id in set(fork_ids).difference(held):

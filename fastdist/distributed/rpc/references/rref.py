@@ -206,8 +206,8 @@ class RRef(Generic[T]):
         if self._is_deleted:
             raise RpcError(
                 f"{self} has been deleted. Cannot call to_here() on it after deletion. Its value "
-                f"lives on {self._owner.info}, whom this worker left at rpc.shutdown(): fetch it "
-                "before"
+                f"is on {self._owner.info}, from which this worker disconnected at "
+                "rpc.shutdown(): fetch it before"
             )
         self._require_owner()
         return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
@@ -222,7 +222,7 @@ class RRef(Generic[T]):
             why = f"was lost: {owner.why_lost}" if owner.why_lost else "has left the group"
             raise OwnerLostError(
                 f"the value of {self} is gone: it lived on worker {owner.name!r} (rank "
-                f"{owner.id}), which {why}; make it anew, on a worker that is there"
+                f"{owner.id}), which {why}; create it again on a worker that is alive"
             )
 
     def _require_made(self) -> None:
@@ -298,15 +298,15 @@ class RRef(Generic[T]):
         """
         self._require_made()
         raise NotImplementedError(
-            f"{self!r} is packed with the message that takes it to a worker, and its owner hears "
-            "of that; send it as an argument or a result"
+            f"{self!r} can only be packed as part of a message to a worker, which its owner is "
+            "notified of; send it as an argument or a result"
         )
 
     @staticmethod
     def _deserialize(packed: tuple[object, ...]) -> RRef[Any]:
         """Raise NotImplementedError, as _serialize."""
         raise NotImplementedError(
-            f"{packed!r} is no reference by itself: one comes with the message that brings it"
+            f"{packed!r} alone is not a reference: it arrives as part of a message"
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -86,7 +86,7 @@ def _give_up(which: str, timeout_s: float) -> None:
     if gathering is not None:
         missing = sorted(gathering.missing)
         words = f"timed out in _all_gather after {timeout_s:.2f} seconds"
-        error = RpcTimeoutError(f"Followers {missing} {words}: they have not come to theirs")
+        error = RpcTimeoutError(f"Followers {missing} {words}: they have not called theirs")
         _fail([which], error)
 
 
@@ -128,7 +128,7 @@ def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> De
 def _worker_lost(worker: Worker) -> None:
     with _lock:
         ended = [which for which, known in _gatherings.items() if worker.name in known.missing]
-    words = "was lost, or has left, before it came to its _all_gather"
+    words = "was lost, or has left, before it called its _all_gather"
     _fail(ended, WorkerLostError(f"{in_words(worker)} {words}"))
 
 
@@ -139,7 +139,9 @@ def _stopped() -> None:
         _failed.clear()
         _numbers.clear()
     for gathering in gatherings:
-        gathering.outcome.try_complete(error=RpcError("RPC ended before all had come"))
+        gathering.outcome.try_complete(
+            error=RpcError("RPC ended before all had called their _all_gather")
+        )
 
 
 agents.add_hooks(lambda worker_id: None, _stopped, _worker_lost)

@@ -81,8 +81,8 @@ def _use_rpc_pickler(rpc_pickler: Any) -> Iterator[None]:
     own = getattr(type(rpc_pickler), "serialize", None)
     if own not in (None, _InternalRPCPickler.serialize):
         raise TypeError(
-            f"{type(rpc_pickler).__name__} has a serialize of its own, and calls are packed by the "
-            "agent; tell it by _register_reducer(class, reducer) how objects travel"
+            f"{type(rpc_pickler).__name__} overrides serialize, which the agent does not use to "
+            "pack calls; register with _register_reducer(class, reducer) how objects are sent"
         )
     with _used(rpc_pickler):
         yield

@@ -107,7 +107,7 @@ class Group:
                 count = gone.restart_count
                 withdraw(self._store, gone.incarnation, was_lost=was_lost, restart_count=count)
         except StoreError as error:
-            _logger.info("worker %r could not be taken out of the group: %s", gone.name, error)
+            _logger.info("could not remove worker %r from the group: %s", gone.name, error)
 
     def tell_given_up(self, gone: Record, why: str) -> None:
         """Note in the store that this worker has given up a member, which may live.
@@ -119,7 +119,7 @@ class Group:
             given_up.set(str(gone.incarnation), f"by {self.me.name}: {why}")
             self.report_to_launcher(gone, why)
         except StoreError as error:
-            _logger.info("the store could not be told that %r was lost: %s", gone.name, error)
+            _logger.info("could not report to the store that %r was lost: %s", gone.name, error)
 
     def report_to_launcher(self, gone: Record, why: str, *, hangs: bool = False) -> None:
         """Let a launcher kill a member that was lost, or that hangs, and start it again.
@@ -140,7 +140,7 @@ class Group:
         try:
             root_of(self._store).append(DECLARED_LOST, json.dumps(mine) + "\n")
         except StoreError as error:
-            _logger.info("the launcher could not be told of %r: %s", gone.name, error)
+            _logger.info("could not report to the launcher that %r was lost: %s", gone.name, error)
 
     def never_start_again(self, ranks: Sequence[int]) -> set[int]:
         """Return those of these ranks that the launcher will not start again, as far as known.
@@ -170,7 +170,7 @@ class Group:
         try:
             view(_ENDED, self._store, TELL_S).set(str(self.me.incarnation), why)
         except StoreError as error:
-            _logger.info("the store could not be told of the end: %s", error)
+            _logger.info("could not report the end to the store: %s", error)
 
     def why_ended(self, incarnation: int) -> str | None:
         """Return the reason that a life has noted for its end without a shutdown; empty if none,
@@ -180,7 +180,7 @@ class Group:
             ended = view(_ENDED, self._store, TELL_S)
             noted = ended.compare_set(str(incarnation), _ABSENT, _ABSENT)
         except StoreError as error:
-            _logger.info("the store does not tell why a worker has ended: %s", error)
+            _logger.info("cannot read from the store why a worker has ended: %s", error)
             return None
         return "" if noted == _ABSENT else noted.decode(errors="replace")
 
@@ -199,7 +199,7 @@ class Group:
                 mine = str(self.me.rank)
                 self.speaker = int(store.compare_set(f"node {node}", "", mine) or mine)
         except (StoreError, ValueError) as error:
-            _logger.info("the store could not be told of the shutdown: %s", error)
+            _logger.info("could not report the shutdown to the store: %s", error)
 
     def not_in_shutdown(self, members: Iterable[Worker]) -> list[Worker]:
         """Return the members that have not come to their shutdown, as far as can be told."""
@@ -211,7 +211,7 @@ class Group:
             absent = {key.rpartition("/")[2] for key in error.missing}
             return [one for one in all_members if str(one.id) in absent]
         except StoreError as error:
-            _logger.info("the store does not tell who has come to the shutdown: %s", error)
+            _logger.info("cannot read from the store which workers are in shutdown(): %s", error)
         return []
 
     def _shutdown_store(self) -> PrefixStore:

@@ -172,7 +172,7 @@ def _read_line(line: str) -> tuple[str, Entry]:
             return kind, Entry(int(incarnation), int(rank), name)
     except ValueError:
         pass  # said below
-    raise RpcError(f"the store holds no log of a group's members but {line[:80]!r}")
+    raise RpcError(f"the store holds {line[:80]!r} instead of a log of the group's members")
 
 
 # Note [Which group]
@@ -233,5 +233,5 @@ def _last_of_former_life(store: Store, newest: int, rank: int, name: str) -> int
 
 def _read(told: bytes) -> int:
     if not told.isdigit():
-        raise RpcError(f"the store holds no number of a group but {told[:80]!r}")
+        raise RpcError(f"the store holds {told[:80]!r} instead of the number of a group")
     return int(told)

@@ -48,8 +48,8 @@ _GROUP_VERSION: Final = "group_version"
 _CLAIMS: Final = "claims"
 _NO_CLAIM: Final = b"\0absent"
 _MAY_FOLLOW: Final = (
-    "if the first has ended, and the second was started in its place: a lost worker is taken back "
-    "where FASTDIST_ALLOW_RESTART=worker is set for all workers"
+    "if the first has ended, and the second was started in its place: a lost worker may come "
+    "back where FASTDIST_ALLOW_RESTART=worker is set for all workers"
 )
 
 Answers: TypeAlias = Callable[[Record], bool]
@@ -71,7 +71,7 @@ def join_static(
 
     Given frozen_s, the group takes lives back: who comes when all have met follows one that is
     over, or has given no sign of life for so long. `answers` greets one that lives: it may be
-    frozen: see Note [Whose place may be taken].
+    frozen: see Note [Taking over a stale incarnation].
 
     Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
             at every member that waits; StoreTimeoutError naming who is missing
@@ -118,7 +118,7 @@ def join_dynamic(
 ) -> Group:
     """Enter a group without a world size; in the place of an earlier life that is over.
 
-    `answers` greets one that lives: it may be frozen, see Note [Whose place may be taken].
+    `answers` greets one that lives: it may be frozen, see Note [Taking over a stale incarnation].
 
     Raises  RpcError if the name or the rank is taken
     """
@@ -140,7 +140,9 @@ def join_dynamic(
                         f"has {other.name} with rank {other.rank}; give each worker its own name "
                         "and rank"
                     )
-                _logger.info("%s of rank %d is over, and leaves its place", other.name, other.rank)
+                _logger.info(
+                    "%s of rank %d has ended, and its place is free", other.name, other.rank
+                )
                 over_count = record.restart_count
                 me = group.me = _follow(store, me, record)
             over = other
@@ -155,7 +157,7 @@ def join_dynamic(
         try:
             withdraw(store, me.incarnation)
         except StoreError as error:
-            _logger.info("name and rank could not be given back: %s", error)
+            _logger.info("could not release name and rank: %s", error)
         raise
     return group
 
@@ -200,20 +202,20 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
         before = next((one for one in members if one.rank == me.rank), None)
         if before is None:
             raise RpcError(
-                f"{me.whereabouts} comes to a group of {len(members)} workers, which has no rank "
-                f"{me.rank}"
+                f"{me.whereabouts} cannot join a group of {len(members)} workers, which has no "
+                f"rank {me.rank}"
             )
         if before.name != me.name:
             raise RpcError(
-                f"rank {me.rank} comes back as {me.name!r}, and was {before.name!r}: a worker "
+                f"rank {me.rank} came back as {me.name!r}, but was {before.name!r}: a worker "
                 "keeps its name when it is started again"
             )
         require_agreement([before, me], names=False)
         if not leaves_its_place(store, before, me, frozen_s, answers):
             claims = (before.encode(), me.encode())
             raise RankTakenError(
-                f"rank {me.rank} is taken: {before.whereabouts}, lives, and then came "
-                f"{me.whereabouts}",
+                f"rank {me.rank} is taken: {before.whereabouts}, is alive, and then "
+                f"{me.whereabouts} tried to join",
                 claims,
             )
         me = _follow(store, me, before)
@@ -274,15 +276,17 @@ def _has_begun(store: Store, rank: int) -> bool:
         return False  # gone with its host, which has heard the same
 
 
-# Note [Whose place may be taken]
-# A process that is there, or a host that takes connections at the address, is a worker that lives,
-# however long its Python may be busy: who comes by mistake as a second one must not take the place
-# of one that works. Where nothing answers, the host may be gone or the network be down; then the
-# members would give the worker up after frozen_s, and so does this.
+# Note [Taking over a stale incarnation]
+# A process that exists, or a host that accepts connections at the address, is a live worker, for
+# however long its Python may be busy: a second process that was started by mistake must not take
+# the place of a working one. Where nothing answers, the host may be gone or the network may be
+# down; the members would then declare the worker lost after frozen_s, and this process does the
+# same.
 #
-# One that is frozen is there, too. It keeps its place until a member has given it up, which says so
-# in the store, and then as long as it answers: who gave it up may have been cut off itself. If it
-# wakes once another has its place, the members tell it that it was given up.
+# A frozen worker still exists. It keeps its place until a member has declared it lost, which that
+# member writes to the store, and then for as long as it answers: the member may itself have been
+# cut off. If it wakes after another process has taken its place, the members notify it that it was
+# declared lost.
 
 _TRY_AGAIN_S: Final = 1.0
 
@@ -305,11 +309,11 @@ def leaves_its_place(
             if answers(earlier):
                 return False
             if given_up.check([str(earlier.incarnation)]):
-                _logger.warning("%s was given up by the others", earlier.whereabouts)
+                _logger.warning("the others declared %s lost", earlier.whereabouts)
                 return True
             if line.is_over:
                 return False
-            line.log_now_and_again(f"the others to give up {earlier.whereabouts}")
+            line.log_now_and_again(f"the others to declare {earlier.whereabouts} lost")
             with suppress(StoreTimeoutError):
                 given_up.wait([str(earlier.incarnation)], _TRY_AGAIN_S)
     return True
@@ -331,12 +335,14 @@ def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
         try:
             answer = knock(address, min(until, time.monotonic() + _TRY_AGAIN_S))
         except (ValueError, OverflowError) as error:
-            raise RpcError(f"a worker's address in the store is none: {address[:80]!r}") from error
+            raise RpcError(
+                f"a worker's address in the store is invalid: {address[:80]!r}"
+            ) from error
         if answer is not None:
             return not answer
         if time.monotonic() >= until:
             _logger.warning(
-                "%s has given no sign of life for %g s, and is taken for ended",
+                "%s has given no sign of life for %g s; assuming that it has ended",
                 *(earlier.whereabouts, frozen_s),
             )
             return True
@@ -363,8 +369,8 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
             f"first is {first.whereabouts}"
         )
     except StoreError as error:
-        _logger.info("the store's host could not be told of a second rank %d: %s", me.rank, error)
-    what = "has been told of this one" if answers(context, me, first) else "does not answer"
+        _logger.info("could not notify the store's host of a second rank %d: %s", me.rank, error)
+    what = "was notified of this one" if answers(context, me, first) else "does not answer"
     return RankTakenError(f"{taken}; the first {what}", taken.claims)
 
 
@@ -401,17 +407,17 @@ def refuse_twin(me: Record, greeting: Message) -> None:
     """
     if greeting.source != me.rank or greeting.incarnation == me.incarnation:
         return
-    who = one_line(greeting.metadata.get(_WHO, "it did not say who it is"), _MOST_LETTERS)
+    who = one_line(greeting.metadata.get(_WHO, "it did not identify itself"), _MOST_LETTERS)
     _logger.warning(
         "a second worker says that it is rank %d, and was refused: %s; this one, %s, goes on",
         *(me.rank, who, me.whereabouts),
     )
-    raise RankTakenError(f"rank {me.rank} is that of {me.whereabouts}")
+    raise RankTakenError(f"rank {me.rank} belongs to {me.whereabouts}")
 
 
 def _both(taken: RankTakenError) -> str:
     first, second = (Record.decode(claim).whereabouts for claim in taken.claims)
-    return f"{first}, came first, and then {second}"
+    return f"{first}, joined first, and then {second}"
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
@@ -421,7 +427,7 @@ def _wait_until_all_know(store: Store, me: Record) -> None:
         told.set(str(me.rank), "")
         told.wait([str(rank) for rank in range(me.world_size)])
     except StoreError as error:
-        _logger.info("not all members may have heard of the mistake: %s", error)
+        _logger.info("some members may not have been notified of the mistake: %s", error)
 
 
 def _require_kind(store: Store, kind: str) -> None:
@@ -429,8 +435,8 @@ def _require_kind(store: Store, kind: str) -> None:
     if found != kind:
         raise RpcError(
             "RPC group mixes statically and dynamically initialized members which is not "
-            f"supported. The group is {found}, this worker would be {kind}: give all of them the "
-            "same world_size, or none of them any"
+            f"supported. The group is {found}, this worker would be {kind}: pass the same "
+            "world_size to all of them, or to none"
         )
 
 

@@ -151,7 +151,9 @@ class Record:
                     f"worker {one_line(repr(told.get('name')), 100)} has fastdist "
                     f"{one_line(theirs, 100)}, this worker has {__version__}; {SAME_VERSION}"
                 ) from error
-            raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
+            raise RpcError(
+                f"the store holds {encoded[:80]!r} instead of the record of a worker"
+            ) from error
 
     def shares_host_with(self, other: Record) -> bool:
         """Return whether both run on one machine, and have its network in common.

@@ -63,7 +63,7 @@ class Event(Enum):
     TICK = auto()  # only time has passed
 
 
-_TOOK_A_CONNECTION = "its host took a connection"
+_TOOK_A_CONNECTION = "its host accepted a connection"
 _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REACHED})
 
 
@@ -199,7 +199,7 @@ class Session:
             return self._die("")
         if event is Event.REPLACED:
             left = self.state in (State.LEAVING, State.SETTLING) and not self._why_ended
-            return self._die("another life of its rank has come", left=left)
+            return self._die("a new process of its rank has joined", left=left)
         if self.state is State.SETTLING:
             return self._settle(now, is_waited_for)
         if self.state is State.LEAVING or event is Event.LEFT:

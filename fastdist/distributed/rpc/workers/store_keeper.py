@@ -89,7 +89,7 @@ class StoreKeeper:
             _logger.debug("the store is not hosted here: %s", error)
         if is_host:
             _logger.warning(
-                "worker %r hosts the store at %s:%d from now on, whose host has gone",
+                "worker %r hosts the store at %s:%d from now on, because its former host is gone",
                 *(self._workers.me.name, self._served.host, self._served.port),
             )
         try:
@@ -101,13 +101,13 @@ class StoreKeeper:
             if not self._has_reported:
                 self._has_reported = True
                 _logger.warning(
-                    "the store of the group cannot be reached, and worker %r cannot host it: who "
-                    "comes back finds nobody until rank 0 is started again: %s",
+                    "the store of the group cannot be reached, and worker %r cannot host it: "
+                    "workers cannot come back until rank 0 is started again: %s",
                     *(self._workers.me.name, error),
                 )
             return False
         except RpcError as error:
-            _logger.error("the store of the group is that of another: %s", one_line(error))
+            _logger.error("the store belongs to another group: %s", one_line(error))
             return True
         self._has_reported = False
         self._workers.refresh()

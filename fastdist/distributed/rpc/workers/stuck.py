@@ -78,6 +78,6 @@ def all_wait(stuck: Stuck) -> str:
     lent = thread_pool.MAX_LOANS
     more = f"as do {lent} calls for which other threads stood in, and " if lent else ""
     return (
-        f"all {stuck.num_threads} threads of worker {stuck.name!r} wait for calls of their own, "
+        f"all {stuck.num_threads} threads of worker {stuck.name!r} wait for their own calls, "
         f"{more or 'and '}"
     )

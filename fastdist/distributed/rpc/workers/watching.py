@@ -145,7 +145,9 @@ class Prober:
         try:
             self._attempt = attempt = Attempt(self._address)
         except OSError as error:
-            _logger.info("why %s takes no connection cannot be found: %s", self._address, error)
+            _logger.info(
+                "cannot find out why %s does not accept connections: %s", self._address, error
+            )
             return
         self._will_look = True
         # Read at once if it has failed already: an error stays on the descriptor.

@@ -392,7 +392,7 @@ class Worker:
         try:
             return decode(frames, self.takes, self)
         except MessageError as error:
-            raise MessageError(f"worker {self.name!r} answered with rubbish: {error}") from error
+            raise MessageError(f"worker {self.name!r} sent an invalid answer: {error}") from error
 
     def _decoded(self, frames: list[Buffer]) -> Message | None:
         try:
@@ -401,7 +401,7 @@ class Worker:
             # Told once of each worker: one that answers so may do it as fast as it can.
             if not self._answers_rubbish:
                 self._answers_rubbish = True
-                text = "%s; it was dropped, as others of its will be"
+                text = "%s; its message was dropped; later ones will be too"
                 _logger.warning(text, one_line(error))
             return None
 

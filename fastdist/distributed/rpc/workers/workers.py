@@ -258,8 +258,8 @@ class Workers:
                 return worker
             if worker.is_dead:
                 raise WorkerLostError(
-                    f"{in_words(worker)} has gone before this one could "
-                    f"speak with it: {worker.why_lost or 'it has shut down'}",
+                    f"{in_words(worker)} left before this worker could connect to it: "
+                    f"{worker.why_lost or 'it has shut down'}",
                     may_have_run=False,
                 )
             worker.meet()
@@ -285,7 +285,7 @@ class Workers:
         if now is not known and (now is None or known is to or now.name != known.name):
             whose = "nobody's" if now is None else f"that of worker {now.name!r}"
             raise WorkerLostError(
-                f"{in_words(known)} has gone: the rank is {whose} now",
+                f"{in_words(known)} has left: its rank is {whose} now",
                 may_have_run=False,
             )
         return now
@@ -311,10 +311,11 @@ class Workers:
         return worker
 
     def part(self, timeout_s: float) -> None:
-        """Tell all workers that this one leaves, and wait until they have read what it sent.
+        """Notify all workers that this one leaves, and wait until they have read what it sent.
 
-        Note    who closes a connection earlier loses answers: libzmq throws away what came just
-                before the end of one that a peer made, unless a thread was there to take it
+        Note    a worker that closes a connection earlier loses answers: libzmq drops messages that
+                arrive just before the end of a connection that a peer made, unless a thread is
+                there to take them
         """
         others = [worker for worker in self.met() if not worker.is_self]
         for worker in others:
@@ -398,7 +399,7 @@ class Workers:
             try:
                 came = self._take_in(self.group.read_members(LOOK_S))
             except StoreError as error:
-                _logger.info("the store does not tell who is in the group: %s", error)
+                _logger.info("cannot read from the store which workers are in the group: %s", error)
                 return
         self._tell_who_came(came)
 
@@ -438,8 +439,9 @@ class Workers:
         me = self.me
         if self.given_up is None:
             error = GivenUpError(
-                f"worker {me.name!r} (rank {me.rank}) was followed by another life of its rank, "
-                "which the others took in while this one gave no sign of life; end this process",
+                f"worker {me.name!r} (rank {me.rank}) was replaced by another process of its "
+                "rank, which the others accepted while this one gave no sign of life; end this "
+                "process",
                 incarnation=me.incarnation,
             )
             self.progress.post(self._fence, error)
@@ -543,6 +545,6 @@ def _tell_of_return(worker: WorkerInfo) -> None:
 def _stale_error(name: str, rank: int) -> StaleIncarnationError:
     """Return the refusal of a worker's earlier life, or of who means one of this worker's."""
     return StaleIncarnationError(
-        f"worker {name!r} (rank {rank}) has left, or this is a message of its earlier life, or for "
-        "one of ours; restart it, it cannot come back"
+        f"worker {name!r} (rank {rank}) has left, or this message is from or for a process that "
+        "was replaced; restart it, it cannot come back"
     )
