@@ -24,7 +24,7 @@ def _get_tracing_state() -> None:
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Do nothing: nobody is told."""
+    """Do nothing: there is no listener."""
 
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""What this build consists of, as PyTorch's programs print it."""
+"""The parts of this build, as PyTorch's programs print them."""
 
 from __future__ import annotations
 

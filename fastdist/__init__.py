@@ -21,8 +21,8 @@ from .system.quiet_interrupt import end_quietly_if_command as _end_quietly_if_co
 
 _end_quietly_if_command()
 
-# The kernels live in the top-level folder kernels/ and are imported as fastdist.kernels. A wheel
-# holds them inside the package; an uninstalled or editable checkout has them beside it.
+# The kernels are in the top-level folder kernels/ and are imported as fastdist.kernels. A wheel has
+# them inside the package; an uninstalled or editable checkout has them next to it.
 _here = _os.path.dirname(_os.path.abspath(__file__))
 _beside = _os.path.dirname(_here)
 if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(

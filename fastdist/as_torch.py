@@ -1,10 +1,10 @@
 """`import torch` that finds fastdist: one finder by which both names lead to the same modules.
 
 The folder `pythonpath` holds a small package `torch`, whose names are fastdist's and whose version
-is PyTorch's. A process that has that folder on its path imports it as any package, so what a
-program starts is told by PYTHONPATH alone: children that are spawned, workers of a DataLoader,
-other Pythons. The finder answers for all that lies below `torch`, with the modules of fastdist:
-`torch.nn is fastdist.nn`, imported once under either name.
+is PyTorch's. A process with that folder on its path imports it as any package, so PYTHONPATH is
+enough for child processes: spawned children, workers of a DataLoader, other Pythons. The finder
+resolves every module below `torch` to the module of fastdist: `torch.nn is fastdist.nn`, imported
+once under either name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ROOMS = frozenset(
 
 
 def install_as_torch() -> None:
-    """Let every `import torch` of this process, and of those that it starts, find fastdist.
+    """Let every `import torch` of this process, and of its child processes, find fastdist.
 
     Raises  ImportError where the real torch is imported already
     """
@@ -82,7 +82,7 @@ def install_as_torch() -> None:
         )
     os.environ.update(environment(os.environ))
     if FOLDER not in sys.path:
-        # Behind the script's own folder, as PYTHONPATH has it. What is spawned gets this path.
+        # After the script's own folder, as PYTHONPATH has it. Spawned processes get this path.
         sys.path.insert(not sys.flags.safe_path, FOLDER)
     if found is None or found is sys.modules["fastdist"]:
         sys.modules.pop("torch", None)
@@ -112,7 +112,7 @@ def fill_torch(names: dict[str, Any]) -> None:
         found = names[name] = fastdist.__getattr__(name)
         return found
 
-    # What is imported when it is first named, and what is told of any other name.
+    # Modules that are imported when they are first named, and the error for any other name.
     names["__getattr__"] = find
     names["__dir__"] = fastdist.__dir__
 

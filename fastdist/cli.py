@@ -13,34 +13,34 @@ _HELP = """usage: fastdist COMMAND ...
 commands:
   run      start a job: fastdist run -n 3 train.py
   as-torch start a PyTorch program with fastdist for torch: fastdist as-torch train.py
-  demo     train a small model whose layers live in three processes; --list: what else there is
-  info     say what is here and what is missing: versions, CPU, BLAS, GPU, kernel cache;
-           --warm: compile what programs commonly need
+  demo     train a small model whose layers live in three processes; --list shows more demos
+  info     show what is installed and what is missing: versions, CPU, BLAS, GPU, kernel cache;
+           --warm compiles the kernels that programs commonly need
   version  print fastdist's version
 
-`fastdist COMMAND --help` tells more.
+`fastdist COMMAND --help` describes each command.
 """
 _AS_TORCH_HELP = """usage: fastdist as-torch PROGRAM ...
        fastdist as-torch -m MODULE ...
        fastdist as-torch --stubs FOLDER
 
-Start a Python program in which `import torch` finds fastdist, in all processes that it starts as
-well. What follows is for Python: a script and its arguments, as `python` takes them. Workers of a
-job are started by `fastdist run --as-torch`, other processes by fastdist.install_as_torch().
+Start a Python program in which `import torch` finds fastdist, also in all processes that it starts.
+The arguments are those of `python`: a script or -m MODULE, and its arguments. For the workers of a
+job use `fastdist run --as-torch`, in other processes call fastdist.install_as_torch().
 
---stubs writes what type checkers and editors read of such an `import torch`, once for a project: of
-`fastdist as-torch --stubs typings` pyright knows by itself, mypy by MYPYPATH=typings.
+--stubs writes type stubs of this `torch` for type checkers and editors, once for a project: pyright
+finds them in the folder `typings`, mypy with MYPYPATH=typings.
 """
 _INFO_HELP = """usage: fastdist info
        fastdist info --warm
        fastdist info --warm --into FOLDER
 
-Say what is here and what is missing: versions, CPU and BLAS, Numba's threading layer, GPU, the
-cache of compiled kernels, transports. A line that begins with - is about something missing.
+Show what is installed and what is missing: versions, CPU and BLAS, Numba's threading layer, GPU,
+the cache of compiled kernels, transports. A line that begins with - names something missing.
 
---warm compiles the kernels that programs commonly need, so that no call waits for one of them. With
---into they go to a folder that an image can ship, for machines with this one's type of CPU; there
-FASTDIST_SHIPPED_CACHE_DIR names it. Kernels of another fastdist, Numba or CPU are passed over.
+--warm compiles the kernels that programs commonly need, so that no call waits for one of them.
+--into writes them to a folder that an image can ship to machines with the same type of CPU; set
+FASTDIST_SHIPPED_CACHE_DIR to it there. Kernels of another fastdist, Numba or CPU are ignored.
 """
 _VERSION_HELP = """usage: fastdist version
 
@@ -138,7 +138,7 @@ def _demo(arguments: Sequence[str]) -> int:
     from fastdist.examples.digits_settings import make_folder, parse_settings
     from fastdist.launch.main import main as run
 
-    # Here, so that a mistake is told once, and not by workers.
+    # Here, so that a mistake is reported once, and not by workers.
     make_folder(parse_settings(arguments).folder)
     program = ["-n", "3", "-m", "fastdist.examples.digits", *arguments]
     return run(program, prog="fastdist demo")

@@ -29,8 +29,8 @@ def runs_as_it_is(name: str, stacklevel: int = 3) -> None:
     if name not in _told:
         _told.add(name)
         warnings.warn(
-            f"{name} returns what it is given: fastdist runs programs as they are written, and "
-            "compiles kernels alone",
+            f"{name} returns its argument unchanged: fastdist runs programs as they are written, "
+            "and compiles only kernels",
             UserWarning,
             stacklevel=stacklevel,
         )

@@ -1,9 +1,9 @@
 """Derivatives as functions of functions: grad(f), vjp, jvp, jacrev, jacfwd, hessian.
 
-Arguments and results may be tensors or trees of them: lists, tuples, dicts and whatever
-`utils._pytree` was told of. What is returned has a graph where it depends on tensors that required
-grad before. Inside of a function that vmap is given, tensors are batches: what is differentiated is
-the tensor of all calls, of which each depends on its own part alone.
+Arguments and results may be tensors or trees of them: lists, tuples, dicts and containers that are
+registered with `utils._pytree`. Results have a graph where they depend on tensors that required
+grad before. Inside of a function under vmap, tensors are batches: the derivative is taken of the
+unbatched tensor, each call of which depends on its own part alone.
 
 A function should not write what follows from its arguments into a tensor from outside of it, as
 `captured.mul_(x)` does: PyTorch raises; here, backwards, that tensor keeps the call's graph and
@@ -438,7 +438,7 @@ def _columns(
 
 
 def _first(one: Any, level: int) -> Any:
-    """Return what the first call of a level made, which they all did."""
+    """Return the results of a level's first call, whose structure all calls share."""
     value = value_at(one, level)
     return one if value is one else value[0]
 

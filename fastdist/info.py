@@ -1,4 +1,4 @@
-"""What is here and what is missing: `fastdist info`, and the same as values."""
+"""The installed and the missing parts: `fastdist info`, and the same as values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 Probe = Callable[[], list[Row]]
 
-# What a user would want to know of a CPU, in the kernel's names (x86, then ARM).
+# Features of a CPU that matter to a user, in the kernel's names (x86, then ARM).
 _FEATURES = (
     "avx2",
     "fma",
@@ -103,7 +103,7 @@ def _cpu() -> list[Row]:
     return [
         Row("cpu", "model", cpu.model or platform.processor() or platform.machine()),
         Row("cpu", "cores", f"{usable} usable of {os.cpu_count()}"),
-        Row("cpu", "features", features or "not told by this system"),
+        Row("cpu", "features", features or "not reported by this system"),
     ]
 
 
@@ -180,7 +180,8 @@ def _cache() -> list[Row]:
     if folder is None:
         lost = (
             why_no_cache()
-            or "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
+            or "no folder to write to: kernels compile again in each process; set "
+            "FASTDIST_CACHE_DIR"
         )
         return [Row("kernel cache", "folder", lost, is_missing=True), *_shipped()]
     sizes = list(_sizes(folder))

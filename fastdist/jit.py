@@ -37,8 +37,8 @@ __all__ = [
 _isinstance = isinstance
 
 _NO_PROGRAMS = (
-    "programs are not captured here, so there is none to keep: save model.state_dict(), and make "
-    "the model by its class"
+    "programs are not captured, so there is none to save: save model.state_dict(), and create "
+    "the model from its class"
 )
 save = refusing(__name__, "save", _NO_PROGRAMS)
 load = refusing(__name__, "load", _NO_PROGRAMS)

@@ -1,9 +1,9 @@
 """Python's multiprocessing with torch.multiprocessing's `spawn`: one function in many processes.
 
-What they are sent is a copy, but for tensors and modules whose memory was shared before, by
-`Tensor.share_memory_()` or `Module.share_memory()`: what one process writes to these, all see,
-whether they came as arguments or through a queue or pipe. (PyTorch also shares what was not asked
-for, and then a result is lost if its sender ends before it is read.)
+Their arguments are copies, except for tensors and modules whose memory was shared before, by
+`Tensor.share_memory_()` or `Module.share_memory()`: all processes see writes to these, whether they
+were sent as arguments or through a queue or pipe. (PyTorch also shares other tensors, and then a
+result is lost if its sender ends before it is read.)
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ __all__ = [
     "start_processes",
 ]
 
-# How long a process that is told to end may take for it, where the caller says nothing.
+# The default time that a terminated process has to end.
 GRACE_S = 30.0
 # Fewer bytes than any pipe holds.
 _MOST_TOLD = 32_000
@@ -87,12 +87,12 @@ _strategy = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return what set_sharing_strategy takes."""
+    """Return the values that set_sharing_strategy accepts."""
     return set(_STRATEGIES)
 
 
 def get_sharing_strategy() -> str:
-    """Return what set_sharing_strategy was given, "file_descriptor" at first."""
+    """Return the value given to set_sharing_strategy, "file_descriptor" by default."""
     return _strategy
 
 
@@ -100,7 +100,9 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Note one of PyTorch's ways to share memory: the one that is used here needs no choice."""
     global _strategy
     if new_strategy not in _STRATEGIES:
-        raise ValueError(f"set_sharing_strategy: {new_strategy!r} is none of {sorted(_STRATEGIES)}")
+        raise ValueError(
+            f"set_sharing_strategy: {new_strategy!r} is not one of {sorted(_STRATEGIES)}"
+        )
     _strategy = new_strategy
 
 
@@ -158,7 +160,7 @@ class ProcessContext:
 
     def _start(self, process: BaseProcess, report: Connection) -> None:
         self._reports.append(report)
-        # First: Ctrl-C may come before start returns, and _end is to know of it.
+        # First: a Ctrl-C may be raised before start returns, and _end must find the process.
         self.processes.append(process)
         process.start()
         self._running[process.sentinel] = len(self.processes) - 1
@@ -170,8 +172,8 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait until all have ended, or one fails, which ends the others.
 
-        Units   seconds; timeout None waits for ever, grace_period for which those that are told to
-                end (SIGTERM) are waited for before they are killed, 30 where None
+        Units   seconds; timeout None waits for ever, grace_period is how long terminated processes
+                (SIGTERM) have before they are killed, 30 where None
         Return  True when all have ended well, False when the time was over before
         Raises  ProcessRaisedException with the function's traceback, ProcessExitedException
         """
@@ -191,7 +193,9 @@ class ProcessContext:
         return True
 
     def _end(self, grace_s: float) -> None:
-        """End those that still run, told first, then killed, and let go of what they hold."""
+        """End the processes that still run, first by SIGTERM, then by SIGKILL, and release their
+        resources.
+        """
         deadline = time.monotonic() + grace_s
         begun = [process for process in self.processes if process.pid is not None]
         for process in begun:
@@ -210,7 +214,7 @@ class ProcessContext:
         process, report = self.processes[index], self._reports[index]
         pid, exit_code = process.pid or 0, process.exitcode or 0
         try:
-            # Polled, for a process of its own may live on and hold the other end.
+            # Polled, because a child of the process may live on and hold the other end.
             told = report.recv_bytes() if report.poll() else b""
         except EOFError:
             told = b""
@@ -298,7 +302,7 @@ def _end_with_parent() -> None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return what Python's multiprocessing offers under a name."""
+        """Return the object that Python's multiprocessing has under a name."""
         if hasattr(multiprocessing, name):
             return getattr(multiprocessing, name)
         raise missing(__name__, name)

@@ -48,14 +48,14 @@ __all__ = [
 
 
 class TorchFunctionMode:
-    """A block in which, in this thread, `__torch_function__` of this object is asked for each call
-    that a program makes: of functions, of methods and operators that compute, and of what makes
-    tensors, whether an argument is a Tensor or not. What it returns is the result, unless that is
-    NotImplemented: then arguments are asked, as they are outside.
+    """A block in which, in this thread, `__torch_function__` of this object is called for each call
+    that a program makes: of functions, of methods and operators that compute, and of functions that
+    make tensors, whether an argument is a Tensor or not. Its result replaces the call's, unless it
+    is NotImplemented: then the arguments' overrides are tried, as they are outside.
 
-    Note    while it answers, its block is left: what it calls goes to the next outer block. What
-            functions call for their own work is no call of the program's. Of questions, such as
-            `x.shape` and `x.item()`, it does not hear
+    Note    while it runs, its block is left: its own calls go to the next outer block. Calls that
+            functions make for their own work are not offered, nor are queries such as `x.shape` and
+            `x.item()`
     """
 
     def __torch_function__(
@@ -65,8 +65,8 @@ class TorchFunctionMode:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Return what func(*args, **kwargs) is to give; types are those of the arguments that take
-        calls over themselves.
+        """Return the result for func(*args, **kwargs); types are those of the arguments that
+        override calls.
         """
         raise NotImplementedError
 
@@ -156,8 +156,8 @@ def _has_implementation(kind: type) -> bool:
 def wrap_torch_function(
     dispatcher: Callable[..., Iterable[Any]],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator by which a function asks the arguments that dispatcher returns of its own,
-    before it runs.
+    """Return a decorator by which a function first offers its calls to overrides of the arguments
+    that dispatcher returns.
     """
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,13 +187,13 @@ def is_tensor_method_or_property(func: Any) -> bool:
 
 
 def resolve_name(f: Any) -> str | None:
-    """Return what a function is called that is offered to its arguments: `fastdist.add`."""
+    """Return the name of a function in errors and overrides: `fastdist.add`."""
     known = any(f in functions for functions in get_overridable_functions().values())
     return full_name(f) if known else None
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Return the public functions and methods that no argument is asked for."""
+    """Return the public functions and methods that are never offered to overrides."""
     own = {getattr(Tensor, name) for name in NOT_OFFERED if hasattr(Tensor, name)}
     return own | {one for _, one in _functions() if one in _ignored()}
 
@@ -264,7 +264,8 @@ def _is_help(function: Callable[..., Any]) -> bool:
     return function.__module__.startswith((f"{__package__}.core", f"{__package__}.dispatch"))
 
 
-# Functions that take no Tensor, or any value; what makes a Tensor of data; what switches and tells.
+# Functions without a Tensor argument, or for any value; that make a Tensor of data; that switch and
+# query modes.
 _OF_NO_TENSOR = frozenset(
     """
     arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting

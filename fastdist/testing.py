@@ -1,4 +1,4 @@
-"""What tests of code on fastdist need: comparisons that explain themselves, and tensors to try."""
+"""Helpers for tests of code on fastdist: comparisons with explanations, and sample tensors."""
 
 from __future__ import annotations
 

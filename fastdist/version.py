@@ -8,7 +8,7 @@ __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
 
 __version__ = TORCH_VERSION
 debug = False
-# What GPUs can do is CuPy's to say, whose own version names its CUDA.
+# The supported GPUs depend on CuPy, whose own version names its CUDA.
 cuda: str | None = None
 hip: str | None = None
 xpu: str | None = None

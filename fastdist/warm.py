@@ -15,7 +15,7 @@ from fastdist.nn import functional as F
 from fastdist.system.cache_directory import cache_directory
 from fastdist.system.own_folder import make_own_folder
 
-# Enough elements for each compiled kernel, and few enough to take no time.
+# Enough elements for each compiled kernel, and few enough to be fast.
 _SIDE: Final = 256
 # Without a bar, such as in the build of an image, a line shows progress.
 _LINE_EACH: Final = 10
@@ -119,7 +119,7 @@ def warm(out: TextIO | None = None) -> str:
     new, seconds = len(_kept() - before), time.perf_counter() - start
     return (
         f"compiled {new} kernels in {seconds:.1f} s, {len(before)} were there: "
-        f"{cache_directory() or 'none is kept, for there is no folder: see `fastdist info`'}"
+        f"{cache_directory() or 'none is cached, as there is no folder: see `fastdist info`'}"
     )
 
 

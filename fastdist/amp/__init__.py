@@ -1,8 +1,8 @@
 """Mixed precision: what PyTorch's lists name computes in float16, and losses are scaled for it.
 
-autocast_mode.py is the block in which ops cast (which ones, interpreters/autocast.py knows),
-grad_scaler.py keeps small gradients from becoming 0 on the way. switches.py is what old programs
-make such blocks of by themselves, older_names.py both for one kind of device (`cuda.amp`).
+autocast_mode.py has the block in which ops cast (listeners/autocast.py has the lists of ops),
+grad_scaler.py keeps small gradients from becoming 0. switches.py has the functions with which old
+programs build such blocks, older_names.py both for one kind of device (`cuda.amp`).
 """
 
 from __future__ import annotations

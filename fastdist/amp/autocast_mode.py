@@ -21,7 +21,7 @@ class autocast:
     """`with autocast("cpu", dtype=bfloat16):`, or a decorator: products compute in dtype, losses in
     float32, as PyTorch's lists say; `enabled=False` inside of one switches it off.
 
-    Raises  ValueError for a device type that is no text, RuntimeError for an unknown one
+    Raises  ValueError for a device type that is not a text, RuntimeError for an unknown one
     Note    where the device or the dtype is not there a warning says so, and nothing is cast
     """
 
@@ -92,7 +92,7 @@ def is_autocast_available(device_type: str) -> bool:
 def require_autocast_device(device_type: str) -> None:
     """Raise unless there are lists for a type of device.
 
-    Raises  TypeError for what is no text, RuntimeError for an unknown type
+    Raises  TypeError for a value that is not a text, RuntimeError for an unknown type
     """
     if not isinstance(device_type, str):
         raise TypeError(f"argument 'device_type' must be str, not {type(device_type).__name__}")
@@ -111,7 +111,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 def get_autocast_dtype(device_type: str) -> DType:
     """Return the dtype to which this thread casts there, or would without `dtype=`.
 
-    Raises  TypeError for what is no text, RuntimeError for an unknown type of device
+    Raises  TypeError for a value that is not a text, RuntimeError for an unknown type of device
     """
     require_autocast_device(device_type)
     chosen = casts.casts.chosen.get(device_type, _DEFAULTS[device_type])

@@ -32,9 +32,9 @@ class GradScaler:
 
     Thread  one at a time
     Raises  ValueError for factors that would not grow or shrink
-    Note    for "cuda" without a GPU a warning says so, and nothing is scaled. The factor lives
-            where the losses are: a step waits once for a GPU, to know whether it is left out, and
-            not at all if the optimiser is fused, which finds that by itself
+    Note    for "cuda" without a GPU there is a warning, and nothing is scaled. The factor is on the
+            device of the losses: a step waits once for a GPU, to know whether it must be skipped,
+            and not at all if the optimiser is fused, which checks that on the device
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class GradScaler:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         progress.stage = _STEPPED
         if _finds_by_itself(optimizer, progress.found_inf):
-            # What was unscaled above is not to be divided again.
+            # Gradients that were unscaled above must not be divided again.
             optimizer.grad_scale, optimizer.found_inf = (
                 None,
                 _together(list(progress.found_inf.values())),
@@ -213,7 +213,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what load_state_dict needs; nothing where nothing is scaled."""
+        """Return the state that load_state_dict needs; empty where nothing is scaled."""
         if not self._enabled:
             return {}
         return {
@@ -250,7 +250,7 @@ class GradScaler:
 
 
 def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
-    """Return whether an optimiser leaves a step out by itself: nobody waits for a device."""
+    """Return whether an optimiser skips a step on the device: the host need never wait for it."""
     return CPU not in found and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 

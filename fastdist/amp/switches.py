@@ -1,7 +1,6 @@
 """Autocast without a block: what PyTorch's own `autocast` is made of, for programs that are old.
 
-They speak of one thread, like `autocast` itself. What is switched on inside of a block ends with
-the block.
+They apply to one thread, like `autocast` itself. A switch inside of a block ends with the block.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from ..ops.create.creation import zeros
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
-# What adapts a factor and the number of good steps behind it, both float32: too large a factor for
-# float32 stays as it is.
+# Updates a factor and the number of good steps at it, both float32: a factor that would be too
+# large for float32 does not change.
 _GROWN = "where(isfinite(scale * growth), scale * growth, scale)"
 _ADAPT = f"""
 scale = where(found != T(0), scale * backoff, where(good + T(1) == interval, {_GROWN}, scale))
@@ -40,7 +40,7 @@ def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]
         if device not in found:
             found[device] = zeros((), dtype=float32, device=device)
         if grad.is_sparse:
-            # Of a sparse one the sums of entries count, as in a step.
+            # For a sparse gradient the sums of entries count, as in a step.
             finite: Any = grad.coalesce()._values().isfinite().all()
             found[device].add_(1.0 - finite.to(float32)).clamp_(max=1.0)
             grad.mul_(1.0 / float(scale.item()))

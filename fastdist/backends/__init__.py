@@ -1,7 +1,7 @@
 """PyTorch's switches of the libraries below it: they can be set, and change no result here.
 
-What a switch allows PyTorch to do (other algorithms, fewer digits) fastdist never does: sums run in
-one order, products in their dtype. `is_available()` says of each library whether it is in use.
+Switches that allow PyTorch other algorithms, or fewer digits, change nothing here: sums run in one
+order, products in their dtype. `is_available()` returns for each library whether it is in use.
 """
 
 from __future__ import annotations

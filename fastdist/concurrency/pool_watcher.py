@@ -67,7 +67,7 @@ class PoolWatcher:
         except RuntimeError as error:
             # The work goes on without a look, and the next work tries again. Raised, this would end
             # the thread that reads the messages.
-            _logger.warning("nobody looks after %s: %s", self._pool.name, error)
+            _logger.warning("the threads of %s are not watched: %s", self._pool.name, error)
             return False
         self._thread = thread
         return True
@@ -95,7 +95,7 @@ class PoolWatcher:
             return self._pool.look(seen)
         except Exception:
             # No thread can be started now, say. Without this thread nobody would look again.
-            _logger.exception("%s could not be looked after", self._pool.name)
+            _logger.exception("%s could not be checked for stuck threads", self._pool.name)
             return seen, True, _AFTER_FAILURE_S
 
     def _nap(self, seconds: float) -> None:

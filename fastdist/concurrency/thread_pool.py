@@ -440,7 +440,7 @@ def _run(work: Work) -> None:
     except BaseException:
         # SystemExit, too: a thread that went with it would keep its slot, or the lead, for ever.
         _logger.exception(
-            "work of the thread pool raised; its error should have been put into a Future"
+            "a task of the thread pool raised an error, which should have been set on a Future"
         )
     finally:
         _current.holds_slot = False

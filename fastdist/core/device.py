@@ -107,7 +107,7 @@ def use_gpu(index: int) -> None:
 def no_such_device(type: str) -> str:
     """Return what is said of a type of device that PyTorch knows and fastdist does not have."""
     known = ", ".join(one for one in KNOWN_TYPES if one != "sim")
-    return f"{type}: no such device here; what there is, is {known}: use .to(device)"
+    return f"{type}: no such device here; available are {known}: use .to(device)"
 
 
 class _Choices(threading.local):

@@ -40,8 +40,8 @@ class MemoryFormat:
         """
         if self is preserve_format:
             raise ShapeError(
-                "unsupported memory format Preserve: nothing is there to lie like; ask for "
-                "contiguous_format"
+                "unsupported memory format Preserve: there is no tensor whose layout could be "
+                "preserved; use contiguous_format"
             )
         self.require_rank(ndim)
         return self.axes

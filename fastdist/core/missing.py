@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 _LISTED = 60
 _NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
 NO_COLLECTIVES = (
-    "there are no process groups and collectives here yet: workers meet by rpc.init_rpc, and "
-    "gradients cross them by distributed.autograd (`fastdist run -n 2 ...`); is_initialized() is "
-    "False"
+    "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
+    "send gradients between them with distributed.autograd (`fastdist run -n 2 ...`); "
+    "is_initialized() is False"
 )
 NO_HUB = (
-    "nothing is downloaded here: fetch the repository and the file of weights by yourself, import "
-    "the model, and give load_state_dict what the file holds"
+    "fastdist does not download anything: fetch the repository and the file of weights yourself, "
+    "import the model, and pass the loaded weights to load_state_dict"
 )
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD = {
@@ -39,21 +39,21 @@ _FAMILIES = (
         (mkldnn|miopen|cudnn|fbgemm|native)_\w+ batch_norm_(backward_)?(elemt|reduce|update_stats)
         batch_norm_(gather_)?stats\w* slice_inverse hash_tensor to_mkldnn
         """,
-        "an inner function of PyTorch's libraries: nn.functional has what is done with it",
+        "an internal function of PyTorch's libraries: use the functions of nn.functional",
     ),
     (
         r"""
         \w*quantize\w* quantized_\w+ q_\w+ qu?int\d\w* QU?Int\w+ int_repr per_(tensor|channel)_\w+
         choose_qparams\w* empty_quantized fused_moving_avg\w* qscheme ao quantization
         """,
-        "quantized tensors are not there: compute in float16 or float32",
+        "quantized tensors are not supported: compute in float16 or float32",
     ),
     (
         r"""
         Script\w+ \w+Type (Compilation|Execution)\w+ (import|parse)_\w+ Graph Block Node Value Use
         Code Argument\w* FunctionSchema JITException LiteScriptModule ErrorReport fork wait
         """,
-        f"of TorchScript's own; {_NO_GRAPHS}",
+        f"part of TorchScript; {_NO_GRAPHS}",
     ),
     (
         r"""
@@ -62,7 +62,7 @@ _FAMILIES = (
         (Module|Parameter)Dict OperatorInfo PyTorchFile\w+ StaticModule Tag Type TracingState
         USE_\w+ init_num_threads prepare_multiprocessing_environment sym_(con|fresh)\w+
         """,
-        "of PyTorch's compiled half, which is not here; nn has modules and their containers",
+        "part of PyTorch's C++ library, which is not here; nn has modules and their containers",
     ),
     (r"(get|set|is)_autocast_(ipu|xla)_\w+", "there are no IPUs and TPUs here"),
     (
@@ -70,15 +70,15 @@ _FAMILIES = (
         sparse_(bsc|bsr|csc|csr|compressed)(_tensor)? (ccol|col|crow|row)_indices\w*
         to_sparse_(bsc|bsr|csc|csr) to_padded_tensor jagged nested
         """,
-        "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
+        "sparse_coo is the only sparse layout: to_sparse() makes it",
     ),
     (
         r"complex32 chalf",
-        "of complex numbers there are complex64 and complex128; fft has transforms of them",
+        "the complex dtypes are complex64 and complex128; fft has transforms of them",
     ),
     (
         r"float[48]_\w+ u?int[1-7] bits\w+",
-        "of dtypes there are float16 to float64, bfloat16, int8 to int64, uint8 to uint64, bool",
+        "the dtypes are float16 to float64, bfloat16, int8 to int64, uint8 to uint64, bool",
     ),
 )
 
@@ -161,7 +161,7 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
     if near:
         return f"; nearest in {module.__name__}: {', '.join(near)}"
     listed = ", ".join(names) if len(names) <= _LISTED else f"what dir({module.__name__}) lists"
-    return f"; it has: {listed}. CONTRIBUTING.md tells how to add one"
+    return f"; it has: {listed}. CONTRIBUTING.md describes how to add one"
 
 
 def _said_of_family(module: str, name: str) -> str | None:

@@ -12,51 +12,61 @@ _REASONS: Final = {
     "accelerator.graphs": "cuda.CUDAGraph and cuda.graph are here",
     "accelerator.memory": "cuda has memory_allocated(), empty_cache() and their kin",
     "autograd.profiler_legacy": "it was PyTorch's profiler before autograd.profiler, which is here",
-    "backends.cusparselt backends.kleidiai backends.miopen backends.nnpack": "a library that "
-    "nothing here calls: `fastdist info` says what computes",
-    "backends.mha backends.python_native": "it switches kernels of PyTorch's own",
-    "backends.opt_einsum": "einsum takes its operands in from left to right",
-    "backends.quantized nn.intrinsic nn.qat nn.quantizable nn.quantized": "quantized tensors are "
-    "not there: compute in float16 or float32",
-    "classes library": "nothing is registered for a "
-    "dispatcher here: autograd.Function adds an op with a gradient of one's own",
-    "compiler.config": "torch.compile returns what it is given: there is nothing to set",
-    "cpu.amp.autocast_mode cpu.amp.grad_scaler": "its names stand in cpu.amp itself",
-    "cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler": "its names stand in cuda.amp "
-    "itself",
+    "backends.cusparselt backends.kleidiai backends.miopen backends.nnpack": (
+        "a library that fastdist does not use: `fastdist info` shows what computes"
+    ),
+    "backends.mha backends.python_native": "it switches PyTorch's own kernels",
+    "backends.opt_einsum": "einsum contracts its operands from left to right",
+    "backends.quantized nn.intrinsic nn.qat nn.quantizable nn.quantized": (
+        "quantized tensors are not supported: compute in float16 or float32"
+    ),
+    "classes library": (
+        "there is no dispatcher to register with: autograd.Function adds an op with its own "
+        "gradient"
+    ),
+    "compiler.config": "torch.compile returns its argument unchanged: there is nothing to set",
+    "cpu.amp.autocast_mode cpu.amp.grad_scaler": "its names are in cpu.amp",
+    "cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler": "its names are in cuda.amp",
     "cuda.gds": "files are read through the host's memory: load(..., map_location='cuda')",
-    "cuda.green_contexts cuda.tunable": "a GPU's kernels are launched as they are: nothing of a "
-    "device is set aside or tuned",
+    "cuda.green_contexts cuda.tunable": (
+        "a GPU's kernels are launched as they are: no part of a device is reserved or tuned"
+    ),
     "cuda.jiterator": "a kernel for a GPU is CuPy's RawKernel, which takes a tensor by "
     "__cuda_array_interface__",
-    "cuda.nccl": "there are no collectives here: gradients cross workers by distributed.autograd",
+    "cuda.nccl": "there are no collectives: distributed.autograd sends gradients between workers",
     "cuda.sparse": "its tensors are made by sparse_coo_tensor(..., device='cuda')",
-    "distributed.c10d_logger distributed.logging_handlers": "workers tell the logger "
-    "`fastdist.distributed` what they do, at DEBUG each call and pass",
-    "distributed.config distributed.constants": "rpc.TensorPipeRpcBackendOptions has what can be "
-    "chosen, rpc.constants its defaults",
-    "distributed.distributed_c10d distributed.utils": "there are no process groups and "
-    "collectives here yet: workers meet by rpc.init_rpc, and gradients cross them by "
-    "distributed.autograd",
-    "functional": "its names stand in fastdist itself, and those of networks in nn.functional",
-    "jit.frontend": "programs are not compiled here: jit.script returns what it is given",
-    "masked": "masked tensors are not there: where() and masked_fill() compute with a mask",
-    "monitor": "rpc.get_metrics() and distributed.profiler tell what workers do",
-    "mps.event mps.profiler xpu.graphs xpu.memory xpu.random xpu.streams mtia": "of GPUs there are "
-    "NVIDIA's alone: cuda",
-    "multiprocessing.reductions": "tensors pickle by themselves; share_memory_() lets processes "
-    "share one",
-    "nn.common_types": "its names are of PyTorch's annotations: an int, or a tuple of ints",
+    "distributed.c10d_logger distributed.logging_handlers": (
+        "workers log to the logger `fastdist.distributed`, each call and pass at DEBUG"
+    ),
+    "distributed.config distributed.constants": (
+        "rpc.TensorPipeRpcBackendOptions has the options, rpc.constants their defaults"
+    ),
+    "distributed.distributed_c10d distributed.utils": (
+        "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
+        "send gradients between them with distributed.autograd"
+    ),
+    "functional": "its names are in fastdist, and those of networks in nn.functional",
+    "jit.frontend": "programs are not compiled: jit.script returns its argument unchanged",
+    "masked": "masked tensors are not supported: where() and masked_fill() compute with a mask",
+    "monitor": "rpc.get_metrics() and distributed.profiler show what workers do",
+    "mps.event mps.profiler xpu.graphs xpu.memory xpu.random xpu.streams mtia": (
+        "NVIDIA's GPUs are the only ones: cuda"
+    ),
+    "multiprocessing.reductions": (
+        "tensors pickle without it; share_memory_() lets processes share one"
+    ),
+    "nn.common_types": "its names are PyTorch's annotations: an int, or a tuple of ints",
     "nn.grad": "autograd.grad gives the gradients of a convolution",
     "nn.modules.linear_cross_entropy_options": "nn.functional.cross_entropy takes a linear layer's "
     "result",
     "package": "programs are not packed with their code: save() and load() have a model's weights",
     "quasirandom": "scipy.stats.qmc.Sobol draws such numbers",
-    "signal.windows.windows": "its names stand in signal.windows itself",
-    "sparse.semi_structured": "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
-    "utils.backcompat utils.backend_registration utils.cpp_backtrace utils.deterministic": "it "
-    "sets PyTorch's compiled half, which is not here",
-    "utils.collect_env": "`fastdist info` says what a machine has",
+    "signal.windows.windows": "its names are in signal.windows",
+    "sparse.semi_structured": "sparse_coo is the only sparse layout: to_sparse() makes it",
+    "utils.backcompat utils.backend_registration utils.cpp_backtrace utils.deterministic": (
+        "it configures PyTorch's C++ library, which fastdist does not have"
+    ),
+    "utils.collect_env": "`fastdist info` shows what a machine has",
     "utils.data.datapipes utils.data.graph utils.data.graph_settings": "utils.data has datasets "
     "and their loader, without pipes",
     "utils.throughput_benchmark": "utils.benchmark.Timer measures",

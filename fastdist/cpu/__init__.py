@@ -36,7 +36,7 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Give the system back what is kept of the memory of large tensors that are no more."""
+    """Return the cached memory of freed large tensors to the system."""
     memory.empty_cache()
 
 

@@ -280,8 +280,8 @@ __all__ = [
 ]
 
 
-_NO_POOLS = "memory is of CuPy's pool, or of a MemPool, which is CuPy's as well"
-_NO_COUNTS = "pinned memory is of CuPy's pool, which counts nothing"
+_NO_POOLS = "memory is allocated from CuPy's pool, or from a MemPool, which is CuPy's as well"
+_NO_COUNTS = "pinned memory is allocated from CuPy's pool, which has no statistics"
 instead(
     {
         f"fastdist.cuda.{name}": why
@@ -301,7 +301,9 @@ instead(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Answer what is asked anew each time: reversible layers know PyTorch's private name."""
+        """Evaluate attributes that change at each access: reversible layers use PyTorch's private
+        name.
+        """
         if name == "_initialized":
             return is_initialized()
         if name == "default_generators":

@@ -90,7 +90,7 @@ class CudaEvent(Event):
         self.blocking, self.interprocess, self.external = blocking, interprocess, external
         if interprocess and enable_timing:
             raise ValueError(
-                "an event of several processes has no time: give interprocess=True or "
+                "an event that processes share has no timing: pass interprocess=True or "
                 "enable_timing=True, not both"
             )
 
@@ -99,7 +99,7 @@ class CudaEvent(Event):
         """Return the event of another process of this machine, on its GPU, by its ipc_handle; that
         process records it, and keeps it as long as it is used here.
 
-        Raises  KernelError for what is no handle of a living event
+        Raises  KernelError for a value that is not a handle of a living event
         """
         made = cls(interprocess=True)
         made.device = Device("cuda", index_of(device))
@@ -119,14 +119,15 @@ class CudaEvent(Event):
         self.point.record(stream)
 
     def ipc_handle(self) -> bytes:
-        """Return what from_ipc_handle takes in another process of this machine, for an event made
-        with interprocess=True.
+        """Return the handle for from_ipc_handle in another process of this machine, of an event
+        made with interprocess=True.
 
         Raises  RuntimeError for another event
         """
         if not self.interprocess:
             raise RuntimeError(
-                "ipc_handle: this event is of its process alone: make it with interprocess=True"
+                "ipc_handle: this event cannot be shared with other processes: create it with "
+                "interprocess=True"
             )
         if self.point is None:
             self.point = self._backend.shared_event(index_of(None))

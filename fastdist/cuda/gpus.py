@@ -85,7 +85,7 @@ class device_of(device):
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """Return what a GPU is: `name`, `major`, `minor`, `total_memory` in bytes,
+    """Return the properties of a GPU: `name`, `major`, `minor`, `total_memory` in bytes,
     `multi_processor_count`, and others by PyTorch's names.
 
     Raises  DeviceError without that GPU
@@ -99,7 +99,7 @@ def get_device_properties(device: Any = None) -> Any:
 
 
 class _Properties(SimpleNamespace):
-    """What a GPU is, by PyTorch's names."""
+    """The properties of a GPU, by PyTorch's names."""
 
     def __repr__(self) -> str:
         sizes = {"total_memory": "MB", "L2_cache_size": "MB"}
@@ -134,7 +134,7 @@ def get_arch_list() -> list[str]:
 
 
 def get_gencode_flags() -> str:
-    """Return what tells nvcc of the GPUs that are there; nothing where there is none."""
+    """Return nvcc's flags for the GPUs of this machine; an empty text without any."""
     numbers = [arch.removeprefix("sm_") for arch in get_arch_list()]
     return " ".join([f"-gencode compute=compute_{one},code=sm_{one}" for one in numbers])
 

@@ -1,8 +1,9 @@
 """Work of a GPU that is captured once and launched again as a whole: `CUDAGraph` and its users.
 
-What is captured runs anew on the same memory: inputs are copied into the tensors that the block
-read, results read from those that it made. Memory of a captured block comes from a pool of its own,
-which lives as long as the graph, so that nothing else is put there between two replays.
+A replay runs the captured work again on the same memory: inputs are copied into the tensors that
+the block read, results are read from those that it made. The memory of a captured block comes from
+a separate pool, which lives as long as the graph, so that nothing else is put there between two
+replays.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class CUDAGraph:
 
     Thread  one captures at a time in a process; replay: any
     Note    capture on a side stream (`cuda.graph` takes one), after a few runs that warm up: they
-            compile the kernels. Random numbers are drawn anew at each replay, of the GPU's default
-            generator and of those that are registered
+            compile the kernels. Each replay draws new random numbers, of the GPU's default
+            generator and of registered ones
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -44,7 +45,7 @@ class CUDAGraph:
         self._pool: Any = None
         self._stream: Any = None
         self._generators: list[Generator] = []
-        # What the capture draws, of each generator that it draws of.
+        # The random numbers that the capture draws, by generator.
         self._draws: list[tuple[Generator, CapturedDraws]] = []
 
     def register_generator_state(self, generator: Generator) -> None:
@@ -55,7 +56,7 @@ class CUDAGraph:
         """
         if generator.device.type != "cuda":
             raise DeviceError(
-                f"register_generator_state: a graph draws on a GPU; this one is of "
+                "register_generator_state: a graph draws on a GPU, and this generator is of "
                 f"{generator.device}"
             )
         self._generators.append(generator)
@@ -63,7 +64,7 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Capture what the current stream is given from now on; nothing of it runs yet.
 
-        `pool` is that of a graph, or `graph_pool_handle()`'s, whose memory is to be used again:
+        `pool` is a graph's pool, or that of `graph_pool_handle()`, whose memory is used again:
         graphs that share one are replayed in the order of their capture.
 
         Raises  RuntimeError on the default stream, while another graph is captured, and for a graph
@@ -117,12 +118,12 @@ class CUDAGraph:
         self._backend.launch_graph(self._native, current_device())
 
     def reset(self) -> None:
-        """Forget what was captured, and let go of its memory."""
+        """Forget the capture, and release its memory."""
         self._native = self._pool = None
         self._draws = []
 
     def pool(self) -> Any:
-        """Return what another capture takes to use this one's memory again."""
+        """Return the handle with which another capture uses this one's memory again."""
         return self._pool
 
 
@@ -308,6 +309,7 @@ def _require_like(inputs: Sequence[Tensor], given: Sequence[Tensor]) -> None:
 
     if described(inputs) != described(given):
         raise ValueError(
-            f"a graphed callable takes what it was captured with, {', '.join(described(inputs))}; "
-            f"got {', '.join(described(given))}: capture another one for these"
+            "a graphed callable takes arguments like those of its capture, "
+            f"{', '.join(described(inputs))}; got {', '.join(described(given))}: capture another "
+            "one for these"
         )

@@ -48,7 +48,7 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Return the most bytes that the pool held, as often as it was asked, and before each
+    """Return the largest size of the pool in bytes, at each call of this function and before each
     empty_cache; 0 without a GPU.
     """
     memory_reserved(device)
@@ -94,7 +94,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return what memory_stats has, a dict below each part of a name."""
+    """Return the values of memory_stats, a dict below each part of a name."""
     nested: dict[str, Any] = {}
     for name, number in memory_stats(device).items():
         *above, last = name.split(".")
@@ -108,7 +108,7 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """Return a table of what memory_stats has, in MiB, for people."""
     if not device_count():
-        return "no GPU is here, as nvidia-smi shows too, so none of its memory is in use"
+        return "there is no GPU here, as nvidia-smi shows too, so no GPU memory is in use"
     index, stats = index_of(device), memory_stats(device)
     free, total = mem_get_info(device)
     rows = [
@@ -151,7 +151,7 @@ def empty_cache() -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Let this process take no more than a share of a GPU's memory; 1.0 is all of it.
+    """Limit this process to a share of a GPU's memory; 1.0 is all of it.
 
     Raises  ValueError for a share below 0 or above 1; DeviceError without that GPU
     """
@@ -164,7 +164,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """Return what share of a GPU's memory this process may take: 1.0 is all of it.
+    """Return the share of a GPU's memory that this process may use: 1.0 is all of it.
 
     Raises  DeviceError without that GPU
     """

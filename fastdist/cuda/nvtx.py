@@ -27,7 +27,7 @@ def _nvtx() -> Any:
 
 
 def range_push(msg: str) -> int:
-    """Begin a stretch inside of those that this thread is in; return how many these are."""
+    """Begin a range inside of this thread's open ranges; return their number."""
     _nvtx().RangePush(msg)
     _depth.value += 1
     return _depth.value - 1

@@ -1,4 +1,4 @@
-"""Pools of memory of a program's own: what is made in a block lies apart from all else."""
+"""Separate pools of memory: tensors that are made in a block share one pool with no others."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> None:
-    """Begin the stream of random numbers of this thread's GPU anew, whether it is there or not."""
+    """Restart the stream of random numbers of this thread's GPU, whether it exists or not."""
     default_generator_of(Device("cuda")).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Begin the streams of random numbers of all GPUs anew."""
+    """Restart the streams of random numbers of all GPUs."""
     for index in range(max(device_count(), 1)):
         default_generator_of(Device("cuda", index)).manual_seed(seed)
 

@@ -19,14 +19,14 @@ class cudaStatus:
 
 
 class CudaError(RuntimeError):
-    """What check_error makes of another answer than SUCCESS."""
+    """The error that check_error raises for any result but SUCCESS."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"{cudart().cudaGetErrorString(code)} ({code})")
 
 
 class DeferredCudaCallError(Exception):
-    """What PyTorch raises for calls that waited for a GPU; nothing waits here."""
+    """PyTorch's error for calls that waited for a GPU; it is never raised here."""
 
 
 def check_error(res: int) -> None:
@@ -44,7 +44,7 @@ def _cupy_cuda() -> Any:
 
 def cudart() -> Any:
     """Return the functions of CUDA's runtime that PyTorch's has, by CUDA's names; they return 0, or
-    what they are asked for.
+    the value of the query.
 
     Raises  DeviceError without a GPU; each call what CUDA reports
     """
@@ -99,7 +99,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """Return what happens where the program waits for a GPU, as set_sync_debug_mode's number."""
+    """Return the reaction to calls that wait for a GPU, as set_sync_debug_mode's number."""
     if not device_count():
         return 0
     from ..devices.cuda.waiting import sync_debug_mode
@@ -107,7 +107,7 @@ def get_sync_debug_mode() -> int:
     return int(sync_debug_mode.number)
 
 
-# What a caching allocator gave to the program itself, by its address.
+# The blocks that caching_allocator_alloc gave to the program, by address.
 _given: dict[int, Any] = {}
 
 
@@ -135,6 +135,6 @@ def caching_allocator_delete(mem_ptr: int) -> None:
     """
     if _given.pop(mem_ptr, None) is None:
         raise DeviceError(
-            f"caching_allocator_delete: {mem_ptr:#x} is not of caching_allocator_alloc, or was "
-            "given back already"
+            f"caching_allocator_delete: {mem_ptr:#x} was not returned by "
+            "caching_allocator_alloc, or was freed already"
         )

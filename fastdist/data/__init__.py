@@ -1,11 +1,11 @@
 """Datasets, and loaders that turn them into batches.
 
-dataset.py says what data is, sampler.py in what order it is read, collate.py how samples become a
-batch. loader.py is the DataLoader, passes.py what its iter() returns; with num_workers it has
-batches made by other processes: worker_pool.py starts and asks them, worker_process.py is what runs
-there. start_method.py tells how they start: forked where this process has no other thread, by a
-server that forks them otherwise, since a fork copies locks that are held, sockets and pools without
-the threads that they belong to.
+dataset.py defines datasets, sampler.py the order in which they are read, collate.py how samples
+become a batch. loader.py is the DataLoader, passes.py the result of its iter(); with num_workers
+other processes make its batches: worker_pool.py starts them and sends requests, worker_process.py
+is the code that runs there. start_method.py chooses how they start: forked where this process has
+no other thread, otherwise by a server that forks them, since a fork copies held locks, sockets and
+pools without the threads that they belong to.
 
 The order of samples depends on the generator alone, not on num_workers.
 """
@@ -61,7 +61,7 @@ __all__ = [
 
 instead(
     {
-        f"{room}.{name}": "pipes of data are not there: write an IterableDataset or a Dataset"
+        f"{room}.{name}": "data pipes are not supported: write an IterableDataset or a Dataset"
         for room in (__name__, "fastdist.utils.data")
         for name in ("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "functional_datapipe")
     }

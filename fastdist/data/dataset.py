@@ -140,7 +140,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return self.tensors[0].shape[0]
 
     def _rows(self, indices: Sequence[int]) -> list[Tensor]:
-        """Return what default_collate makes of these samples, without cutting them out one by
+        """Return the result of default_collate for these samples, without cutting them out one by
         one.
         """
         rows = tensor(indices)
@@ -226,6 +226,6 @@ def _whole(lengths: Sequence[int | float], count: int) -> list[int]:
         raise ValueError(f"random_split: fractions must be between 0 and 1, got {list(lengths)}")
     sizes = [int(count * part) for part in lengths]
     for i in range(count - sum(sizes)):
-        # What rounding left over goes one by one to the first parts.
+        # The remainder of the rounding is distributed one by one to the first parts.
         sizes[i % len(sizes)] += 1
     return sizes

@@ -10,7 +10,7 @@ from .dataset import IterableDataset, TensorDataset
 
 
 class Fetcher:
-    """What a DataLoader's batches are made of; travels to workers by pickle.
+    """The source of a DataLoader's batches; sent to workers by pickle.
 
     Note    collate None: no batches are made, samples come one by one as they are
     """
@@ -43,8 +43,8 @@ class Fetcher:
         if not self.batched:
             return self._collated(next(self._samples))
         samples: list[Any] = []
-        # An iterator that has said it is at its end is not asked again: it might have more. Asked
-        # by next alone: what is its own iterator may begin anew when it is asked for one.
+        # An iterator that has ended is not called again: it might have more. Only next is called:
+        # an object that is its own iterator may start again at iter().
         while not self._is_ended and len(samples) < len(index):
             try:
                 samples.append(next(self._samples))

@@ -150,7 +150,7 @@ class DataLoader(Generic[T_co]):
             return self._counted(PassHere(fetcher, self._indices))
         pool, self._pool = self._pool, None
         if pool is None:
-            # Who loads in its own process needs nothing of multiprocessing, which is 1 MB.
+            # Loading in this process does not need multiprocessing, which is 1 MB.
             from .worker_pool import WorkerPool
 
             pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn, self._context)

@@ -49,7 +49,7 @@ class Pass:
         if self._num_workers > 0:
             text += (
                 "For multiprocessing data-loading, this could be caused by not properly "
-                "configuring the IterableDataset replica at each worker: get_worker_info() tells "
+                "configuring the IterableDataset replica at each worker: get_worker_info() gives "
                 "its share."
             )
         warn_caller(text)

@@ -10,8 +10,8 @@ from ..tensor.tensor import Tensor
 
 
 def pinned(batch: Any) -> Any:
-    """Return a batch with its Tensors in pinned memory: those in mappings, sequences and named
-    tuples as well; what has a method pin_memory() of its own is asked for it.
+    """Return a batch with its Tensors in pinned memory, also those in mappings, sequences and named
+    tuples; an object with a method pin_memory() is pinned by that.
 
     Raises  RuntimeError without a GPU
     """
@@ -22,7 +22,7 @@ def pinned(batch: Any) -> Any:
     if isinstance(batch, Mapping):
         held = {key: pinned(value) for key, value in batch.items()}
         if isinstance(batch, MutableMapping):
-            # What else it holds stays: a copy may have more than its items.
+            # Its other attributes are kept: a copy may have more than its items.
             kept = copy.copy(batch)
             kept.update(held)
             return kept

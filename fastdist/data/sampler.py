@@ -214,8 +214,8 @@ def _of_job(name: str, variable: str, given: int | None) -> int:
     told = os.environ.get(variable)
     if told is None:
         raise RuntimeError(
-            f"DistributedSampler: {name} is neither given nor told by the variable {variable} of "
-            "the job: start the program by `fastdist run`, or give num_replicas= and rank="
+            f"DistributedSampler: {name} was not passed, and the job's variable {variable} is "
+            "not set: start the program with `fastdist run`, or pass num_replicas= and rank="
         )
     if not told.isdigit():
         raise ValueError(

@@ -16,16 +16,17 @@ from ..core.short_repr import short_repr
 from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
-# A forked child is there in milliseconds and has all that its parent has, what does not pickle too.
-# But it has one thread only: a lock that another thread held stays locked for ever, and a pool
-# without its threads, a ZeroMQ context or a CUDA driver waits for them. So a process forks if it
-# has no other thread at that moment, which the system tells: nothing has to be known of who might
-# have started some. The two that fastdist itself starts, OpenMP's and OpenBLAS's, which wait
-# between two kernels, are ended before the look, and start again with the next large kernel.
+# A forked child is ready in milliseconds and has everything that its parent has, also objects that
+# do not pickle. But it has only one thread: a lock that another thread held stays locked for ever,
+# and a pool without its threads, a ZeroMQ context or a CUDA driver waits for them. So a process
+# forks if it has no other thread at that moment, which the system reports: it does not matter which
+# library might have started some. The threads of OpenMP and OpenBLAS, which fastdist itself starts
+# and which wait between two kernels, are ended before the check, and start again with the next
+# large kernel.
 #
-# Otherwise the first workers start a server, a process that imports fastdist once and forks what is
-# asked for; it lives as long as this process. What it forks is sent what it needs, so that must
-# pickle, and it reads the script again, as spawned processes do.
+# Otherwise the first workers start a server, a process that imports fastdist once and forks on
+# request; it lives as long as this process. Its children get their data from here, so that must
+# pickle, and they import the script again, as spawned processes do.
 _PRELOADED = "fastdist.data.worker_process"
 _KERNELS = "fastdist.kernels.cpu.jit.launch"
 # How long others may be asleep, and be there at all, until they count as there to stay. A thread
@@ -56,7 +57,7 @@ def choose_start(given: Any) -> tuple[BaseContext, str]:
 
 
 def why_not_fork() -> str | None:
-    """Return what forbids this process to fork, or None.
+    """Return the reason for which this process must not fork, or None.
 
     Source  see Note [Fork, or a server]
     """
@@ -68,7 +69,7 @@ def why_not_fork() -> str | None:
         return f"this process has other threads ({', '.join(others)})"
     end_idle_threads()
     if count := _count_others():
-        return f"libraries in this process have threads of their own ({count})"
+        return f"libraries in this process run their own threads ({count})"
     return None
 
 
@@ -87,7 +88,7 @@ def _count_others() -> int:
 
 
 def _states_of_others() -> dict[int, str]:
-    """Return what the system says of each other thread: S if it is asleep, see proc(5)."""
+    """Return the system's state of each other thread: S if it is asleep, see proc(5)."""
     states = {}
     for thread in map(int, os.listdir("/proc/self/task")):
         if thread != threading.get_native_id():

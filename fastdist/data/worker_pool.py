@@ -19,8 +19,8 @@ from .fetch import Fetcher
 from .start_method import choose_start
 from .worker_process import Epoch, Fetch, Job, Made, run
 
-# Workers that wait end within it. One that is still at a batch, which nobody will read, is left to
-# end by itself: worker_process gives it two seconds.
+# Waiting workers end within it. A worker that is still computing a batch, which will not be read,
+# ends when it is done: worker_process gives it two seconds.
 _END_TIMEOUT_S = 0.05
 # How one ended is known when the system has said so, by way of the server that forked it: at once,
 # but on a machine that stands still.
@@ -31,7 +31,7 @@ _ending: list[Any] = []
 
 
 def forget_ended() -> None:
-    """Ask for the exit status of those that have ended by now."""
+    """Collect the exit status of workers that have ended by now."""
     for process in tuple(_ending):
         if process.exitcode is not None:
             _ending.remove(process)
@@ -47,7 +47,7 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
-    _ending.clear()  # they are no children of this process
+    _ending.clear()  # they are not children of this process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)
@@ -84,7 +84,8 @@ class Worker:
         if not wait([self.answers], timeout_s or None):
             raise RuntimeError(
                 f"DataLoader timed out after {timeout_s} seconds: worker {self.id} (pid "
-                f"{self.process.pid}) had no batch; raise timeout=, or look what its dataset does"
+                f"{self.process.pid}) had no batch; raise timeout=, or check what its dataset "
+                "does"
             )
         try:
             answer: Made = self.answers.recv()
@@ -263,9 +264,9 @@ def _require_guarded_script(count: int) -> None:
         script = os.path.basename(sys.argv[0]) or "the script"
         # Written here: what a server has forked ends without telling why.
         sys.stderr.write(
-            f"DataLoader(num_workers={count}): a worker process reads {script} again to find its "
-            f"classes, and must not run it: put what {script} does under "
-            "`if __name__ == '__main__':`\n"
+            f"DataLoader(num_workers={count}): a worker process imports {script} again to find "
+            f"its classes, and must not run the program: put the work of {script} under `if "
+            "__name__ == '__main__':`\n"
         )
         sys.stderr.flush()
         raise SystemExit(1)
@@ -300,7 +301,7 @@ def _send_to_nobody(part: object) -> None:
 
 
 class _Nobody:
-    """What multiprocessing asks of a process that is being started."""
+    """The Popen interface that multiprocessing expects of a process that is being started."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor

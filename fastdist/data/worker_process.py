@@ -1,4 +1,4 @@
-"""What runs in a DataLoader's worker process: it makes the batches that it is asked for."""
+"""The main loop of a DataLoader's worker process: it makes the requested batches."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ class Program:
             if target not in arrays:
                 known_arrays = ", ".join(arrays)
                 raise ScalarSyntaxError(
-                    f"{text_of_line!r} assigns to no array; write NAME = ..., of {known_arrays}"
+                    f"{text_of_line!r} does not assign to an array; write NAME = ..., where NAME "
+                    f"is one of {known_arrays}"
                 )
             used = parse(expression, known).used
             body = parse(expression, [name for name in known if name in used])

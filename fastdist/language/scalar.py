@@ -315,14 +315,14 @@ class _Parser:
             word = (error.text or self._text)[max((error.offset or 1) - 1, 0) :].split(" ")[0]
             raise self._error(word, (error.offset or 1) - 1, error.msg) from None
         if not statements or not isinstance(statements[-1], ast.Expr):
-            raise self._error(self._text, 0, "a body ends in an expression")
+            raise self._error(self._text, 0, "a body must end in an expression")
         for statement in statements[:-1]:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
-                raise self._refuse(statement, "only `name = expression;` may stand here")
+                raise self._refuse(statement, "only `name = expression;` is allowed here")
             name = target.id
             if name in self._bound or name in _TAKEN:
-                raise self._refuse(statement, f"{name!r} has a meaning already")
+                raise self._refuse(statement, f"{name!r} is already defined")
             self._bound[name] = self._node(statement.value)
         return self._node(statements[-1].value)
 

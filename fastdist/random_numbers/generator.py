@@ -87,7 +87,7 @@ class Generator:
         self._require_no_capture("manual_seed")
         seed = index(seed)
         if not -(1 << 63) <= seed < 1 << 64:
-            raise RuntimeError(f"manual_seed: {seed} does not lie in -2**63 ... 2**64 - 1")
+            raise RuntimeError(f"manual_seed: {seed} is not in -2**63 ... 2**64 - 1")
         with self._stream_lock:
             self._seed, self._offset = seed % (1 << 64), 0
         return self
@@ -116,8 +116,8 @@ class Generator:
     def _require_no_capture(self, function: str) -> None:
         if self.captured is not None:
             raise RuntimeError(
-                f"Cannot call {function} during CUDA graph capture: where the stream stands is "
-                "known at a replay; call it before the block"
+                f"Cannot call {function} during CUDA graph capture: the offset of the random "
+                "numbers is known only at a replay; call it before the capture"
             )
 
     def _state(self) -> np.ndarray:

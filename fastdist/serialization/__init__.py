@@ -1,11 +1,11 @@
 """Files of tensors in PyTorch's format, both ways: `save` and `load`.
 
-A file is a zip archive, neither packed nor split: `data.pkl`, a pickle that speaks of storages by
-number, and `data/0`, `data/1` ..., their bytes, each at a multiple of 64 and with a checksum. What
-shares memory names the same storage. The pickle names PyTorch's classes, so that both libraries
-read it (`torch_names.py`); reading it runs nothing of the file's unless that is asked for
-(`safe_unpickler.py`). A path is written whole or not at all (`system/atomic_file.py`). The formats
-of PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
+A file is a zip archive, neither packed nor split: `data.pkl`, a pickle that refers to storages by
+number, and `data/0`, `data/1` ..., their bytes, each at a multiple of 64 and with a checksum.
+Tensors that share memory name the same storage. The pickle names PyTorch's classes, so that both
+libraries read it (`torch_names.py`); loading never runs code of the file unless that is requested
+(`safe_unpickler.py`). A path is written whole or not at all (`core/atomic_file.py`). The formats of
+PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
 (`legacy_reader.py`, `tar_reader.py`).
 """
 

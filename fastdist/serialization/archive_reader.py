@@ -40,7 +40,7 @@ _PIECE_BYTES: Final = 16 << 20
 
 
 class ArchiveError(RuntimeError):
-    """A file that is no archive of PyTorch's, or a damaged one."""
+    """A file that is not an archive of PyTorch, or a damaged one."""
 
 
 class Entry(NamedTuple):
@@ -68,7 +68,9 @@ class Archive:
         self._entries = self._read_table()
         folders = {name.partition("/")[0] for name in self._entries}
         if len(folders) != 1 or any("/" not in name for name in self._entries):
-            raise self._broken("its records do not stand in one folder: it is another zip archive")
+            raise self._broken(
+                "its records are not in one folder: it is another kind of zip archive"
+            )
         self._folder = folders.pop()
 
     def __contains__(self, record: str) -> bool:
@@ -95,7 +97,7 @@ class Archive:
         return self._entry(record).checksum
 
     def read(self, record: str) -> Bytes:
-        """Return the bytes of a record, in memory of their own; mapped ones as they are read."""
+        """Return the bytes of a record, copied; those of a mapped file are read on access."""
         entry = self._entry(record)
         start = self._data_start(record, entry)
         if self._mapped is not None and record.startswith("data/"):
@@ -221,7 +223,7 @@ class Archive:
     def _broken(self, why: str) -> ArchiveError:
         return ArchiveError(
             f"PytorchStreamReader failed reading zip archive: {why}; {self._called} was cut off, "
-            "changed on its way, or is no file of save()"
+            "changed on its way, or is not a file of save()"
         )
 
 

@@ -1,4 +1,4 @@
-"""Checksums of large records, worked out beside the reading or writing of them."""
+"""Checksums of large records, computed in parallel with reading or writing them."""
 
 from __future__ import annotations
 

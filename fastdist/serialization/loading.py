@@ -26,7 +26,7 @@ from .tar_reader import TarRecords, is_tar
 from .torch_names import find, own
 
 _ZIP: Final = b"PK\x03\x04"
-# What other files begin with, and what they are then.
+# The first bytes of other kinds of files, and their names.
 _FOREIGN: Final = (
     (b"\x93NUMPY", "an array of NumPy's (.npy): numpy.load reads it"),
     (b"\x89HDF", "an HDF5 file: h5py reads it"),
@@ -50,8 +50,8 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Return what save(), ours or PyTorch's, wrote: from a path, or a file object with read() and
-    seek().
+    """Return the value that save(), ours or PyTorch's, wrote: from a path, or a file object with
+    read() and seek().
 
     weights_only (the default): tensors, numbers, text and plain containers are read, and no code of
     the file's runs. Without it a file can run any code: only for files that you trust.
@@ -82,7 +82,7 @@ def load(
             "io.BytesIO and try to load from it instead."
         )
     called = f"the file {short_repr(os.fspath(f))}" if is_path else f"the {type(f).__name__}"
-    restorer(map_location)  # what cannot be one is told before the file is opened
+    restorer(map_location)  # an invalid map_location is reported before the file is opened
     with _opened(f) as file:
         with _said_of(called, is_safe=is_safe):
             records = _records_of(file, called, restorer(map_location), is_path, bool(mmap))
@@ -113,7 +113,7 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
         return _ArchiveRecords(archive, restore)
     is_old = is_legacy(head)
     if not is_old and not is_tar(head):
-        raise pickle.UnpicklingError(f"{called} is no file of save(): it is {_kind_of(head)}")
+        raise pickle.UnpicklingError(f"{called} is not a file of save(): it is {_kind_of(head)}")
     if is_mapped:
         raise RuntimeError(
             "mmap can only be used with files saved with "

@@ -15,7 +15,7 @@ Restore = Callable[[UntypedStorage, str], UntypedStorage]
 
 
 def location_tag(storage: Any) -> str:
-    """Return what a file says of where a storage lay: `cpu`, `cuda:0` ..."""
+    """Return a file's name of the location of a storage: `cpu`, `cuda:0` ..."""
     return str(storage.device)
 
 
@@ -66,7 +66,7 @@ def require_present(device: Device) -> None:
 def restorer(map_location: Any) -> Restore:
     """Return the function of a storage and its location that map_location asks for.
 
-    Raises  TypeError for what is no device, no dict and no function
+    Raises  TypeError for a value that is not a device, a dict or a function
     """
     if map_location is None:
         return default_restore_location
@@ -99,7 +99,7 @@ def _by_function(function: Callable[..., Any]) -> Restore:
         if found is None:
             return default_restore_location(storage, location)
         if not isinstance(found, UntypedStorage | TypedStorage):
-            raise TypeError(f"map_location returned {short_repr(found)}, which is no storage")
+            raise TypeError(f"map_location returned {short_repr(found)}, which is not a storage")
         return found.untyped()
 
     return by_function

@@ -63,7 +63,7 @@ def skip(stream: ByteStream) -> bytes:
 
 @functools.cache
 def _opcodes() -> dict[bytes, Any]:
-    # The import takes 3 ms, which files of the present format need not.
+    # The import takes 3 ms, and files of the present format do not need it.
     import pickletools
 
     return {one.code.encode("latin-1"): one for one in pickletools.opcodes}

@@ -1,4 +1,4 @@
-"""What a file calls to make tensors of its records; all that it says is held against the records.
+"""The functions that a file calls to make tensors of its records, against which they check.
 
 The parameters are those that PyTorch writes.
 """
@@ -35,7 +35,7 @@ from .budget import brief
 def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Tensor:
     """Return a tensor over a part of a storage.
 
-    Raises  TypeError, RuntimeError for what is no storage, or lies outside of it
+    Raises  TypeError, RuntimeError for a value that is not a storage, or a range outside of it
     """
     return _over(storage, storage_offset, size, stride, None)
 
@@ -185,21 +185,21 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Par
 def rebuild_parameter_with_state(
     data: Any, requires_grad: Any, backward_hooks: Any, state: Any
 ) -> Parameter:
-    """Return a Parameter with attributes of its own."""
+    """Return a Parameter with further attributes."""
     made = rebuild_parameter(data, requires_grad, backward_hooks)
     give_attributes(made, state)
     return made
 
 
 def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
-    """Return what func makes of args as a new_type, a subclass of Tensor, with its attributes."""
+    """Return the result of func for args as a new_type, a Tensor class, with its attributes."""
     made = func(*args)
     _require_tensor(made)
     if type(made) is not new_type and not (new_type is Tensor and type(made) is LazyConjNeg):
         made = resolved(made)
         if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
             raise TypeError(
-                f"a tensor cannot be rebuilt as {brief(new_type)}, which is no kind of it"
+                f"a tensor cannot be rebuilt as {brief(new_type)}, which is not a class of tensors"
             )
         twin = object.__new__(new_type)
         twin.array, twin._layout, twin._storage = made.array, made._layout, made._storage

@@ -1,7 +1,7 @@
-"""What a file may name when `weights_only` is on: a fixed list, and what the user adds to it."""
+"""The names that a file may use under `weights_only`: a fixed list, and the user's additions."""
 
 # Note [Calls for a file] The plain classes are called in the one form in which pickle writes them,
-# and what they copy is counted (`budget.py`). What the user has added is the user's own affair.
+# and their copies are counted (`budget.py`). The user is responsible for added classes.
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 def plain_call(thing: Any) -> Call | None:
     """Return how a class or function of the fixed list is called; None for what is only named."""
-    # Of another kind it may be a tuple, whose hash takes exponential time if its parts are shared.
+    # It might be a tuple of another kind, whose hash takes exponential time if its parts are
+    # shared.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
 
 
@@ -215,7 +216,7 @@ def _kinds(args: tuple[Any, ...]) -> str:
 
 
 def find_safe(module: str, name: str) -> Any:
-    """Return what a file names, if the fixed list or the user's has it.
+    """Return the object of a name in a file, if the fixed list or the user's has it.
 
     Raises  UnpicklingError for anything else, with what to do
     """
@@ -270,7 +271,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what was added."""
+    """Return the added globals."""
     with _added_lock:
         return [
             thing if name == _full_name(thing) else (thing, name) for name, thing in _added.items()

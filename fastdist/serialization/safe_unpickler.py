@@ -50,7 +50,7 @@ class SafeUnpickler:
     def load(self) -> Any:
         """Return the next value.
 
-        Raises  UnpicklingError for what is no pickle, or no plain one
+        Raises  UnpicklingError for data that is not a pickle, or not a plain one
         """
         self._stack, self._below, self._memo = [], [], {}
         data, actions = self._data, _ACTIONS
@@ -96,12 +96,12 @@ class SafeUnpickler:
         self._stack = self._below.pop()
         return items
 
-    # What the opcodes do, by the names that pickle gives them.
+    # The handlers of the opcodes, by pickle's names of these.
 
     def _proto(self) -> None:
         protocol = self._number(1)
         if not 2 <= protocol <= 5:
-            raise UnpicklingError(f"protocol {protocol} of pickle is none of 2 to 5")
+            raise UnpicklingError(f"protocol {protocol} of pickle is not one of 2 to 5")
 
     def _mark(self) -> None:
         self._below.append(self._stack)
@@ -228,7 +228,7 @@ class SafeUnpickler:
     def _reduce(self) -> None:
         args, function = self._stack.pop(), self._stack.pop()
         if type(args) is not tuple:
-            raise UnpicklingError("arguments that are no tuple")
+            raise UnpicklingError("arguments that are not a tuple")
         call = plain_call(function)
         if call is not None:
             try:
@@ -236,7 +236,7 @@ class SafeUnpickler:
             except (TypeError, ValueError, AttributeError, LookupError) as error:
                 word = getattr(function, "__name__", function)
                 raise UnpicklingError(
-                    f"{word} is called with what it does not take: {error}"
+                    f"{word} is called with arguments that it does not take: {error}"
                 ) from (error)
         elif function is _FROM_TYPE:
             value = self._rebuild_from_type(args)
@@ -266,7 +266,7 @@ class SafeUnpickler:
     def _newobj(self) -> None:
         args, kind = self._stack.pop(), self._stack.pop()
         if not isinstance(kind, type) or type(args) is not tuple:
-            raise UnpicklingError(f"{brief(kind)} is no class")
+            raise UnpicklingError(f"{brief(kind)} is not a class")
         if is_added(kind):
             self._stack.append(kind.__new__(kind, *args))
             return
@@ -295,7 +295,7 @@ class SafeUnpickler:
 
 
 def _actions() -> list[Callable[[SafeUnpickler], None] | None]:
-    """Return what each opcode does, None for those that are not read."""
+    """Return the handler of each opcode, None for those that are not read."""
     table: list[Callable[[SafeUnpickler], None] | None] = [None] * 256
 
     def enter(codes: bytes, action: Callable[..., None], *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""`save`: a pickle that names PyTorch's classes, and beside it the memory of each storage."""
+"""`save`: a pickle that names PyTorch's classes, followed by the memory of each storage."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def save(
 ) -> None:
     """Write obj - a tensor, a state dict, a container, anything that pickles - in PyTorch's format.
 
-    f is a path or a file object with write(). What a path held stays until all of the new file is
-    on the disk; permissions, and links to it, stay as they were. What shares memory still does when
-    it is loaded. `torch.load` reads it, and so does `fastdist.load`. With
+    f is a path or a file object with write(). The old file of a path stays until all of the new one
+    is on the disk; permissions, and links to it, stay as they were. Tensors that share memory still
+    do when they are loaded. `torch.load` reads the file, and so does `fastdist.load`. With
     _use_new_zipfile_serialization=False it is in the format before 1.6, without checksums.
 
     Raises  RuntimeError if the folder does not exist, PermissionError, IsADirectoryError, OSError
-            if the disk is full; the old file is untouched then. What pickle raises
+            if the disk is full; the old file is unchanged then. Errors of pickle
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
     """
     is_legacy, with_order = not _use_new_zipfile_serialization, not _disable_byteorder_record
@@ -169,7 +169,7 @@ _KINDS: Final = {kind.dtype: kind for kind in TYPED_STORAGES.values()}
 
 
 class _StorageOf:
-    """What a pickle says in the place of a storage."""
+    """The pickle's reference to a storage."""
 
     __slots__ = ("id",)
 
@@ -209,7 +209,7 @@ class _Reducing:
 
 
 def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
-    """Return what a tensor is made of when it is loaded."""
+    """Return the arguments from which a tensor is rebuilt."""
     tensor = resolved(tensor)
     kind = tensor.__class__
     state = getattr(tensor, "__dict__", None)
@@ -228,14 +228,14 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
         return rebuilding.rebuild_parameter, arguments
     if tensor._layout.is_sparse:
-        # As PyTorch's files: what makes it again is not told that it required grad.
+        # As in PyTorch's files: the rebuild function does not learn that it required grad.
         indices, values, shape, is_coalesced, _ = parts_of(tensor)
         return rebuilding.rebuild_sparse_tensor, (
             sparse_coo,
             (indices, values, Size(shape), is_coalesced),
         )
     made_of = _parts(tensor, storages)
-    # As PyTorch's files: of dtypes that have no storages of their own, memory is bytes.
+    # As in PyTorch's files: memory of dtypes that have no own kind of storage is bytes.
     rebuild: Any = rebuilding.rebuild_tensor_v2
     if tensor._layout.dtype.is_bare:
         rebuild, made_of = rebuilding.rebuild_tensor_v3, (*made_of, tensor._layout.dtype)
@@ -375,7 +375,7 @@ class _TorchPickler(pickle._Pickler):
             module, word = TO_TORCH.get(thing) or (thing.__module__, thing.__qualname__)
             first = pickle.GLOBAL + f"{module}\n{word}\n".encode()
         memo: dict[int, Any] = self.memo  # type: ignore[attr-defined]
-        # Under a key of its own: the pickler may have met an equal text already.
+        # Under a separate key: the pickler may have met an equal text already.
         number, mine = len(memo), object()
         memo[id(mine)] = (number, mine)
         self._known[thing] = self.get(number)  # type: ignore[attr-defined]

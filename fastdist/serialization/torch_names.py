@@ -39,7 +39,7 @@ _OWN: Final[dict[Name, Any]] = {
     # Files before 1.6 name classes for storages of a GPU.
     **{("torch.cuda", name): kind for name, kind in TYPED_STORAGES.items()},
 }
-# What PyTorch has and we do not: told by name, since a file with it is a sound one.
+# Names that PyTorch has and fastdist does not: reported by name, since such a file is valid.
 _MISSING_DTYPES: Final = {
     "QInt8Storage": "qint8",
     "QUInt8Storage": "quint8",
@@ -53,7 +53,7 @@ TO_TORCH[Tensor] = ("torch._tensor", "Tensor")
 
 
 def own(module: str, name: str) -> Any:
-    """Return what a fixed list has for one of PyTorch's names, None where it has nothing.
+    """Return the object of one of PyTorch's names in a fixed list, None for others.
 
     Raises  NotImplementedError for a dtype that fastdist does not have
     """
@@ -75,7 +75,7 @@ def _missing_dtype(module: str, name: str) -> str | None:
 
 
 def find(module: str, name: str) -> Any:
-    """Return what any name of PyTorch's is here: the same name, in the room where we have it.
+    """Return the object of any of PyTorch's names: the same name, in the package where it is here.
 
     `torch.nn.modules.linear.Linear` is looked for in fastdist.nn.modules.linear, then in
     fastdist.nn.modules, in fastdist.nn and in fastdist.

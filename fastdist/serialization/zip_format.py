@@ -30,6 +30,6 @@ ENCRYPTED: Final = 0x0001
 ZIP64_TAG: Final = 0x0001
 FILLER_TAG: Final = b"FB"
 FILLER: Final = b"Z"
-# What does not fit into 16 or 32 bits stands in a field for zip64, and these in its place.
+# Values that do not fit into 16 or 32 bits are in a field for zip64, and replaced by these.
 MANY: Final = 0xFFFF
 LARGE: Final = 0xFFFFFFFF

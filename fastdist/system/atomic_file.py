@@ -82,7 +82,7 @@ def _no_room(error: OSError, path: str, size: int | None, free: str) -> OSError:
     """Return the error of a full disk, with the path, the size and the free space."""
     wanted = "a file" if size is None else f"a file of {size} bytes"
     number = error.errno or errno.ENOSPC
-    return OSError(number, f"{os.strerror(number)}: {wanted} was to be written{free}", path)
+    return OSError(number, f"{os.strerror(number)}: {wanted} could not be written{free}", path)
 
 
 def _stat(path: str) -> os.stat_result | None:
@@ -133,9 +133,9 @@ class _Replacement:
             return error
         return PermissionError(
             error.errno,
-            f"{os.strerror(error.errno or errno.EACCES)}: the folder {self._folder!r} takes no new "
-            "file, and a file is replaced by a new one beside it, so that it is never half "
-            "written; let the folder be written to, or give an open file",
+            f"{os.strerror(error.errno or errno.EACCES)}: cannot create a file in the folder "
+            f"{self._folder!r}. A file is replaced by a new one in the same folder, so that it "
+            "is never half written: make the folder writable, or pass an open file",
             self._target,
         )
 

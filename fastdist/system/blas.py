@@ -78,7 +78,7 @@ def _choose(
         return CoreChoice("already loaded", None, "NumPy was imported before fastdist")
     core = right_core(read())
     if core is None:
-        return CoreChoice("left", None, "OpenBLAS picks well on this CPU by itself")
+        return CoreChoice("left", None, "OpenBLAS's own choice is good on this CPU")
     environment[_CORETYPE] = environment[_CHOSEN_BY_FASTDIST] = core
     return CoreChoice("chosen", core, "the fastest measured on this AMD CPU")
 

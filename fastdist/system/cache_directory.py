@@ -97,9 +97,9 @@ def _find(name: str) -> tuple[Path | None, str]:
         return None, ""
     except ForeignFolderError as error:
         return None, (
-            f"kernels are not kept at {str(folder)!r}, and compile anew in each process, since "
-            f"others could put code of theirs there: {error}; name a folder of your own by "
-            "FASTDIST_CACHE_DIR, or remove what others could write to"
+            f"kernels are not cached at {str(folder)!r}, and compile again in each process, "
+            f"because others could put their code there: {error}; set FASTDIST_CACHE_DIR to a "
+            "folder of your own, or remove what others could write to"
         )
     return path, ""
 

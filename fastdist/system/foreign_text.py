@@ -50,7 +50,7 @@ def _text(text: object) -> str:
     try:
         return str(text)
     except Exception as error:  # the class may be anybody's
-        return f"(its text cannot be had: {type(error).__name__})"
+        return f"(its text is not available: {type(error).__name__})"
 
 
 def _cut(text: str, most: int) -> str:

@@ -51,7 +51,7 @@ def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
 
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-        raise OSError(f"it is no {what} of {size} bytes")
+        raise OSError(f"it is not {what} memory of {size} bytes")
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _seals() != _seals():
         raise OSError("it could shrink while it is read")
     return mmap.mmap(descriptor, size)

@@ -1,7 +1,7 @@
 """PyTorch's names for what serves training loops: datasets, checkpoints, files, TensorBoard.
 
-What is of use to a subject stands with its subject. `utils.tensorboard` is imported by its own name
-alone, since it brings a package of its own.
+Helpers for one subject are in the package of that subject. `utils.tensorboard` must be imported by
+its full name, since it needs another package.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ __all__ = [
 
 instead(
     {
-        f"{__name__}.cpp_extension": "what is compiled for PyTorch's own memory is of no use here: "
-        "take the program's version in Python",
+        f"{__name__}.cpp_extension": (
+            "code that is compiled for PyTorch's memory does not work here: use the program's "
+            "version in Python"
+        ),
         f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
     }
 )

@@ -20,7 +20,7 @@ _BLOCK_S = 1e-3
 
 
 class Measurement:
-    """What runs took: `raw_times` of so many blocks of `number_per_run` runs each.
+    """The times of runs: `raw_times` of so many blocks of `number_per_run` runs each.
 
     Units   seconds; those of `times`, `mean`, `median` and `iqr` are of one run
     """
@@ -101,7 +101,7 @@ class Timer:
         self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """Return what one block of number runs takes, after some that do not count."""
+        """Return the time of one block of number runs, after some that do not count."""
         with _threads(self._num_threads):
             self._timer.timeit(max(number // 100, 2))
             return self._measured(number, [self._timer.timeit(number)])
@@ -111,8 +111,8 @@ class Timer:
         callback: Callable[[int, float], Any] | None = None,
         min_run_time: float = 0.2,
     ) -> Measurement:
-        """Return what blocks of so many runs take that the clock does not count, for min_run_time
-        in all; callback(number, time) is called behind each.
+        """Return the times of blocks of so many runs, without overhead, for min_run_time in all;
+        callback(number, time) is called after each.
 
         Units   seconds
         """

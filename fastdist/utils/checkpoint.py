@@ -48,7 +48,7 @@ _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 
 class CheckpointError(RuntimeError):
-    """What a function computed again is not what it computed first."""
+    """The second run of a function differs from its first one."""
 
 
 class _EnoughComputed(BaseException):
@@ -120,11 +120,11 @@ def checkpoint(
     backward pass calls function again when it needs that.
 
     Random numbers of all devices are the same both times, unless preserve_rng_state=False is given,
-    and autocast casts as it did. With use_reentrant=False what function saves is caught by hooks:
-    all of autograd works. With True function runs without recording, and once more, with a backward
-    pass of its own, inside the backward pass: `autograd.grad` and `backward(inputs=...)` are
-    refused, and so are keyword arguments. `context_fn` returns what is open around the first and
-    the second call.
+    and autocast casts as in the first run. With use_reentrant=False hooks catch the saved values of
+    function: all of autograd works. With True function runs without recording, and again, with
+    another backward pass, inside the backward pass: `autograd.grad` and `backward(inputs=...)` are
+    refused, and so are keyword arguments. `context_fn` returns the contexts for the first and the
+    second call.
 
     Raises  CheckpointError, in the backward pass, if the second call saves other tensors than the
             first, in number or, without determinism_check="none", in shape, dtype or device;
@@ -136,8 +136,8 @@ def checkpoint(
     if _is_reentrant(use_reentrant, "checkpoint"):
         if kwargs:
             raise ValueError(
-                f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True give "
-                "the function's arguments by their places, or say use_reentrant=False"
+                f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True pass "
+                "the function's arguments by position, or pass use_reentrant=False"
             )
         if context_fn is not noop_context_fn or debug:
             raise ValueError(
@@ -189,14 +189,14 @@ def _is_reentrant(given: bool | None, name: str) -> bool:
     if given is None:
         warnings.warn(
             f"torch.utils.checkpoint: the use_reentrant parameter of {name}() should be passed "
-            "explicitly; use_reentrant=False is recommended. True is taken, as PyTorch takes it",
+            "explicitly; use_reentrant=False is recommended. True is used, as in PyTorch",
             stacklevel=3,
         )
     return given is not False
 
 
 class _Holder:
-    """What a Node keeps in the place of a saved tensor."""
+    """A Node's replacement for a saved tensor."""
 
     __slots__ = ("__weakref__", "index", "tensor")
 
@@ -244,7 +244,7 @@ class _Frame:
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        """Return what was saved, computed again if this pass has not done so yet.
+        """Return the saved value, computed again if this pass has not done so yet.
 
         Raises  CheckpointError
         """
@@ -334,7 +334,7 @@ class _Frame:
         second = [*lines, "nothing"]
         for i, (one, other) in enumerate(zip(first, second, strict=False)):
             if one != other:
-                return f"\nThey part at number {i}: saved first by {one}, then by {other}"
+                return f"\nThey differ from number {i} on: saved first by {one}, then by {other}"
         return "\nThe same lines saved them both times"
 
 
@@ -500,7 +500,7 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Return what functions (a Sequential or a list), called one after the other, make of input,
+    """Return the result of functions (a Sequential or a list), called one after the other on input,
     with all but the last of `segments` parts checkpointed.
     """
     use_reentrant = _is_reentrant(use_reentrant, "checkpoint_sequential")

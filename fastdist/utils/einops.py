@@ -1,4 +1,4 @@
-"""What einops needs to know of tensors; imported by itself when einops is."""
+"""The backend through which einops uses tensors; einops imports it."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ def save_file(
 ) -> None:
     """Write tensors to a file that numpy.load reads, whole or not at all.
 
-    Raises  ValueError for what is no tensor
+    Raises  ValueError for a value that is not a tensor
     """
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise ValueError(
-                f"{short_repr(name)} is a {type(tensor).__name__}, and tensors alone can be saved"
+                f"{short_repr(name)} is a {type(tensor).__name__}, and only tensors can be saved"
             )
     arrays: dict[str, Any] = {name: tensor.to_numpy() for name, tensor in tensors.items()}
     write = np.savez_compressed if compressed else np.savez

@@ -35,7 +35,7 @@ def save_file(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors, and texts beside them, to a file, whole or not at all.
+    """Write tensors, and texts as metadata, to a file, whole or not at all.
 
     Raises  RuntimeError for tensors that share memory, which the format cannot say; ImportError
             without the package
@@ -89,7 +89,7 @@ def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:
 def _array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
     if not isinstance(tensor, Tensor):
         raise ValueError(
-            f"{short_repr(name)} is a {type(tensor).__name__}, and tensors alone can be saved"
+            f"{short_repr(name)} is a {type(tensor).__name__}, and only tensors can be saved"
         )
     return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor._layout.shape)
 

@@ -35,13 +35,13 @@ _STREAMS: Final = 32
 # CUDA's priority of streams whose work goes first; every GPU has this one.
 _FIRST: Final = -1
 _BROKEN_CUPY: Final = (
-    "cuda: CuPy is installed, but does not load ({}): install it anew by pip install "
+    "cuda: CuPy is installed, but does not load ({}): reinstall it with pip install "
     "--force-reinstall 'cupy-cuda12x[ctk]>=14' (or cupy-cuda13x), and only one of the two"
 )
 _NO_UPLOADS: Final = (
-    "cuda: values of the CPU, of shape {}, cannot be copied to the GPU while a graph is captured: "
-    "each replay would read memory that holds something else by then. Copy them before the block "
-    "into a tensor that it reads; full(), zeros() and arange() may stand in it"
+    "cuda: values of the CPU, of shape {}, cannot be copied to the GPU while a graph is "
+    "captured: each replay would read memory that holds something else by then. Copy them before "
+    "the block into a tensor that it reads; full(), zeros() and arange() are allowed in it"
 )
 _COPY: Final = parse("x", ("x",))
 _ADD: Final = parse("x + y", ("x", "y"))
@@ -492,7 +492,7 @@ def _require_one_device(what: str, arrays: Sequence[Any], number: int) -> None:
                     f"but found at least two devices, {' and '.join(there)}"
                 )
         elif array.ndim:
-            raise DeviceError(f"{what}: an array of the CPU among arrays of cuda; copy it first")
+            raise DeviceError(f"{what}: got a CPU array among arrays of cuda; copy it first")
 
 
 def load() -> CudaBackend:
@@ -513,9 +513,9 @@ def load() -> CudaBackend:
         raise DeviceError(_BROKEN_CUPY.format(error)) from error
     if os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":
         raise DeviceError(
-            "cuda: CUPY_CUDA_PER_THREAD_DEFAULT_STREAM gives each thread a default stream of its "
-            "own, and work of a backward pass, which other threads queue, would not be ordered "
-            "with what it reads: unset it, and use fastdist.cuda.Stream where streams are wanted"
+            "cuda: CUPY_CUDA_PER_THREAD_DEFAULT_STREAM gives each thread its own default stream, "
+            "so a backward pass, whose work other threads queue, could run before the work that it "
+            "reads from: unset it, and use fastdist.cuda.Stream for separate streams"
         )
     try:
         count = cuda.runtime.getDeviceCount()

@@ -39,9 +39,9 @@ def _keep_kernels_from_others() -> None:
     except ForeignFolderError as error:
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
         _logger.warning(
-            "kernels for CUDA are not kept at %r, and compile anew in each process, since others "
-            "could put code of theirs there: %s; name a folder of your own by CUPY_CACHE_DIR, or "
-            "remove what others could write to",
+            "kernels for CUDA are not cached at %r, and compile again in each process, because "
+            "others could put their code there: %s; set CUPY_CACHE_DIR to a folder of your own, "
+            "or remove what others could write to",
             *(path, error),
         )
     except OSError as error:

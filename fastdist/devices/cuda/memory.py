@@ -143,7 +143,9 @@ class Allocator:
                 pointer = allocate(size_bytes)
             except out_of_memory as error:
                 self.usages[self._current_device()].num_ooms += 1
-                raise OutOfMemoryError(f"cuda: {size_bytes} bytes are wanted: {error}") from error
+                raise OutOfMemoryError(
+                    f"cuda: cannot allocate {size_bytes} bytes: {error}"
+                ) from error
         if not size_bytes:
             return pointer
         block = _make_block(pointer, self._limbo, self.usages[pointer.mem.device_id])

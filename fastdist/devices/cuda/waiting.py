@@ -19,8 +19,8 @@ class SyncDebugMode:
         if not self.number:
             return
         text = (
-            "called a synchronizing CUDA operation: the program waits here until the GPU has come "
-            "to it; keep the value on the GPU, or copy to the CPU with non_blocking=True"
+            "called a synchronizing CUDA operation: the program waits here until the GPU reaches "
+            "this point; keep the value on the GPU, or copy to the CPU with non_blocking=True"
         )
         if self.number > 1:
             raise RuntimeError(text)

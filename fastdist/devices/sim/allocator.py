@@ -66,7 +66,7 @@ class CachingAllocator:
         """
         rounded = _round_up(size_bytes)
         if self._behaviour.allocation_fails():
-            raise self._out_of_memory(size_bytes, "as was asked for")
+            raise self._out_of_memory(size_bytes, "as a test requested")
         with self._blocks_lock:
             self._sort_out_released()
             free = self._free.get((stream, rounded))

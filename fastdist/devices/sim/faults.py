@@ -116,7 +116,7 @@ class Behaviour:
         if rule is None:
             return
         if rule.hang is None:
-            raise DeviceError("a fault that was asked for")
+            raise DeviceError("a fault that a test requested")
         rule.hang.wait()
 
     def _take_rule(self, name: str) -> _Rule | None:

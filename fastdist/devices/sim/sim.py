@@ -217,7 +217,7 @@ class SimBackend:
             if isinstance(argument, list):
                 return list(map(unwrap, argument))
             if isinstance(argument, np.ndarray) and argument.ndim:
-                raise DeviceError(f"{name}: an array of the CPU among arrays of sim; copy it first")
+                raise DeviceError(f"{name}: got a CPU array among arrays of sim; copy it first")
             return argument.copy() if isinstance(argument, np.ndarray) else argument
 
         unwrapped = [unwrap(argument) for argument in arguments]

@@ -188,7 +188,7 @@ def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
         raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
     if pin_memory and device is not CPU:
         raise RuntimeError(
-            f"Only dense CPU tensors can be pinned, and this one is to be on {device}: leave "
+            f"Only dense CPU tensors can be pinned, and this one would be on {device}: leave "
             "pin_memory out"
         )
     if pin_memory and not device_count():
@@ -285,8 +285,8 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
     if not fits(array, wanted.numpy):
         low, high = array.min(), array.max()
         raise RuntimeError(
-            f"value cannot be converted to type {wanted.name} without overflow: the numbers given "
-            f"lie from {low} to {high}"
+            f"value cannot be converted to type {wanted.name} without overflow: the given "
+            f"numbers are from {low} to {high}"
         )
 
 

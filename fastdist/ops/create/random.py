@@ -208,8 +208,8 @@ def _require_int64(low: int, high: Any) -> None:
     for what, value in (("from", low), ("to", high)):
         if not -(1 << 63) <= value < 1 << 63:
             raise ValueError(
-                f"Overflow when unpacking long long: {what} is {value}, and the ends of a range of "
-                "random integers lie in -2**63 ... 2**63 - 1"
+                f"Overflow when unpacking long long: {what} is {value}, and the ends of a range "
+                "of random integers are in -2**63 ... 2**63 - 1"
             )
 
 

@@ -25,7 +25,7 @@ from .fft import computable
 from .transforms import BY_N, BY_ROOT_N, NOTHING, fft_c2c, fft_c2r, fft_r2c
 
 _NO_WINDOW = (
-    "A window was not provided: each stretch is cut out sharply, {}. Give window=, such as "
+    "A window was not provided: each frame is cut out sharply, {}. Give window=, such as "
     "hann_window(win_length), or ones(win_length) for just this"
 )
 _ONE_COMPLEX = "Cannot have onesided output if window or input is complex"
@@ -234,8 +234,8 @@ def _require_covered(told: str, weights: Tensor) -> None:
     """
     if bool((unbatched(weights).detach().abs() < 1e-11).any()):
         raise RuntimeError(
-            f"{told}window overlap add min: 1: over some samples no window lies that is not 0; "
-            "let stretches overlap more, or cut the signal by center=True and length="
+            f"{told}window overlap add min: 1: some samples are under no window that is not 0; "
+            "let frames overlap more, or cut the signal by center=True and length="
         )
 
 
@@ -261,7 +261,7 @@ def _require_transforms(
     if len(shape) < 2:
         raise DimError(
             f"Dimension out of range (expected to be in range of [{-len(shape) - 1}, "
-            f"{len(shape)}], but got -3): istft takes frequencies and stretches"
+            f"{len(shape)}], but got -3): istft takes frequencies and frames"
         )
     if not input._layout.numel:
         raise ShapeError(f"{told}input tensor cannot be empty.")

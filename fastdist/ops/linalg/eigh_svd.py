@@ -78,9 +78,9 @@ def require_no_phase(turned: Any, name: str) -> None:
     """
     if bool((turned.abs() > 1e-2).any()):
         raise RuntimeError(
-            f"{name}: The eigenvectors in the complex case are specified up to "
-            "multiplication by e^{i phi}. The specified loss function depends on this quantity, "
-            "so it is ill-defined: take what does not, such as abs() of the vectors."
+            f"{name}: The eigenvectors in the complex case are specified up to multiplication by "
+            "e^{i phi}. The specified loss function depends on this quantity, so it is "
+            "ill-defined: use a quantity that does not, such as abs() of the vectors."
         )
 
 
@@ -235,8 +235,9 @@ def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
     if bool(((by_left + by_right).detach().abs() > 1e-2).any()):
         raise RuntimeError(
             "svd_backward: The singular vectors in the complex case are specified up to "
-            "multiplication by e^{i phi}. The specified loss function depends on this phase term, "
-            "making it ill-defined: take what does not, such as abs() of the vectors."
+            "multiplication by e^{i phi}. The specified loss function depends on this phase "
+            "term, making it ill-defined: use a quantity that does not, such as abs() of the "
+            "vectors."
         )
     turn = (by_left - by_right) / (2 * values)
     return complex_of(zeros_like(turn), turn)

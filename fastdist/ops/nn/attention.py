@@ -78,7 +78,8 @@ def _require_fused(
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
             "is_causal=True, but for operands of four axes that are alike, without dropout, and "
-            "a mask of two or four axes that needs no gradient: lay what is causal into the mask"
+            "a mask of two or four axes that needs no gradient: put the causal mask into "
+            "attn_mask"
         )
 
 

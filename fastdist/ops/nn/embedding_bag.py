@@ -47,8 +47,8 @@ def embedding_bag(
     """
     if _numbers_rows(weight) and isinstance(input, Tensor) and not _numbers_rows(input):
         warn(
-            "embedding_bag(weight, input, ...) is how it was called long ago: embedding_bag(input, "
-            "weight, ...), with what numbers the rows first, is how it is called",
+            "embedding_bag(weight, input, ...) is the old order of arguments: call "
+            "embedding_bag(input, weight, ...), with the indices first",
             stacklevel=3,
         )
         input, weight = weight, input

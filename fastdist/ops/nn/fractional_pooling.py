@@ -132,10 +132,10 @@ def _declare(axes: int) -> None:
         return found if return_indices else found[0]
 
     name = f"fractional_max_pool{axes}d"
-    text = "Return the largest of each of output_size windows that begin where is drawn"
+    text = "Return the largest element of each of output_size windows that begin at random places"
     for called, function, more in (
-        (f"{name}_with_indices", with_indices, ", and where it stands."),
-        (name, alone, "; with return_indices also where it stands."),
+        (f"{name}_with_indices", with_indices, ", and its index in the plane."),
+        (name, alone, "; with return_indices also its index."),
     ):
         function.__name__ = function.__qualname__ = called
         function.__doc__ = text + more

@@ -178,10 +178,10 @@ def _declare(axes: int) -> None:
         found = adaptive_max_pool(input, output_size, axes)
         return found if return_indices else found[0]
 
-    largest_of = f"Return the largest of each window over {over}"
-    parts_of = f"Return the largest of each of output_size even parts of {over}"
-    where = ", and where it stands in its plane."
-    asked = "; with return_indices also where it stands."
+    largest_of = f"Return the largest element of each window over {over}"
+    parts_of = f"Return the largest element of each of output_size even parts of {over}"
+    where = ", and its index in the plane."
+    asked = "; with return_indices also its index."
     for name, function, text in (
         (f"max_pool{axes}d_with_indices", max_pool_with_indices, largest_of + where),
         (f"max_pool{axes}d", max_pool_alone, largest_of + asked),

@@ -185,7 +185,7 @@ def _require_elements(shape: tuple[int, ...], ord: float, dim: Any) -> None:
             where = "an empty tensor" if dim in (None, ()) else f"the dimension {axis}"
             raise ShapeError(
                 f"linalg.vector_norm cannot compute the {ord} norm on {where} because the "
-                f"operation does not have an identity, and of {shape} nothing is there"
+                f"operation does not have an identity, and {shape} is empty"
             )
 
 

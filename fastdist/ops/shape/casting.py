@@ -27,7 +27,9 @@ def _cast_to(name: str, dtype: DType) -> None:
         return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is and lies as asked."
+    cast.__doc__ = (
+        f"Return the tensor in {dtype.name}; itself if its dtype and layout are these already."
+    )
     composite(homes="method", known_as="")(cast)
 
 

@@ -219,7 +219,7 @@ def to(
     for value in args:
         if isinstance(value, Tensor):
             if value is not args[0]:
-                raise ArgumentError("to(): a Tensor to be like comes first, flags come after it")
+                raise ArgumentError("to(): give the Tensor to match first, then the flags")
             dtype, device = value._layout.dtype, value._layout.device
         elif isinstance(value, DType | type):
             dtype = value

@@ -120,7 +120,7 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     version = target._version
     target.array = array
     if target.extra is not None:
-        # Of what it was a view it is none any more.
+        # It is no longer a view of its old base.
         target.extra.base = target.extra.replay = None
     target._layout = layout_of(array, target._layout.device)
     target._storage = BoundedStorage(memory)

@@ -28,7 +28,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
         return made if out is None else written_parts(OutRule(name), out, made, (input,))
 
     copied.__name__ = copied.__qualname__ = name
-    copied.__doc__ = f"Return what {name.removesuffix('_copy')} returns, in memory of its own."
+    copied.__doc__ = f"Return a copy of the result of {name.removesuffix('_copy')}."
     return checked(copied)
 
 

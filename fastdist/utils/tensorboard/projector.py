@@ -33,7 +33,7 @@ class Projector:
         tag: str,
         metadata_header: Sequence[str] | None,
     ) -> None:
-        """Write points, labels and pictures into a folder of their own, and tell of it.
+        """Write points, labels and pictures into a separate folder, and register them.
 
         Raises  AssertionError for other than one label and one picture a row;
                 NotADirectoryError

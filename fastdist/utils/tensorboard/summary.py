@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 _MOST_THRESHOLDS = 127
 _SMALLEST_COUNT = 1e-7
 _MOST_BYTES = 1 << 31
-# What the format calls a dtype, and the field that its numbers stand in.
+# The format's name of a dtype, and the field that has its numbers.
 _FIELDS = {
     dtypes.float16: ("DT_HALF", "half_val"),
     dtypes.float32: ("DT_FLOAT", "float_val"),
@@ -102,7 +102,7 @@ def scalar(
 def tensor_proto(tag: str, tensor: Tensor) -> Any:
     """Return the message of a tensor.
 
-    Raises  ValueError for 2 GB or more, or a dtype that the format has not
+    Raises  ValueError for 2 GB or more, or a dtype that the format does not have
     """
     if tensor.numel() * tensor.element_size() >= _MOST_BYTES:
         raise ValueError("tensor is bigger than protocol buffer's hard limit of 2GB in size")
@@ -129,8 +129,8 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     counts, limits = np.histogram(array, bins=limits)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _merged(counts, limits, len(counts) // max_bins)
-    # From the first bin that holds something to the last, and an empty one before them: a bin is
-    # told by its upper limit alone.
+    # From the first bin that is not empty to the last, and an empty one before them: a bin has only
+    # an upper limit.
     filled = np.flatnonzero(counts)
     first, last = (filled[0], filled[-1]) if filled.size else (0, len(counts) - 1)
     return histogram_raw(
@@ -292,8 +292,8 @@ def hparams(
 ) -> tuple[Any, Any, Any]:
     """Return the messages of an experiment, of the start of a run with its settings, of its end.
 
-    Raises  TypeError for what are no dicts; ValueError for a setting that is no number, string,
-            bool or tensor
+    Raises  TypeError for values that are not dicts; ValueError for a setting that is not a number,
+            string, bool or tensor
     """
     domains = hparam_domain_discrete or {}
     for name, given in (

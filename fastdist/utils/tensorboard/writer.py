@@ -89,7 +89,7 @@ class SummaryWriter:
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
         self.file_writer: FileWriter | None = None
-        # By folder: a curve of add_scalars has one of its own.
+        # By folder: a curve of add_scalars has a separate one.
         self.all_writers: dict[str, FileWriter] | None = None
         self._projector = projector.Projector()
         self._get_file_writer()
@@ -144,7 +144,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write numbers whose curves share one chart; each curve has a folder of its own."""
+        """Write numbers whose curves share one chart; each curve has a separate folder."""
         walltime = time.time() if walltime is None else walltime
         folder = self._get_file_writer().get_logdir()
         for tag, value in tag_scalar_dict.items():
@@ -154,7 +154,7 @@ class SummaryWriter:
     def add_tensor(
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Write a tensor whole. Raises ValueError for a dtype that the format has not."""
+        """Write a tensor whole. Raises ValueError for a dtype that the format does not have."""
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
@@ -396,9 +396,9 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: Any = None,
     ) -> None:
-        """Write a run of its own that compares settings by the metrics they reached.
+        """Write a separate run that compares settings by the metrics they reached.
 
-        Raises  TypeError for what are no dicts; ValueError for a setting of another type
+        Raises  TypeError for values that are not dicts; ValueError for a setting of another type
         """
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""What programs take from PyTorch's private files of the DataLoader: collate.py and worker.py."""
+"""Names that programs import from private files of PyTorch's DataLoader: collate.py, worker.py."""
 
 from __future__ import annotations
 
