@@ -34,8 +34,8 @@ See Note [What the first call waits for].
 # in the inference of types, and LLVM's 300. With a full cache 450 once, 250 now; a quarter went
 # into Python's collector, which rests meanwhile. A later kernel is loaded in 3 and compiled in 50
 # (x + y) to 200 (sin). On a Zen 4 what passes.py leaves out took the first call from 1500 to 1330.
-# The dearest later ones, in ms of CPU time, before and after: an LSTM 1040 | 880 (products, its
-# cell, what keeps freed memory), batch norm 600 | 530, Adam 580 | 480, max_pool2d 540 | 380, conv2d
-# 440 | 440. Since products that take panels are one kernel, which shares its tiles with that of
-# those that do not, and the keeper of memory is two functions in place of three, an LSTM takes a
-# tenth less.
+# The most expensive first calls after that, in ms of CPU time, before and after: an LSTM 1040 | 880
+# (products, its cell, the cache of freed memory), batch norm 600 | 530, Adam 580 | 480, max_pool2d
+# 540 | 380, conv2d 440 | 440. Since products that take panels are one kernel, which shares its
+# tiles with that of those that do not, and the keeper of memory is two functions in place of three,
+# an LSTM takes a tenth less.

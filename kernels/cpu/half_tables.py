@@ -55,7 +55,7 @@ def looking_up(
 
 @functools.cache
 def _look() -> Callable[[tuple[Array, ...]], None]:
-    return launcher(Loop(_pick, [2, 0, 2], _SHARE, "a look into tables of half types"))
+    return launcher(Loop(_pick, [2, 0, 2], _SHARE, "a lookup in tables of half types"))
 
 
 def _pick(pointers: Any, count: Any) -> None:

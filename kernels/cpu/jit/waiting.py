@@ -34,9 +34,9 @@ NOTIFY_AFTER_S = 0.5
 # A fork waits no longer than this for imports of other threads. See Note [Forks and imports].
 _IMPORTS_TAKE_S: Final = 20.0
 _KEPT: Final = (
-    "it is kept for later runs; `fastdist info --warm` compiles what is common beforehand"
+    "it is cached for later runs; `fastdist info --warm` compiles common kernels beforehand"
 )
-_NOT_KEPT: Final = "each process compiles it anew: `fastdist info` says why no folder can keep it"
+_NOT_KEPT: Final = "each process compiles it again: `fastdist info` says why no folder can cache it"
 
 
 _MOST_WORDS: Final = 50

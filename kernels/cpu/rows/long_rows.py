@@ -35,8 +35,8 @@ _BAND: Final = 32
 DTYPES: Final = ("float32", "float64")
 # Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
 _SHORT_BYTES: Final = 512
-# Of these a vector a turn is soonest: of 1e6 float32 in rows of 7 the sums take 203 us in place of
-# 315, in rows of 32 71 in place of 80, in rows of 64 59 in place of 49 (AMD EPYC, Zen 4).
+# For these, one vector per iteration is fastest: for 1e6 float32 in rows of 7 the sums take 203 us
+# instead of 315, in rows of 32 71 instead of 80, in rows of 64 59 instead of 49 (AMD EPYC, Zen 4).
 _SHORTEST_BYTES: Final = 128
 _AT_A_TIME: Final = 8
 # So many bytes come from memory, where they are read in several streams, if there are so many rows.

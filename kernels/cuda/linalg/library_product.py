@@ -424,7 +424,7 @@ def _library() -> Any:
             found = getattr(library, f"cublasLt{function}")
             found.argtypes, found.restype = types, ctypes.c_int
     except (ImportError, OSError, AttributeError) as error:
-        _logger.info("products are CuPy's: cuBLASLt is not there: %s", error)
+        _logger.info("using CuPy's products, because cuBLASLt is not available: %s", error)
         return None
     return library
 
