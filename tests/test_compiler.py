@@ -23,7 +23,7 @@ def _told_anew() -> Iterator[None]:
 
 def test_compile_returns_functions_and_modules_unchanged_and_warns_once() -> None:
     model = fd.nn.Linear(1, 1)
-    with pytest.warns(UserWarning, match=r"compile\(\) returns what it is given") as told:
+    with pytest.warns(UserWarning, match=r"compile\(\) returns its argument unchanged") as told:
         assert fd.compile(model) is model
 
     @fd.compile
@@ -42,9 +42,9 @@ def test_compile_returns_functions_and_modules_unchanged_and_warns_once() -> Non
 
 def test_script_and_trace_return_what_they_are_given() -> None:
     model = fd.nn.ReLU()
-    with pytest.warns(UserWarning, match=r"jit.script returns what it is given"):
+    with pytest.warns(UserWarning, match=r"jit.script returns its argument unchanged"):
         assert jit.script(model) is model
-    with pytest.warns(UserWarning, match=r"jit.trace returns what it is given"):
+    with pytest.warns(UserWarning, match=r"jit.trace returns its argument unchanged"):
         assert jit.trace(model, fd.ones(1)) is model
     assert not jit.is_scripting() and not fd.compiler.is_compiling()
     assert jit.ignore(len) is len and jit.unused(len) is len and jit.export(len) is len
@@ -54,7 +54,7 @@ def test_script_and_trace_return_what_they_are_given() -> None:
     ("module", "name", "words"),
     [
         ("jit", "save", r"save model.state_dict\(\)"),
-        ("jit", "load", "make the model by its class"),
+        ("jit", "load", "create the model from its class"),
         ("onnx", "export", "export from PyTorch"),
         ("hub", "load", "load_state_dict"),
         ("utils.model_zoo", "load_url", "load_state_dict"),

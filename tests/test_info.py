@@ -76,9 +76,9 @@ def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_cache_that_others_could_fill_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(info, "cache_directory", lambda: None)
-    monkeypatch.setattr(info, "why_no_cache", lambda: "others could put code of theirs there")
+    monkeypatch.setattr(info, "why_no_cache", lambda: "others could put their code there")
     (row,) = info._cache()
-    assert row.is_missing and row.value == "others could put code of theirs there"
+    assert row.is_missing and row.value == "others could put their code there"
 
 
 class _Driver:

@@ -439,4 +439,4 @@ def test_a_look_that_fails_is_not_the_watchers_last(
     watcher.attend()
     assert pool.looked_again.wait(DEADLINE_S)
     watcher.stop()
-    assert "a pool of the test could not be looked after" in caplog.text
+    assert "a pool of the test could not be checked for stuck threads" in caplog.text

@@ -23,7 +23,7 @@ def test_a_public_module_says_what_it_has_instead(name: str) -> None:
     module = importlib.import_module(f"fastdist.{name}")
     with pytest.raises(AttributeError, match=r"has no attribute 'Qwyx99'; it has: \w+") as caught:
         _ = module.Qwyx99
-    assert "CONTRIBUTING.md tells how to add one" in str(caught.value)
+    assert "CONTRIBUTING.md describes how to add one" in str(caught.value)
     assert not hasattr(module, "__wrapped__")
 
 
@@ -103,16 +103,16 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mkldnn_convolution", "an inner function of PyTorch's libraries"),
-        ("batch_norm_gather_stats", "an inner function of PyTorch's libraries"),
-        ("quantize_per_tensor", "quantized tensors are not there"),
-        ("qint8", "quantized tensors are not there"),
+        ("mkldnn_convolution", "an internal function of PyTorch's libraries"),
+        ("batch_norm_gather_stats", "an internal function of PyTorch's libraries"),
+        ("quantize_per_tensor", "quantized tensors are not supported"),
+        ("qint8", "quantized tensors are not supported"),
         ("ScriptFunction", "programs are not captured as graphs"),
         ("TensorType", "programs are not captured as graphs"),
-        ("DispatchKey", "of PyTorch's compiled half"),
+        ("DispatchKey", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),
-        ("sparse_csr_tensor", "there is sparse_coo alone"),
-        ("float8_e4m3fn", "of dtypes there are float16"),
+        ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
+        ("float8_e4m3fn", "the dtypes are float16"),
     ],
 )
 def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:

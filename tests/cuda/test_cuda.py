@@ -142,7 +142,7 @@ def test_streams_are_of_a_class_that_annotations_name_and_programs_derive(fibres
     opened.synchronize()
     assert opened.query()
     assert cuda.Event(interprocess=True).ipc_handle() != event.ipc_handle()
-    with pytest.raises(RuntimeError, match="make it with interprocess=True"):
+    with pytest.raises(RuntimeError, match="create it with interprocess=True"):
         cuda.Event().ipc_handle()
     with pytest.raises(ValueError, match="not both"):
         cuda.Event(enable_timing=True, interprocess=True)

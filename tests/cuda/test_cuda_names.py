@@ -110,7 +110,7 @@ def test_the_runtime_is_called_past_the_tensors(fibres: Any) -> None:
         cuda.check_error(2)
     address = cuda.caching_allocator_alloc(512, 1)
     cuda.caching_allocator_delete(address)
-    with pytest.raises(RuntimeError, match="was given back already"):
+    with pytest.raises(RuntimeError, match="was freed already"):
         cuda.caching_allocator_delete(address)
 
 
@@ -145,7 +145,7 @@ def test_how_busy_a_gpu_is_the_management_library_tells(
 
 
 def test_names_of_pytorchs_pool_say_whose_memory_is() -> None:
-    with pytest.raises(AttributeError, match="or of a MemPool, which is CuPy's as well"):
+    with pytest.raises(AttributeError, match="or from a MemPool, which is CuPy's as well"):
         _ = cuda.CUDAPluggableAllocator
     assert cuda.get_sync_debug_mode() == 0 and cuda.default_generators == ()
 

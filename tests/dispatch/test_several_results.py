@@ -76,7 +76,7 @@ def test_a_node_does_not_keep_itself_alive() -> None:
 
 
 def test_a_declaration_names_what_its_derivatives_take() -> None:
-    with pytest.raises(DeclarationError, match="several results takes no out="):
+    with pytest.raises(DeclarationError, match="several results does not take out="):
 
         @structured("linalg.none", several=True)
         def none(a: Tensor) -> Tensor:

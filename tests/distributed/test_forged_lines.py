@@ -74,7 +74,7 @@ def test_what_a_record_says_of_itself() -> None:
 @pytest.mark.parametrize("name", [FORGED, "", "x" * 200, "a b"])
 def test_a_record_of_a_name_that_nobody_can_have_is_none(name: str) -> None:
     encoded = json.dumps({**asdict(OTHER), "name": name}).encode()
-    with pytest.raises(RpcError, match="the store holds no record of a worker") as raised:
+    with pytest.raises(RpcError, match="instead of the record of a worker") as raised:
         Record.decode(encoded)
     assert str(raised.value).isprintable()
 

@@ -40,7 +40,7 @@ def test_shared_memory_and_other_values_are_refused(tmp_path: Path) -> None:
     x = fastdist.ones(4)
     with pytest.raises(RuntimeError, match="Some tensors share memory"):
         safetensors.save_file({"x": x, "y": x[:2]}, tmp_path / "x")
-    with pytest.raises(ValueError, match="'n' is a ndarray, and tensors alone"):
+    with pytest.raises(ValueError, match="'n' is a ndarray, and only tensors"):
         safetensors.save({"n": np.ones(1)})  # type: ignore[dict-item]
     assert os.listdir(tmp_path) == []
 

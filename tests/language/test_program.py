@@ -33,7 +33,9 @@ def test_results_are_of_what_was_there_before() -> None:
 
 @pytest.mark.parametrize("line", ["rate = p", "q = p", "p + g", "p == g"])
 def test_a_line_that_assigns_to_no_array_is_refused(line: str) -> None:
-    with pytest.raises(ScalarSyntaxError, match=r"assigns to no array|unknown name|scalar body"):
+    with pytest.raises(
+        ScalarSyntaxError, match=r"does not assign to an array|unknown name|scalar body"
+    ):
         read_program(line, ARRAYS, NUMBERS)
 
 

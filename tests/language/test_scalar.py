@@ -73,7 +73,7 @@ def test_parse_reads_numbers_inside_t(number: str, value: float) -> None:
         ("x if x else x", "x if x else x", 1, "where"),
         ("abs(x=x)", "abs(x=x)", 1, "positional"),
         ("x.real", "x.real", 1, "Attribute"),
-        ("exp = x; exp", "exp = x", 1, "meaning already"),
+        ("exp = x; exp", "exp = x", 1, "is already defined"),
         ("x + ", "", 4, ""),
     ],
 )

@@ -70,7 +70,7 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
         (("-n", "100000000"), "--nproc-per-node 100000000 is more than this machine holds: it has"),
         (("--nproc", "2"), "unknown: --nproc; did you mean --nproc-per-node?"),
         (("--nodes=2",), "unknown: --nodes=2; did you mean --nnodes?"),
-        (("--rdzv-backend", "etcd"), "--rdzv-backend etcd is not done here: nodes meet at a store"),
+        (("--rdzv-backend", "etcd"), "--rdzv-backend etcd is not supported: nodes meet at a store"),
         (("--rdzv-endpoint", ":29500"), "--rdzv-endpoint is ':29500'; expected HOST:PORT"),
         (
             ("--rdzv-endpoint=10.0.0.1:29500", "--master-port=29501"),
@@ -146,7 +146,7 @@ def test_a_flag_of_torchrun_s_that_is_not_done_is_an_error_that_says_what_to_do(
     with pytest.raises(SystemExit) as told:
         parse_options([*form.format(written, "x").split(), "-n2", __file__])
     assert told.value.code == 2
-    assert capsys.readouterr().err == f"fastdist run: {flag} is not done here: {INSTEAD[flag]}\n"
+    assert capsys.readouterr().err == f"fastdist run: {flag} is not supported: {INSTEAD[flag]}\n"
 
 
 def test_what_is_not_done_is_none_of_what_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

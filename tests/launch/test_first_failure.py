@@ -205,4 +205,4 @@ def test_a_traceback_that_had_to_be_shown_is_referred_to(
     os.close(shown)
     lines = capfd.readouterr().err.splitlines()
     assert "[rank 0] ValueError: user bug" in lines
-    assert lines[-1] == "the last traceback that it wrote stands above: ValueError: user bug"
+    assert lines[-1] == "the last traceback that it wrote is above: ValueError: user bug"

@@ -38,7 +38,7 @@ def test_each_stream_of_each_worker_has_a_file_and_is_shown_all_the_same(
     }
     assert sorted(run.out.splitlines()) == [b"[rank 0] out of 0", b"[rank 1] out of 1"]
     told, *err = sorted(run.err.decode().splitlines(), reverse=True)
-    assert told.startswith("python -m fastdist.run: what the workers write is kept in /")
+    assert told.startswith("python -m fastdist.run: the workers' output is kept in /")
     assert err == ["[rank 1] err of 1", "[rank 0] err of 0"]
 
 
@@ -105,7 +105,7 @@ def test_without_a_folder_they_lie_with_temporary_files_and_the_run_says_where(
     (tmp_path / "temporary").mkdir()
     run = start_run(_BOTH, "--tee=3", environment={"TMPDIR": str(tmp_path / "temporary")})
     assert run.end() == 0
-    told = run.err.decode().split("what the workers write is kept in ")[1].split("\n")[0]
+    told = run.err.decode().split("the workers' output is kept in ")[1].split("\n")[0]
     assert Path(told, "attempt_0/0/stdout.log").read_text() == "out of 0\n"
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_takes_no_more_leaves_its_stream_to_the_screen() -> None:
     log.write(b"more")
     assert log.is_shown
     (told,) = complaints
-    assert told.startswith("/dev/full cannot be written (No space left on device): what its worker")
+    assert told.startswith("/dev/full cannot be written (No space left on device): from now on its")
 
 
 def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
@@ -143,7 +143,7 @@ def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
     run = start_run(WORKER + text, "--max-restarts=1", f"--log-dir={tmp_path}/logs", "-r3")
     assert run.end() == 0
     assert b"[rank 0] start 1 of 0 is" in run.out
-    assert run.err.count(b"what its worker writes from now on is shown here alone\n") == 2
+    assert run.err.count(b"from now on its worker's output is only shown here\n") == 2
 
 
 def test_a_ctrl_c_keeps_what_was_written(start_run: Any, tmp_path: Path) -> None:

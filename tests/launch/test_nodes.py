@@ -125,7 +125,7 @@ def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
 ) -> None:
     nodes = [start_node(node, EARLY.replace("RANK_THAT_ENDS", "2")) for node in (0, 1)]
     assert [node.end() for node in nodes] == [1, 1]
-    assert b"rank 2 of 3 ended without having come" in nodes[0].err
+    assert b"rank 2 of 3 ended without joining" in nodes[0].err
 
 
 def test_a_killed_host_of_the_store_is_named_by_the_other(
@@ -358,7 +358,9 @@ def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     second.wait_for("fastdist: node 1 waits for node 0 at", of="err")
     first = start_node(0, _WAITING, flags=("--init-timeout=6",))
     assert second.end() == 1
-    first.wait_for("fastdist: who came from 127.0.0.1 was refused at tcp://127.0.0.1:", of="err")
+    first.wait_for(
+        "fastdist: a connection from 127.0.0.1 was refused at tcp://127.0.0.1:", of="err"
+    )
     assert first.end() == 1
     told = b"node 0 could not join the job: node 1 of 2 did not come within 6 s; look for what"
     assert told in first.err
@@ -368,7 +370,7 @@ def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     assert sum(b": it has another job secret" in line for line in told) == 1
     # When it gave up it had perhaps begun a try in which it had said nothing yet.
     others = [line for line in told if line and b": it has another job secret" not in line]
-    assert all(b": it went, or fell silent" in line for line in others) and len(others) <= 1
+    assert all(b": it left, or fell silent" in line for line in others) and len(others) <= 1
 
 
 def test_every_node_ends_in_time_and_names_the_node_that_never_came(start_node: StartNode) -> None:

@@ -92,7 +92,7 @@ def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
     """
     run = start_run(WORKER + text, "-n", "3", "--max-restarts=2")
     assert run.end(60.0) == 0
-    assert b"rank 1 of 3 ended without having come" in run.err
+    assert b"rank 1 of 3 ended without joining" in run.err
     assert b"rank 2 was killed by SIGKILL" in run.err
 
 

@@ -77,4 +77,4 @@ EARLY = """
 def test_who_waits_for_a_worker_that_has_ended_is_told_at_once(start_run: Any) -> None:
     run = start_run(EARLY.replace("RANK_THAT_ENDS", "1"), "-n", "2")
     assert run.end() == 1
-    assert b"rank 1 of 2 ended without having come" in run.err
+    assert b"rank 1 of 2 ended without joining" in run.err

@@ -102,7 +102,7 @@ def test_no_place_for_temporary_files_is_an_error_before_anything_starts(
     monkeypatch.setenv("XDG_RUNTIME_DIR", "")
     monkeypatch.setattr(tempfile, "mkdtemp", _refuse)
     assert launch_main.main([str(script)]) == 2
-    told = "fastdist run: nowhere to put the job's secret and sockets: Read-only file system: set "
+    told = "fastdist run: no folder for the job's secret and sockets: Read-only file system: set "
     assert capsys.readouterr().err.startswith(told)
 
 

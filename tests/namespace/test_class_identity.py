@@ -38,7 +38,7 @@ def test_subclasses_are_pytorch_s(one: Any, other: Any, is_one: bool) -> None:
     assert issubclass(one, other) is is_one
 
 
-@pytest.mark.filterwarnings("ignore:jit.script returns what it is given")
+@pytest.mark.filterwarnings("ignore:jit.script returns its argument")
 @pytest.mark.parametrize("make", [lambda: nn.Linear(1, 1), lambda: jit.script(nn.ReLU())])
 def test_no_ordinary_module_or_function_is_compiled(make: Any) -> None:
     given = make()

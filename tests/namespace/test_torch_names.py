@@ -61,7 +61,7 @@ def test_each_module_that_import_torch_brings_is_here_as_well_or_says_why_not() 
     here = {f"fastdist.{path}" for path, words in said.items() if words == "is there"}
     assert set(SAID) <= {f"fastdist.{path}" for path in said} - here
     assert said["autograd.profiler"] == said["distributed.autograd"] == "is there"
-    assert said["utils.collect_env"].endswith("; `fastdist info` says what a machine has")
+    assert said["utils.collect_env"].endswith("; `fastdist info` shows what a machine has")
 
 
 @pytest.mark.parametrize("name", sorted(MISSING_METHODS))

@@ -137,7 +137,9 @@ def test_synchronised_batch_norm_is_batch_norm_in_one_process(
     plain = nn.BatchNorm1d(3)(fastdist.tensor(X).float())
     assert nn.SyncBatchNorm(3)(fastdist.tensor(X).float()).equal(plain)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(NotImplementedError, match="WORLD_SIZE is 2, and numbers are not brought"):
+    with pytest.raises(
+        NotImplementedError, match="WORLD_SIZE is 2, and statistics are not combined"
+    ):
         found[0](fastdist.tensor(X))
     with pytest.raises(NotImplementedError, match="there are no process groups"):
         nn.SyncBatchNorm(3, process_group="all")

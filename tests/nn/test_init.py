@@ -130,7 +130,7 @@ def test_truncated_normal_values_between_equal_bounds_are_these() -> None:
 def test_truncated_normal_values_that_cannot_be_are_refused(
     mean: float, std: float, a: float, b: float
 ) -> None:
-    with pytest.raises(ValueError, match="trunc_normal_: nothing lies in"):
+    with pytest.raises(ValueError, match="trunc_normal_: there is no probability in"):
         init.trunc_normal_(fastdist.empty(3), mean, std, a, b)
 
 

@@ -97,5 +97,5 @@ def test_a_hook_s_handle_and_the_hub_have_their_older_homes() -> None:
 
     handle = fd.nn.Linear(1, 1).register_forward_hook(lambda *args: None)
     assert isinstance(handle, RemovableHandle)
-    with pytest.raises(NotImplementedError, match="the file of weights by yourself"):
+    with pytest.raises(NotImplementedError, match="the file of weights yourself"):
         load_url("https://example.com/weights.pt")

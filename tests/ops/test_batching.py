@@ -153,7 +153,7 @@ def test_calls_whose_results_are_of_several_lengths_are_told() -> None:
     x = fd.tensor([[0, 1], [3, 1]])
     assert vmap(lambda x: fd.bincount(x, minlength=4))(x).tolist() == [[1, 1, 0, 0], [0, 1, 0, 1]]
     for f in (fd.bincount, lambda x: fd.arange(2).repeat_interleave(x)):
-        with pytest.raises(RuntimeError, match=r"vmap: what .* in each call is of another length"):
+        with pytest.raises(RuntimeError, match=r"vmap: the results of .* have different lengths"):
             vmap(f)(x)
 
 

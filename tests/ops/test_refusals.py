@@ -266,7 +266,7 @@ REFUSED = {
     "isin of a bool number": (lambda: fd.isin(FLOATS, True), "Unsupported input type .* Bool"),
     "cov of bool": (lambda: fd.cov(BOOLS), r"cov\(\): bool dtype is not supported for input"),
     "full of a number's size": (lambda: fd.full(2, 1.0), "'size' .* must be a tuple of integers"),
-    "to a second tensor": (lambda: FLOATS.to(FLOATS, INTEGERS), "a Tensor to be like comes first"),
+    "to a second tensor": (lambda: FLOATS.to(FLOATS, INTEGERS), "give the Tensor to match first"),
     "mse_loss of ints": (lambda: F.mse_loss(INTEGERS, INTEGERS), '"mse_cpu" not implemented for'),
     "layer_norm of two dtypes": (
         lambda: F.layer_norm(FLOATS.double(), (2,), FLOATS),

@@ -116,7 +116,7 @@ def test_ranges_of_the_users_own(nvtx: StandIn) -> None:
 
 
 def test_itt_is_refused_and_says_what_is_there() -> None:
-    with pytest.raises(NotImplementedError, match="emit_nvtx tells them"):
+    with pytest.raises(NotImplementedError, match="emit_nvtx sends them"):
         emit_itt()
     with emit_itt(enabled=False):
         pass

@@ -205,7 +205,7 @@ def test_the_older_name_records_one_block() -> None:
 
 def test_what_is_recorded_is_told() -> None:
     assert supported_activities() == {ProfilerActivity.CPU} and not fd.profiler.kineto_available()
-    with pytest.raises(NotImplementedError, match="memory is told op by op alone"):
+    with pytest.raises(NotImplementedError, match="memory is only reported op by op"):
         profile().export_memory_timeline("path")
 
 

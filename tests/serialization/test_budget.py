@@ -38,7 +38,7 @@ _PRIME = (1 << 61) - 1  # by which Python takes the hash of a number
     [
         (PAIRS + b"Q.", "a storage is not written as"),
         (PAIRS + b")R.", "is named, but may not be called"),
-        (PAIRS + b")\x81.", "is no class"),
+        (PAIRS + b")\x81.", "is not a class"),
         (PAIRS + text("a") + b"\x93.", "are not names"),
         (b"}" + PAIRS + b"b.", "nothing can be put into a value of dict"),
         (b"}" + PAIRS + b"Ns.", "too large, or too deep"),

@@ -64,7 +64,7 @@ def test_the_maker_of_these_files_makes_sound_ones_too() -> None:
         ({"size": (1.5,)}, "ints for its sizes"),
         ({"size": (True,)}, "ints for its sizes"),
         ({"size": (1,) * 65, "stride": (1,) * 65}, "at most 64 axes"),
-        ({"size": 4}, "is called with what it does not take"),
+        ({"size": 4}, "is called with arguments that it does not take"),
         ({"numel": "4"}, "a storage is not written as"),
     ],
 )
@@ -204,7 +204,7 @@ def test_zip_archives_of_other_kinds_are_told() -> None:
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("readme", b"text")
     stream.seek(0)
-    with pytest.raises(RuntimeError, match="it is another zip archive"):
+    with pytest.raises(RuntimeError, match="it is another kind of zip archive"):
         fastdist.load(stream)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -279,7 +279,7 @@ def test_a_full_disk_is_told_with_the_path_and_the_size(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(OSError, match=r"a file of 40[0-9]{3} bytes was") as caught:
+        with pytest.raises(OSError, match=r"a file of 40[0-9]{3} bytes could") as caught:
             fastdist.save({"x": fastdist.ones(10_000)}, path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -292,7 +292,7 @@ def test_a_full_disk_under_an_open_file_is_named_with_the_size(
     buffering: int, with_zip: bool
 ) -> None:
     values, options = fastdist.zeros(1000), {"_use_new_zipfile_serialization": with_zip}
-    words = "a file of [0-9]{4} bytes was to be written: '/dev/full'"
+    words = "a file of [0-9]{4} bytes could not be written: '/dev/full'"
     with pytest.raises(OSError, match=words):
         fastdist.save(values, "/dev/full", **options)
     file = open("/dev/full", "wb", buffering)  # noqa: SIM115
@@ -311,5 +311,5 @@ def test_a_full_disk_under_a_writer_without_a_name_names_its_class() -> None:
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OSError, match="bytes was to be written: 'the Full'"):
+    with pytest.raises(OSError, match="bytes could not be written: 'the Full'"):
         fastdist.save(fastdist.zeros(3), Full())

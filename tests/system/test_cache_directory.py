@@ -52,7 +52,7 @@ def test_a_directory_that_others_could_fill_is_none_and_the_log_says_so_once(
     ] * 4
     told = [one.getMessage() for one in caplog.records]
     assert all("cache', mode 0777, lets others" in one for one in told)
-    assert all("name a folder of your own by FASTDIST_CACHE_DIR" in one for one in told)
+    assert all("set FASTDIST_CACHE_DIR to a folder of your own" in one for one in told)
     assert len(told) == 1 and str(root) in told[0] and module.why_no_cache() == told[0]
 
 

@@ -53,7 +53,7 @@ def test_any_object_has_a_text() -> None:
     assert one_line(ValueError("a\nb")) == "a\\nb"
     assert one_line(b"a\nb\xff") == "a\\nb\\xff"
     assert one_line(None) == "None"
-    assert one_line(Broken()) == "(its text cannot be had: ValueError)"
+    assert one_line(Broken()) == "(its text is not available: ValueError)"
 
 
 def test_random_text_of_any_letters_is_one_line_that_can_be_written_anywhere() -> None:

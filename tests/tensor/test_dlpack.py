@@ -114,7 +114,7 @@ def test_what_cannot_be_shared_is_told() -> None:
         fastdist.ones(1, requires_grad=True).__dlpack__()
     with pytest.raises(BufferError, match=r"no other library reads memory of sim:0; use \.cpu\(\)"):
         fastdist.ones(1, device="sim").__dlpack__()
-    with pytest.raises(BufferError, match=r"\(2, 0\) was asked for"):
+    with pytest.raises(BufferError, match=r"\(2, 0\) was requested"):
         fastdist.ones(1).__dlpack__(dl_device=(2, 0))
     with pytest.raises(RuntimeError, match="stream should be None on cpu"):
         fastdist.ones(1).__dlpack__(stream=5)

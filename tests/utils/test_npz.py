@@ -35,5 +35,5 @@ def test_objects_and_other_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones(2))
     with pytest.raises(ValueError, match="holds one array"):
         npz.load_file(tmp_path / "one.npy")
-    with pytest.raises(ValueError, match="'n' is a int, and tensors alone"):
+    with pytest.raises(ValueError, match="'n' is a int, and only tensors"):
         npz.save_file({"n": 3}, tmp_path / "n.npz")  # type: ignore[dict-item]

@@ -148,7 +148,7 @@ def test_what_cannot_be_captured_says_so() -> None:
         graph(CUDAGraph()),
     ):
         fd.cuda.manual_seed(0)
-    with pytest.raises(RuntimeError, match="a graph draws on a GPU; this one is of cpu"):
+    with pytest.raises(RuntimeError, match="a graph draws on a GPU, and this generator is of cpu"):
         CUDAGraph().register_generator_state(fd.default_generator)
     with (
         graph(CUDAGraph()),

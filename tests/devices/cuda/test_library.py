@@ -32,7 +32,7 @@ def test_a_folder_that_others_could_fill_is_not_and_the_log_says_so(
     assert library.cupy.__wrapped__() == "cupy"
     assert os.environ["CUPY_CACHE_IN_MEMORY"] == "1"
     (told,) = caplog.records
-    assert "kernels', mode 0777, lets others write into it; name a folder" in told.getMessage()
+    assert "kernels', mode 0777, lets others write into it; set CUPY_CACHE_DIR" in told.getMessage()
 
 
 def test_without_a_name_it_is_the_one_in_the_home(

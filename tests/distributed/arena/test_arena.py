@@ -189,15 +189,15 @@ def test_only_what_was_announced_is_mapped(both: Both) -> None:
     read_end, write_end = os.pipe()
     try:
         for arguments, why in (
-            ((pid, fd, SIZE, arena_id + 1), "of another container"),
-            ((pid, fd, SIZE + PAGE, arena_id), "is no arena of"),
+            ((pid, fd, SIZE, arena_id + 1), "in another container"),
+            ((pid, fd, SIZE + PAGE, arena_id), "is not arena memory of"),
             ((pid, fd, TABLE_BYTES, arena_id), "cannot be"),
             ((pid, fd, 1 << 50, arena_id), "cannot be"),
             ((pid, -1, SIZE, arena_id), "cannot be"),
             ((pid, 1 << 20, SIZE, arena_id), "cannot be opened"),
             ((1 << 22, fd, SIZE, arena_id), "cannot be opened"),
             ((pid, loose, SIZE, arena_id), "could shrink"),
-            ((pid, read_end, SIZE, arena_id), "is no arena of"),
+            ((pid, read_end, SIZE, arena_id), "is not arena memory of"),
         ):
             with pytest.raises(ArenaError, match=why):
                 open_arena(*arguments)

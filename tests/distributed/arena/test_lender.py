@@ -56,9 +56,9 @@ def test_a_lender_offers_once_and_says_why_it_does_not_lend() -> None:
     assert offers == [lender] and "not answered yet" in lender.describe()
     lender.offer_again()
     assert lender.lend(b"x", 1) is None and len(offers) == 2
-    lender.refuse("it has other process ids")
+    lender.refuse("it does not share process ids with the sender")
     assert lender.lend(b"x", 1) is None and len(offers) == 2
-    assert "other process ids" in lender.describe()
+    assert "does not share process ids" in lender.describe()
     assert lender.close() is None
 
 

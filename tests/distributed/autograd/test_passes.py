@@ -196,7 +196,8 @@ def test_passes_of_two_roots_at_once_are_told_what_is_wrong(agent: FakeAgent) ->
     first = go(context, 5, pass_id=1 << 48)
     expected = (
         r"^Cannot set GraphTask multiple times for the same autograd context: the backward pass of "
-        r"context 0:1 that worker 1 began is under way here, and one that worker 2 began has come; "
+        r"context 0:1 that worker 1 began is under way here, and one that worker 2 began has "
+        r"arrived; "
     )
     with pytest.raises(ContextError, match=expected):
         go(context, 6, pass_id=2 << 48)
@@ -336,7 +337,7 @@ def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
     with inside(part):
         assert function.num_outputs == 0 and function.grads() == (grad,)
         assert function.apply_recorded((), False) == (grad,)
-        with pytest.raises(AssertionError, match="before its gradients came"):
+        with pytest.raises(AssertionError, match="before its gradients arrived"):
             function.apply((), False)
 
 

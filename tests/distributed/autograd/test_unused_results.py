@@ -48,7 +48,7 @@ def test_a_result_that_nobody_uses_is_named_within_two_timeouts() -> None:
         (unused,) = (
             message_id for message_id in outside(rpc.rpc_sync, "w1", send_ids, (context_id,))
         )
-        expected = rf"came to rest without an end.*worker 'w1' \(message ids {id_text(unused)}\)"
+        expected = rf"stalled: no gradient.*worker 'w1' \(message ids {id_text(unused)}\)"
         with asking_after(0.3), pytest.raises(GraphError, match=expected):
             da.backward(context_id, [used.sum()], mode="fast")
 
@@ -60,7 +60,7 @@ def send_ids(context_id: int) -> list[int]:
 @pytest.mark.seed("E13")
 @on_worker(0)
 def test_a_result_that_nobody_uses_far_away_is_named_too() -> None:
-    a, expected = leaf(1), r"came to rest.*worker 'w2' \(message ids 2:\d+\)"
+    a, expected = leaf(1), r"stalled.*worker 'w2' \(message ids 2:\d+\)"
     with da.context() as context_id:
         used = rpc.rpc_sync("w1", call_and_forget, (a,))
         with asking_after(0.3), pytest.raises(GraphError, match=expected):
@@ -135,7 +135,9 @@ def test_a_pass_of_one_process_says_that_it_does_not_reach_the_others() -> None:
     a = leaf(1)
     with da.context() as context_id:
         y = rpc.rpc_sync("w1", first_of, (a,)).sum()
-        expected = r"^RecvRpcBackward: this graph goes on at worker 1, .*distributed.autograd.back"
+        expected = (
+            r"^RecvRpcBackward: this graph continues on worker 1, .*distributed.autograd.back"
+        )
         with pytest.raises(GraphError, match=expected):
             y.backward(retain_graph=True)
         with pytest.raises(GraphError, match=expected):

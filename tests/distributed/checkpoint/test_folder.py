@@ -198,7 +198,7 @@ def test_an_old_checkpoint_that_cannot_go_does_not_take_the_new_one_along(
     with pytest.raises(PermissionError, match="no leave to remove") as told:
         save(tmp_path / "2", 2, keep=1)
     monkeypatch.undo()
-    assert "is there; older files are as well" in told.value.__notes__[0]
+    assert "is complete, but older files could not be removed" in told.value.__notes__[0]
     assert load(dcp.latest(tmp_path, verify=True)) == 2
 
 

@@ -82,7 +82,7 @@ def test_keys_that_are_there_twice_are_refused(tmp_path: Path, word: str) -> Non
     saved(tmp_path)
     key = f'"{word}":'.encode()
     rewrite(tmp_path, lambda body: body.replace(key, key + b"null," + key, 1))
-    with pytest.raises(dcp.CheckpointException, match="it does not say which files there are"):
+    with pytest.raises(dcp.CheckpointException, match="it does not list its files"):
         load(tmp_path)
 
 

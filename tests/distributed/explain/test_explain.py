@@ -151,7 +151,7 @@ def test_the_latest_pass_is_told_of_and_which_results_it_did_not_use() -> None:
         (2, False),
     }
     unused = next(hop for hop in found.hops if hop.is_unused)
-    assert f": word of no gradients for message {id_text(unused.message_id)}" in found.describe(
+    assert f": notice of no gradients for message {id_text(unused.message_id)}" in found.describe(
         unused
     )
 

@@ -192,7 +192,7 @@ def check_mistakes() -> None:
         profiler.profile(["nobody"]).start()
     agent: Any = get_current_agent()
     member_words = {"do": "dance"}
-    with pytest.raises(RpcError, match="asks this one's profiler to 'dance'"):
+    with pytest.raises(RpcError, match="requested 'dance'"):
         agent.send(1, rpc.MessageType.PROFILE_GROUP_REQ, (), member_words).wait()
 
 

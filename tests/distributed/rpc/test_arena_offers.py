@@ -314,7 +314,7 @@ def test_a_worker_that_does_not_want_it_gets_tensors_in_messages(group: Group) -
     for worker in group.workers:
         worker.result()
     group[0].run(refused)
-    assert "'w1' says: it was told to use other channels" in group[0].run(arena_of, "w1")
+    assert "'w1' says: it is configured to use other channels" in group[0].run(arena_of, "w1")
     assert group[1].run(arena_of) == "none: not among the channels"
     group[0].run(use_arena, "w2")
     end(group)

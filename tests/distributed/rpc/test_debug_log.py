@@ -111,7 +111,7 @@ def check_caller() -> None:
         rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), wait_at{to}: timed out$",
         rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), fail{to}: failed$",
         r"^autograd\.contexts rank 0: context \d+:\d+: begins$",
-        r"^autograd\.passes rank 0: context \d+:\d+, pass .*: begins, asked by rank -1$",
+        r"^autograd\.passes rank 0: context \d+:\d+, pass .*: begins, requested by rank -1$",
         rf"^rpc\.calls .* \(BACKWARD_AUTOGRAD_REQ\), BACKWARD_AUTOGRAD_REQ{to}: begins$",
         r"^autograd\.passes rank 0: context \d+:\d+, pass \d+:\d+: ended$",
         r"^autograd\.contexts rank 0: context \d+:\d+: is released; known to \{1\}$",
@@ -127,8 +127,8 @@ def check_callee() -> None:
         r"^rpc\.workers rank 1: worker 'w0' has connected$",
         r"^rpc\.calls rank 1: call \d+:\d+ \(SCRIPT_CALL\) of rank 0: received$",
         r"^rpc\.calls rank 1: call \d+:\d+ \(SCRIPT_CALL\) of rank 0: ended, \d+ bytes sent$",
-        r"^autograd\.contexts rank 1: context \d+:\d+: was brought by rank 0$",
-        r"^autograd\.passes rank 1: context \d+:\d+, pass \d+:\d+: begins, asked by rank 0",
+        r"^autograd\.contexts rank 1: context \d+:\d+: was created by a message of rank 0$",
+        r"^autograd\.passes rank 1: context \d+:\d+, pass \d+:\d+: begins, requested by rank 0",
         r"^autograd\.passes rank 1: context \d+:\d+, pass \d+:\d+: failed$",
     )
 

@@ -85,9 +85,9 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         for worker in group.workers[:2]:
             error, lines = worker.result()
             assert error == (
-                f"worker 'w{worker.rank}' has shut down without {why}; its work may not be done"
+                f"worker 'w{worker.rank}' has shut down without {why}; its work may be unfinished"
             )
-            assert f"worker 'w{worker.rank}' shuts down without worker {why}; what" in lines[-1]
+            assert f"worker 'w{worker.rank}' shuts down without worker {why}, whose" in lines[-1]
             assert worker.end() == 0
     finally:
         group.kill()
@@ -142,7 +142,7 @@ def test_one_that_was_killed_or_has_left_by_exit_is_an_error_of_all_others(is_ki
             error, lines = worker.result()
             lost = "without worker 'w2' (rank 2): its process has ended"
             assert f"shuts down {lost}" in lines[-1]
-            assert lost.replace("worker ", "") in error and "its work may not be done" in error
+            assert lost.replace("worker ", "") in error and "its work may be unfinished" in error
             assert worker.end() == 0
     finally:
         group.kill()

@@ -89,7 +89,7 @@ def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error()
         told, _ = group[1].result()
         assert told.startswith("AuthenticationError: the store at tcp://127.0.0.1:")
         line, waited_s = group[0].run(warning)
-        assert "who came from 127.0.0.1 was refused at tcp://" in line and waited_s < 2.0
+        assert "a connection from 127.0.0.1 was refused at tcp://" in line and waited_s < 2.0
         told, _ = group[0].run(outcome)
         assert told.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in told
         assert re.search(r"meanwhile: \d from 127\.0\.0\.1: it has another job secret", told)

@@ -306,10 +306,10 @@ def test_a_record_tells_the_limits_of_its_member() -> None:
 def test_a_record_that_is_none_is_refused(field: str, value: Any) -> None:
     told = json.loads(RECORD.encode())
     told[field] = value
-    with pytest.raises(RpcError, match="the store holds no record of a worker"):
+    with pytest.raises(RpcError, match="instead of the record of a worker"):
         Record.decode(json.dumps(told).encode())
 
 
 def test_a_record_that_is_too_deep_to_be_read_is_refused() -> None:
-    with pytest.raises(RpcError, match="the store holds no record of a worker"):
+    with pytest.raises(RpcError, match="instead of the record of a worker"):
         Record.decode(b"[" * 100_000)

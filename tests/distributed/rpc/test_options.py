@@ -77,7 +77,7 @@ def test_a_backend_that_is_none_is_told(settings: dict[str, Any], text: str) -> 
         ("203.0.113.7", "'203.0.113.7' is not an address of this machine"),
         ("0.0.0.0", "'0.0.0.0', which is every address of this machine"),
         ("*", "'*', which is every address of this machine"),
-        ("no host", "'no host' is no address that can be looked up: "),
+        ("no host", "cannot resolve the address 'no host': "),
     ],
 )
 @pytest.mark.parametrize("what", ["local_address", "FASTDIST_ADDRESS"])

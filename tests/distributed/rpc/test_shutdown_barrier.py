@@ -169,7 +169,7 @@ def test_a_member_that_went_before_the_leader_met_it_is_no_error_of_who_reports(
     def reach(rank: int) -> None:
         reached.append(rank)
         if rank == 1:
-            raise WorkerLostError("worker 'w1' (rank 1) has gone: the rank is that of 'w1' now")
+            raise WorkerLostError("worker 'w1' (rank 1) has left: its rank is that of 'w1' now")
 
     group[0].workers.reach = reach
     join(start(group, 5.0))

@@ -61,7 +61,7 @@ def shut_down_early() -> list[str]:
 def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
     (found, _) = run_group(shut_down_early, 2)
     assert found == [
-        f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not come to theirs "
+        f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not called theirs "
         "yet: 'w0'"
         for seconds in (FIRST_S, 2 * FIRST_S)
     ]
@@ -97,7 +97,7 @@ def test_whose_answer_is_missing_is_named() -> None:
     (found, _) = run_group(shut_down_while_a_call_runs, 2)
     (line,) = found
     assert line.startswith(f"worker 'w0' has waited in shutdown() for {FIRST_S:g} s: ")
-    assert line.endswith("calls of its own have no answer yet, from 'w1'")
+    assert line.endswith("its own calls have no answer yet, from 'w1'")
 
 
 def serve_while_the_leader_works() -> list[str]:
@@ -114,7 +114,7 @@ def serve_while_the_leader_works() -> list[str]:
 def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
     found = run_group(serve_while_the_leader_works, 3)[0]
     assert [line.rpartition(": ")[2] for line in found] == ["'w0'", "'w0'"]
-    assert all("these have not come to theirs yet" in line for line in found)
+    assert all("these have not called theirs yet" in line for line in found)
 
 
 class Alarms:

@@ -123,7 +123,7 @@ def given_up() -> None:
     rpc.rpc_sync("w1", wait_for_arrivals, ("given up", 1))
     rpc.rpc_sync("w1", open_gate, ("given up",))
     what, error = rpc.rpc_sync("w1", heard_here)
-    assert what.startswith("a call of worker 'w0', which waits no longer, failed")
+    assert what.startswith("a call of worker 'w0', which no longer waits, failed")
     assert error == "given up"
 
 

@@ -297,7 +297,7 @@ def test_trouble_with_the_folder_is_logged_once_not_for_each_who_comes(
     for _ in range(20):
         assert folder.rank_of(bytes(32)) is None
     (told,) = caplog.records
-    assert "rank-5.key' is no certificate" in told.getMessage()
+    assert "rank-5.key' is not a certificate" in told.getMessage()
 
 
 def test_whoever_is_known_and_unchanged_costs_no_more_than_a_look(
@@ -359,8 +359,8 @@ def spoil(path: str, name: str, text: str | None) -> None:
     ("name", "text", "error"),
     [
         ("rank-1.key_secret", None, r"cannot read the certificate .*rank-1\.key_secret': No such"),
-        ("rank-2.key", "", r"rank-2\.key' is no certificate: it holds no public-key"),
-        ("rank-1.key_secret", 'secret-key = "short"', r"it holds no secret-key"),
+        ("rank-2.key", "", r"rank-2\.key' is not a certificate: it has no public-key"),
+        ("rank-1.key_secret", 'secret-key = "short"', r"it has no secret-key"),
     ],
 )
 def test_what_is_no_certificate_is_named(
@@ -373,7 +373,7 @@ def test_what_is_no_certificate_is_named(
 
 def test_a_pair_that_does_not_belong_together_is_told(path: str) -> None:
     shutil.copy(os.path.join(path, "rank-2.key"), os.path.join(path, "rank-1.key"))
-    with pytest.raises(AuthenticationError, match=r"does not belong to rank-1\.key beside it"):
+    with pytest.raises(AuthenticationError, match=r"does not belong to rank-1\.key next to it"):
         CertificateFolder(path).secret_key("rank:1")
     with pytest.raises(AuthenticationError, match=r"rank-1\.key and rank-2\.key hold one key"):
         member(path, 0)
@@ -383,7 +383,7 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationError, match=r"no folder of certificates at .*nowhere"):
         CertificateFolder(str(tmp_path / "nowhere"))
     (tmp_path / "file").touch()
-    with pytest.raises(AuthenticationError, match="file' is no folder of certificates"):
+    with pytest.raises(AuthenticationError, match="file' is not a folder of certificates"):
         CertificateFolder(str(tmp_path / "file"))
 
 

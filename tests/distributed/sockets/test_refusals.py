@@ -120,7 +120,7 @@ def test_an_address_that_is_not_found_is_not_waited_for_for_long(door: Door) -> 
     door.end(1, (MISMATCHED, OTHER_KEY))
     while door.refusals.look(time.monotonic()) is not None:
         assert time.monotonic() - began < 10
-    assert "an address that is not known" in door.lines[0][1]
+    assert "an unknown address" in door.lines[0][1]
 
 
 def test_without_keys_only_another_security_is_told(door: Door) -> None:

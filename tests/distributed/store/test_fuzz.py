@@ -216,7 +216,7 @@ def test_a_record_with_the_right_sum_that_none_of_ours_wrote_is_named(
 ) -> None:
     path = tmp_path / "store"
     path.write_bytes(b"fastdist store 1\n" + rubbish)
-    with pytest.raises(StoreError, match="what is at byte 17 is no record"):
+    with pytest.raises(StoreError, match="byte 17 does not begin a record"):
         FileStore(str(path))
 
 

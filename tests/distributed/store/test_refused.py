@@ -87,7 +87,7 @@ def no_security(port: int, host: Host) -> None:
     [
         (other_secret, "it has another job secret or FASTDIST_JOB_ID"),
         (other_job, "it has another job secret or FASTDIST_JOB_ID"),
-        (no_security, "its security= is another than here"),
+        (no_security, "its security= differs from this end's"),
     ],
 )
 def test_the_host_hears_at_once_who_was_refused_from_where_and_why(
@@ -96,7 +96,7 @@ def test_the_host_hears_at_once_who_was_refused_from_where_and_why(
     come(host.port, host)
     level, line = host.next_line()
     assert level == logging.WARNING
-    told = f"who came from 127.0.0.1 was refused at tcp://127.0.0.1:{host.port}: {why}"
+    told = f"a connection from 127.0.0.1 was refused at tcp://127.0.0.1:{host.port}: {why}"
     assert line.startswith(told)
 
 
@@ -115,7 +115,7 @@ def test_a_member_with_a_secret_is_named_to_a_host_without_security() -> None:
     with host.store:
         stranger(host.port)
         level, line = host.next_line()
-        assert level == logging.WARNING and "its security= is another than here" in line
+        assert level == logging.WARNING and "its security= differs from this end's" in line
 
 
 def wait_until_counted(host: Host, reason: refusals.Reason, count: int) -> None:
@@ -141,7 +141,7 @@ def test_a_host_that_waits_in_vain_says_in_its_error_who_was_refused(host: Host)
     assert told.value.missing == ("1",)
     refused = str(told.value).partition("refused by the store meanwhile: ")[2]
     assert re.match(rf"{TRIED} from 127\.0\.0\.1: it has another job secret", refused)
-    assert "; 1 from 127.0.0.1: its security= is another than here" in refused
+    assert "; 1 from 127.0.0.1: its security= differs from this end's" in refused
 
 
 def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
@@ -179,10 +179,10 @@ def test_a_scanner_that_comes_again_and_again_gives_one_line_and_no_alarm(host: 
     for _ in range(20):
         knock(host.port, b"GET / HTTP/1.1\r\n\r\n" * 10)
     level, line = host.next_line()
-    assert level == logging.INFO and "it is no fastdist" in line
+    assert level == logging.INFO and "it does not run fastdist" in line
     lines = refused_by(host, 20)
     # An address may be gone before it could be asked.
-    assert all("it is no fastdist" in line for line in lines) and len(lines) <= 2
+    assert all("it does not run fastdist" in line for line in lines) and len(lines) <= 2
 
 
 def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host) -> None:
@@ -191,7 +191,7 @@ def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host)
         knock(host.port, OTHER_KEY, f"127.0.1.{number + 1}")
     assert len(refused_by(host, many)) <= refusals.MAX_HOSTS + 1
     told = [host.next_line()[1] for _ in range(refusals.MAX_LINES + 1)]
-    assert "told no more" in told[-1] and host.is_silent()
+    assert "no more are reported" in told[-1] and host.is_silent()
 
 
 def test_a_host_that_stood_still_knows_from_where_they_came(

@@ -93,7 +93,7 @@ def test_a_key_makes_no_more_connections_than_the_host_can_spare(
             clients.enter_context(TCPStore("127.0.0.1", port, timeout=10)).num_keys()
         with monkeypatch.context() as patch:
             end_waits_once_connected(patch)
-            with pytest.raises(StoreTimeoutError, match="takes no more connections for now"):
+            with pytest.raises(StoreTimeoutError, match="does not accept more connections for now"):
                 TCPStore("127.0.0.1", port, timeout=10)
         store.set("kept", "serving")
         first.close()
@@ -173,5 +173,7 @@ def test_a_mistake_outside_of_requests_ends_the_service_and_is_told_to_all(
         monkeypatch.setattr(server, "has_message", break_down)
         with pytest.raises(StoreError, match="is lost"):
             client.set("key", "value")
-    with pytest.raises(StoreError, match=r"ended by a mistake: RuntimeError\('a mistake of ours'"):
+    with pytest.raises(
+        StoreError, match=r"ended because of a bug: RuntimeError\('a mistake of ours'"
+    ):
         served.close()

@@ -116,8 +116,8 @@ def test_a_member_without_a_rank_does_not_end_a_group_of_another_size(world_size
     [
         (Op.ADD, [b"k"], b"add: 1 arguments, expected 2"),
         (Op.NUM_KEYS, [b"k"], b"num_keys: 1 arguments, expected 0"),
-        (Op.JOIN, [b"g", b"first", b"2", b"v"], b"b'first' is no number"),
-        (Op.ENDED, [b"0", b"9" * 5000], b"b'" + b"9" * 40 + b"' is no number"),
+        (Op.JOIN, [b"g", b"first", b"2", b"v"], b"b'first' is not a number"),
+        (Op.ENDED, [b"0", b"9" * 5000], b"b'" + b"9" * 40 + b"' is not a number"),
         (Op.ENDED, [b"2", b"2"], b"ended: rank 2 of 2 does not exist"),
         (Op.ENDED, [b"-1", b"2"], b"ended: rank -1 of 2 does not exist"),
         (Op.ENDED, [b"0", b"65537"], b"ended: rank 0 of 65537 does not exist"),
@@ -173,7 +173,7 @@ def test_who_waits_for_a_rank_that_has_ended_is_told_and_so_is_who_comes_after()
     ended, told = ask(state, Op.ENDED, b"2", b"3")
     assert ended == Answer("me", Status.OK, [])
     assert (told.owner, told.status) == ("waits", Status.REFUSED)
-    assert b"rank 2 of 3 ended without having come" in told.frames[0]
+    assert b"rank 2 of 3 ended without joining" in told.frames[0]
     assert ask(state, Op.JOIN, b"g", b"1", b"3", b"w", owner="late") == [
         Answer("late", Status.REFUSED, told.frames)
     ]

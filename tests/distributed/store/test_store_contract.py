@@ -252,9 +252,9 @@ def test_join_fails_everywhere_when_two_claim_one_rank(
 ) -> None:
     jobs = [pool.submit(handles[i % 2].join, "init", 1, f"worker {i}", 3) for i in range(2)]
     for job in jobs:
-        with pytest.raises(StoreError, match="rank 1 of 3 came twice"):
+        with pytest.raises(StoreError, match="rank 1 of 3 joined twice"):
             job.result(10)
-    with pytest.raises(StoreError, match="rank 1 of 3 came twice"):
+    with pytest.raises(StoreError, match="rank 1 of 3 joined twice"):
         handles.one.join("init", 0, "", 3)
 
 
@@ -262,7 +262,7 @@ def test_who_claims_a_rank_of_a_group_that_is_complete_errs_alone(handles: Handl
     for rank in range(2):
         with suppress(StoreTimeoutError):
             handles.one.join("init", rank, f"v{rank}", 2, 0)
-    with pytest.raises(RankTakenError, match="rank 1 of 2 came twice") as told:
+    with pytest.raises(RankTakenError, match="rank 1 of 2 joined twice") as told:
         handles.two.join("init", 1, "another", 2)
     assert told.value.claims == (b"v1", b"another")
     assert handles.two.join("init", 1, "v1", 2) == [b"v0", b"v1"]
@@ -287,13 +287,13 @@ def test_who_has_withdrawn_may_come_with_another_value_until_all_have_come(
             handles.one.join("init", 2, "v2", 3, 0.05)
         missing = list(late.value.missing)
     handles.one.withdraw("init", 0, 3)
-    with pytest.raises(StoreError, match="rank 0 has withdrawn, and may come again"):
+    with pytest.raises(StoreError, match="rank 0 has withdrawn, and may join again"):
         first.result(20)
     with pytest.raises(StoreTimeoutError):
         handles.one.join("init", 0, "new", 3, 0)
     assert handles.two.join("init", 1, "v1", 3) == [b"new", b"v1", b"v2"]
     handles.one.withdraw("init", 0, 3)
-    with pytest.raises(StoreError, match="rank 0 of 3 came twice"):
+    with pytest.raises(StoreError, match="rank 0 of 3 joined twice"):
         handles.one.join("init", 0, "newer", 3)
 
 

@@ -146,7 +146,7 @@ def test_a_wait_is_told_after_half_a_second() -> None:
 def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "cache_directory", lambda name: None)
     wait_for("the kernel x + y", told)
-    assert "each process compiles it anew" in told.lines[0]
+    assert "each process compiles it again" in told.lines[0]
 
 
 @pytest.fixture

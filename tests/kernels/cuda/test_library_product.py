@@ -176,7 +176,7 @@ def test_without_the_library_there_is_a_product_and_a_sum(
     values = given(5, 3, 4)
     with caplog.at_level("INFO"):
         require_near(found(backend, *(backend.from_numpy(one, 0) for one in values)), values)
-    assert "cuBLASLt is not there: libcublasLt.so.12: no such file" in caplog.text
+    assert "cuBLASLt is not available: libcublasLt.so.12: no such file" in caplog.text
 
 
 def test_threads_that_share_a_plan_each_have_their_bias(backend: CudaBackend) -> None:

@@ -46,7 +46,7 @@ def test_the_last_offset_may_be_the_end() -> None:
 
 def test_rows_may_be_given_first_as_they_were_long_ago() -> None:
     weight, i = fd.tensor([[1.0], [2.0], [4.0]]), fd.tensor([0, 1, 2])
-    with pytest.warns(UserWarning, match="is how it was called long ago"):
+    with pytest.warns(UserWarning, match="is the old order of arguments"):
         found = F.embedding_bag(weight, i, fd.tensor([0, 2]), mode="sum")
     assert found.tolist() == F.embedding_bag(i, weight, fd.tensor([0, 2]), mode="sum").tolist()
 

@@ -67,7 +67,7 @@ def test_a_fast_pass_ends_by_what_was_sent_to_a_lost_worker(agent: FakeAgent) ->
     with da.context() as context_id:
         send(da._current_context(), 5, leaf() * 3)
         with pytest.raises(
-            WorkerLostError, match=r"worker 'w2' \(rank 2\) was lost, and tensors went there"
+            WorkerLostError, match=r"worker 'w2' \(rank 2\) was lost, and tensors were sent there"
         ):
             da.backward(context_id, [leaf().sum() * 2], mode="fast")
         assert da._get_debug_info()["num_current_backward_passes"] == 0

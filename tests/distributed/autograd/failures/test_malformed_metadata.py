@@ -94,7 +94,7 @@ def test_a_message_id_that_comes_twice_and_gradients_too_few_are_refused() -> No
     context = DistAutogradContext(1)
     layout = from_array(np.zeros(1))._layout
     context.add_recv_function(RecvRpcBackward(context, 5, life(3), (layout,)), 5)
-    with pytest.raises(MessageError, match="message id 0:5 of worker 3 came twice"):
+    with pytest.raises(MessageError, match="message id 0:5 of worker 3 arrived twice"):
         context.add_recv_function(RecvRpcBackward(context, 5, life(3), (layout,)), 5)
-    with pytest.raises(MessageError, match="0 gradients came from worker 3 for 1 tensors"):
+    with pytest.raises(MessageError, match="0 gradients arrived from worker 3 for 1 tensors"):
         SendRpcBackward((None,), (layout,), life(3)).set_grads(BackwardPass(Terms(1, 1)), ())

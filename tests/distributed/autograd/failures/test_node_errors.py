@@ -67,7 +67,7 @@ TOLD = [
     (OfTwo("one", 2), OfTwo, "('one', 2)"),
     (OfText("one", 2), OfText, "one and 2"),
     (OwnWords("given"), OwnWords, "own words"),
-    (NoWords("given"), NoWords, "(its text cannot be had: ValueError)"),
+    (NoWords("given"), NoWords, "(its text is not available: ValueError)"),
     (Final("given"), GraphError, "Final: given"),
     (NO_FILE, FileNotFoundError, str(NO_FILE)),
     (NO_TEXT, UnicodeDecodeError, str(NO_TEXT)),
@@ -118,5 +118,5 @@ def test_an_error_whose_text_fails_ends_the_pass_as_any_other(way: str) -> None:
         with pytest.raises(RuntimeError) as caught:
             da.backward(context_id, [z.sum()])
     assert type(caught.value).__name__ in ("NoWords", "RemoteError")
-    assert str(caught.value).startswith(f"Error on Node {way[1]}: (its text cannot be had")
+    assert str(caught.value).startswith(f"Error on Node {way[1]}: (its text is not available")
     assert da._get_debug_info()["num_current_backward_passes"] == 0

@@ -214,7 +214,7 @@ def names_what_broke(one: Run) -> bool:
     """Return whether the error of a program tells of a loss, a leave or a time that was over."""
     assert one.error is not None
     kind, said = one.error
-    if issubclass(kind, GraphError) and "came to rest" in said:
+    if issubclass(kind, GraphError) and "stalled" in said:
         return may_come_to_rest(one)
     return issubclass(kind, _LOSSES) or re.search(_TOLD, said) is not None
 
@@ -222,7 +222,7 @@ def names_what_broke(one: Run) -> bool:
 def may_come_to_rest(one: Run) -> bool:
     """Return whether a program ended as a pass in the fast mode does that waits for nothing."""
     assert one.error is not None
-    rests = issubclass(one.error[0], GraphError) and "came to rest" in one.error[1]
+    rests = issubclass(one.error[0], GraphError) and "stalled" in one.error[1]
     return rests and one.program.mode == "fast" and one.program.is_loose()
 
 

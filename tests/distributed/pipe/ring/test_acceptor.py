@@ -224,7 +224,7 @@ def test_rubbish_in_a_ring_ends_it_alone(house: House, caplog: pytest.LogCapture
     bad._end._memory[0:8] = b"\xff" * 8
     bad._end.bell.ring()
     assert house.receive(0.05) is None
-    assert "is not listened to any more" in caplog.text
+    assert "no longer reading the ring of a caller" in caplog.text
     with pytest.raises(LaneInDoubt):
         bad.receive(soon())
     good.send([b"c"], soon())

@@ -102,7 +102,7 @@ class Heard(logging.Handler):
 
 
 heard: list[Heard] = []
-STUCK = "all 2 threads of worker 'w1' wait for calls of their own, and "
+STUCK = "all 2 threads of worker 'w1' wait for their own calls, and "
 
 
 both_run = threading.Barrier(2)

@@ -284,7 +284,7 @@ def test_a_worker_that_chose_other_channels_is_not_asked_twice(group: Group, at:
     for worker in group.workers:
         worker.result()
     if at:
-        assert "it was told to use other channels" in group[0].run(learn_why_not)
+        assert "it is configured to use other channels" in group[0].run(learn_why_not)
     else:
         assert group[0].run(call_and_look) == ""
     group.run_all(rpc.shutdown)

@@ -151,7 +151,7 @@ def test_a_name_of_a_module_that_another_thread_imports_is_waited_for(
 
 
 def test_a_name_that_is_no_text_is_a_message_error() -> None:
-    with pytest.raises(MessageError, match="is no name of a function"):
+    with pytest.raises(MessageError, match="is not the name of a function"):
         gate.find_function(b"\xff\xfe:\xff")
 
 

@@ -104,7 +104,7 @@ def test_numpys_own_form_is_not_read_in_strict_mode(strict: None) -> None:
     "code", ["O", "|O", "f8,O", "|V8", "(1000000000,)f8", "<f8,<f8", "<U0", "<z9", "<M8[", 5, None]
 )
 def test_only_codes_of_plain_dtypes_are_rebuilt(code: Any) -> None:
-    with pytest.raises(MessageError, match="is no code of a dtype"):
+    with pytest.raises(MessageError, match="is not the code of a dtype"):
         rebuild_dtype(code)
 
 

@@ -213,7 +213,7 @@ def wait_until_its_owner_is_lost() -> None:
 
 
 def pass_on_what_is_known_to_be_lost(to: str) -> None:
-    with pytest.raises(OwnerLostError, match="make it anew"):
+    with pytest.raises(OwnerLostError, match="create it again"):
         rpc.rpc_sync(to, keep, (kept[-1],))
 
 

@@ -53,5 +53,5 @@ def test_in_a_dynamic_group_it_is_where_the_former_life_was_and_did_not_leave(
 def test_a_number_that_none_of_ours_wrote_is_named(told: str) -> None:
     store = HashStore()
     store.set(NEWEST, told)
-    with pytest.raises(RpcError, match="the store holds no number of a group"):
+    with pytest.raises(RpcError, match="instead of the number of a group"):
         find_number(store, 0, 1, "w1", is_static=True)

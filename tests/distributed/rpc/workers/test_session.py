@@ -110,7 +110,7 @@ def test_a_life_that_another_follows_is_over_at_once(is_leaving: bool) -> None:
     if is_leaving:
         peer.step(Event.LEFT, 5.0, is_waited_for=True)
     (action,) = peer.step(Event.REPLACED, 5.1, is_waited_for=True)
-    assert action == Die("another life of its rank has come", left=is_leaving)
+    assert action == Die("a new process of its rank has joined", left=is_leaving)
     assert not peer.is_surely_over
 
 

@@ -110,8 +110,8 @@ def test_a_second_worker_of_a_rank_that_works_is_refused_and_the_first_hears_of_
     assert [worker.result()[0] for worker in group.workers] == ["ok", "ok"]
     told, took_s = second.run(init, name)
     assert took_s < HEARD_S
-    assert told.startswith("RankTakenError") and "rank 1 of 2 came twice" in told
-    assert process_of(group[1]) in told and "the first has been told of this one" in told
+    assert told.startswith("RankTakenError") and "rank 1 of 2 joined twice" in told
+    assert process_of(group[1]) in told and "the first was notified of this one" in told
     for worker in group.workers:
         heard = worker.run(warning)
         assert process_of(second) in heard and process_of(group[1]) in heard
@@ -129,7 +129,7 @@ def test_two_workers_of_one_rank_that_wait_are_told_both_and_so_are_the_others(
     second.start(init, "w1")
     for worker in (group[0], group[1], second):
         told, took_s = worker.result()
-        assert told.startswith("RankTakenError") and "rank 1 of 3 came twice" in told
+        assert told.startswith("RankTakenError") and "rank 1 of 3 joined twice" in told
         assert process_of(group[1]) in told and process_of(second) in told
         assert took_s < 20  # who came first waits for the second
 

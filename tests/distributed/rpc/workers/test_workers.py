@@ -143,7 +143,7 @@ def test_what_is_for_a_life_does_not_go_to_the_next(store: Store) -> None:
     workers = workers_of(Group(store, DYNAMIC))
     never_met = workers.get(1)
     enter(store, LATER)
-    with pytest.raises(WorkerLostError, match="has gone: the rank is that of worker 'w1' now"):
+    with pytest.raises(WorkerLostError, match="has left: its rank is that of worker 'w1' now"):
         workers.reach(never_met)
     before = meet(workers, 1)
     enter(store, replace(LATER, incarnation=LATER.incarnation + 1))
@@ -157,12 +157,12 @@ def test_a_life_that_was_followed_is_refused_and_so_is_one_that_is_lost(store: S
     workers = workers_of(Group(store, DYNAMIC))
     meant_for = f"{DYNAMIC.incarnation:x}"
     assert workers.admit(1, EARLIER.incarnation, meant_for) is workers.known(1)
-    with pytest.raises(StaleIncarnationError, match="its earlier life, or for one of ours"):
+    with pytest.raises(StaleIncarnationError, match="from or for a process that was replaced"):
         workers.admit(1, EARLIER.incarnation, "0")
     enter(store, LATER)
     later = workers.admit(1, LATER.incarnation, meant_for)
     # It may have been frozen, and has woken.
-    with pytest.raises(GivenUpError, match="another life of its rank has come") as told:
+    with pytest.raises(GivenUpError, match="a new process of its rank has joined") as told:
         workers.admit(1, EARLIER.incarnation, meant_for)
     with pytest.raises(GivenUpError) as again:
         workers.admit(1, EARLIER.incarnation, meant_for)
@@ -179,7 +179,7 @@ def test_one_that_went_before_it_was_met_is_lost_to_who_calls_it_then() -> None:
     workers = workers_of(static(ME, OTHER))
     workers.get(1).said_goodbye()
     with pytest.raises(
-        WorkerLostError, match="has gone before this one could speak with it"
+        WorkerLostError, match="left before this worker could connect to it"
     ) as lost:
         workers.reach(1)
     assert not lost.value.may_have_run
@@ -322,7 +322,7 @@ def test_a_call_to_a_name_does_not_go_to_another_that_has_its_rank_by_now(store:
     workers = workers_of(Group(store, DYNAMIC))
     info = workers.info_of("w1")
     enter(store, replace(LATER, name="another"))
-    with pytest.raises(WorkerLostError, match=r"'w1' .* has gone: the rank is that of worker 'an"):
+    with pytest.raises(WorkerLostError, match=r"'w1' .* has left: its rank is that of worker 'an"):
         workers.reach(info.id)
     assert workers.met() == []
 
