@@ -1,6 +1,6 @@
 """Mixed precision: what PyTorch's lists name computes in float16, and losses are scaled for it.
 
-autocast_mode.py has the block in which ops cast (listeners/autocast.py has the lists of ops),
+autocast_mode.py has the block in which ops cast (interpreters/autocast.py has the lists of ops),
 grad_scaler.py keeps small gradients from becoming 0. switches.py has the functions with which old
 programs build such blocks, older_names.py both for one kind of device (`cuda.amp`).
 """

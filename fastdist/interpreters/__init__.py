@@ -14,7 +14,7 @@ ops.
 Ops offer their calls in dispatch/general_path.py (the public functions first in `op.py`),
 composites in dispatch/arguments.py. Functions that bypass both ask separately: in dispatch
 `copy_inplace.py`, `output.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
-(`movement.py`), in nn `functional.py`, in namespace `activations.py`, and the public
+(`views.py`), in nn `functional.py`, in namespace `activations.py`, and the public
 `overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
 trace is to show it; tests/test_glossary.py compares this list with the code.
 

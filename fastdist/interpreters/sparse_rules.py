@@ -1,7 +1,8 @@
 """Ops on sparse tensors: the rule that is registered for them, or an error that explains itself.
 
-An op's general path calls this module for operands that it does not take. Rules (ops/sparse.py and
-its kin) work on coordinates and values, which are dense Tensors, so they run on every device.
+An op's general path calls this module for operands that it does not take. Rules
+(ops/sparse/rules.py and its neighbours) work on coordinates and values, which are dense Tensors,
+so they run on every device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops that report how long they took, while core/time_ranges.py records.
+"""Ops that report how long they took, while instrumentation/time_ranges.py records.
 
 A profile sends every op down its general path, where `modes.tracers` is read in any case: without a
 profile this costs nothing. A function that is made of ops reports a range around theirs;

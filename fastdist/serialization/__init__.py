@@ -4,8 +4,8 @@ A file is a zip archive, neither packed nor split: `data.pkl`, a pickle that ref
 number, and `data/0`, `data/1` ..., their bytes, each at a multiple of 64 and with a checksum.
 Tensors that share memory name the same storage. The pickle names PyTorch's classes, so that both
 libraries read it (`torch_names.py`); loading never runs code of the file unless that is requested
-(`safe_unpickler.py`). A path is written whole or not at all (`core/atomic_file.py`). The formats of
-PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
+(`safe_unpickler.py`). A path is written whole or not at all (`system/atomic_file.py`). The formats
+of PyTorch before 1.6, pickles and then bytes or a tar archive, are read under the same rules
 (`legacy_reader.py`, `tar_reader.py`).
 """
 

@@ -4,8 +4,8 @@ A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` are a Spa
 that passes raw arrays on (the engine, hooks, `wrap`) passes sparse ones on as well, and no dense
 path checks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no plans, so that
 every short path misses and ends in the op's `general`. That finds the op's rule for sparse operands
-(listeners/sparse_rules.py) or raises an error with an explanation. A Coo that reaches NumPy all the
-same can be added; everything else raises an explained error, too.
+(interpreters/sparse_rules.py) or raises an error with an explanation. A Coo that reaches NumPy all
+the same can be added; everything else raises an explained error, too.
 
 The value of a place with several entries is their sum. `is_coalesced` means that there are none,
 and that places rise.

@@ -2,8 +2,8 @@
 
 # Note [When a checkpoint is there] Each worker writes its file to the disk under a new name. When
 # all have, the coordinator publishes the manifest, which names them, in one atomic step
-# (core/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole; after it
-# the new one, whole. Files that no manifest names are leftovers of a save that did not end.
+# (system/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole; after
+# it the new one, whole. Files that no manifest names are leftovers of a save that did not end.
 #
 # It is two lines: how long the second is, its checksum and what `latest` orders by; and what files
 # there are, with all that they hold.

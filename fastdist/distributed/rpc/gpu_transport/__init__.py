@@ -9,7 +9,7 @@ late_calls.py   calls whose tensors must first be copied from a device to the CP
 
 cuda_ipc.py and slabs.py are below rpc/message, which calls them when it packs a tensor. The other
 three are above rpc/calls, because offers and releases are calls themselves. Each file therefore
-counts separately in the order of the packages of rpc (tests/test_layers.py).
+counts separately in the order of the packages of rpc (tests/house/test_layers.py).
 """
 
 from __future__ import annotations

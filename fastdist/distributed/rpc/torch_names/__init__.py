@@ -14,7 +14,7 @@ argument_errors.py                 TypeErrors for wrong arguments, in the wordin
 
 Each module but the last is importable as `distributed.rpc.NAME` as well, where PyTorch has it
 (ALIASES). Its real name is the one below this package. The files stand at several floors, so each
-counts separately in the order of the packages of rpc (tests/test_layers.py).
+counts separately in the order of the packages of rpc (tests/house/test_layers.py).
 """
 
 from __future__ import annotations
