@@ -136,7 +136,7 @@ def _by_function() -> dict[tuple[str, str], set[str]]:
 
 @cache
 def _trees() -> dict[str, ast.Module]:
-    return {path.stem: ast.parse(path.read_text("utf-8")) for path in sorted(KERNELS.glob("*.py"))}
+    return {path.stem: ast.parse(path.read_text("utf-8")) for path in sorted(KERNELS.rglob("*.py"))}
 
 
 def _names_of_cupy(tree: ast.Module) -> dict[str, str]:

@@ -125,12 +125,7 @@ class PointwiseForm(RecordedOp):
         exact = " ".join(self.number_names) if exact is None else exact
         self.exact_names = self._named("exact", exact, self.body_names)
         self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
-        if not isinstance(body, str):
-            raise DeclarationError(
-                f"{self.name}: the body is {short_repr(body)}, expected a text in the scalar "
-                "language"
-            )
-        self._text, self._text_names = body, self.body_names
+        self._text, self._text_names = _require_text(self.name, body), self.body_names
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
         self.dtype = dtype
@@ -340,6 +335,14 @@ class PointwiseForm(RecordedOp):
     def node_class(self) -> type[OpNode]:
         """The Node class, which the op with its numbers at their defaults shares."""
         return super().node_class if self.whole is self else self.whole.node_class
+
+
+def _require_text(name: str, body: Any) -> str:
+    if not isinstance(body, str):
+        raise DeclarationError(
+            f"{name}: the body is {short_repr(body)}, expected a text in the scalar language"
+        )
+    return body
 
 
 def _partials_for(

@@ -173,7 +173,7 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
         elif name == "sign":
             # The sign of a norm that is 0 is 0 by convention.
             every: Any = is_zero
-            fits = node.output_layout.shape == norm._layout.shape
+            fits = node.output_layout.shape == norm.output_layout.shape
             others.append(_Place(node, every if fits else every.new_ones(node.output_layout.shape)))
         for below in map(node_of, node.edges):
             if below is not None and below not in seen:

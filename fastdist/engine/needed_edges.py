@@ -1,5 +1,4 @@
-"""Gradients gradients that a pass needs from a Node which has no derivative by another of its
-inputs.
+"""Gradients along the edges that a pass needs, of a Node without a derivative by another input.
 
 A Node computes the gradients along all its edges at once, because most are needed and a check for
 each would be measurable. A Node without a derivative by an input raises, and only then are the

@@ -48,7 +48,7 @@ BLOCKS_FROM: Final = 4 << 20
 # Slots of NumPy's table of C functions: each stays where it is for ever.
 _SET_HANDLER: Final = 304
 _RAW_DOMAIN: Final = 0
-_COMPILER: Final = f"{__package__}.compiler"
+_COMPILER: Final = f"{__package__}.jit.compiler"
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:

@@ -17,7 +17,7 @@ from bench.harness import Case, compare
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import json
-from bench import device_calls
+from bench.gpus import device_calls
 cases = device_calls.cases()
 print(json.dumps([(case.name, case.peer(1) / case.parts, case.ours(1)) for case in cases]))
 """

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Forked, for 64 imports take a minute of two cores: before anything has a thread or a socket.
 _GROUP = """
 import os, sys, traceback
-from bench import many_workers
+from bench.distributed import many_workers
 from fastdist.distributed import rpc
 
 

@@ -84,7 +84,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "distributed.nn": {"distributed.remote_device", "distributed.rpc", "nn"},
     "distributed.autograd": {"distributed.rpc", "engine", "dispatch", "autograd"},
-    "distributed.explain.clocks": {"core"},
+    "distributed.explain.clocks": {"instrumentation"},
     "distributed.explain": {"distributed.autograd", "distributed.explain.clocks"},
     "distributed.profiler": {"profiler", "distributed.rpc", "distributed.explain.clocks"},
     "distributed.rpc.torch_names.server_process_global_profiler": {

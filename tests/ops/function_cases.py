@@ -95,14 +95,14 @@ ORDER: dict[str, list[Case]] = {
     "cummin": [case(lambda x: x.cummin(0)[0], lambda x: np.minimum.accumulate(x, 0), (5, 3))],
     "cummax_along": [
         case(
-            lambda x: fd.ops.running.cummax_along.public(x, 0)[0],
+            lambda x: fd.ops.reduce.cumulative_extremes.cummax_along.public(x, 0)[0],
             lambda x: np.maximum.accumulate(x, 0),
             (5, 3),
         )
     ],
     "cummin_along": [
         case(
-            lambda x: fd.ops.running.cummin_along.public(x, 1)[0],
+            lambda x: fd.ops.reduce.cumulative_extremes.cummin_along.public(x, 1)[0],
             lambda x: np.minimum.accumulate(x, 1),
             (2, 5),
         )

@@ -10,11 +10,13 @@ import os, signal, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
 import fastdist as fd
 from fastdist.autograd import forward_ad
-from fastdist.core import device, generator, scalar
+from fastdist.core import device
 from fastdist.engine import engine
 from fastdist.graph import accumulate_grad, anomaly, forward_grad, modes, recordings
 from fastdist.graph.node import Node
 from fastdist.interpreters import observed_methods
+from fastdist.language import scalar
+from fastdist.random_numbers import generator
 from fastdist.serialization.safe_globals import add_safe_globals
 from fastdist.tensor import storage
 from fastdist.tensor.layout import Layout

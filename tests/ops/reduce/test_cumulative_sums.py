@@ -181,6 +181,10 @@ def test_running_extremes_of_many_elements_are_those_of_few(axis: int, dtype: st
 @pytest.mark.parametrize("backwards", [False, True])
 def test_recurrences_of_many_elements_are_those_of_few(backwards: bool) -> None:
     factor, x = np.random.default_rng(0).uniform(-1, 1, (2, 90, 200))
-    found = fd.ops.scans.recurrence.public(fd.tensor(factor), fd.tensor(x), 1, backwards)
-    few = fd.ops.scans.recurrence.public(fd.tensor(factor[:9]), fd.tensor(x[:9]), 1, backwards)
+    found = fd.ops.reduce.cumulative_sums.recurrence.public(
+        fd.tensor(factor), fd.tensor(x), 1, backwards
+    )
+    few = fd.ops.reduce.cumulative_sums.recurrence.public(
+        fd.tensor(factor[:9]), fd.tensor(x[:9]), 1, backwards
+    )
     np.testing.assert_allclose(found.numpy()[:9], few.numpy(), rtol=1e-14)

@@ -127,7 +127,7 @@ def test_a_worker_may_be_lost_where_rpc_has_ended() -> None:
 @pytest.mark.parametrize("told", [(0,), (0, 1), (0, 1, -1), (1, 1, 0), (-1, 1, 0)])
 def test_parts_of_sparse_gradients_that_do_not_fit_are_refused(told: tuple[int, ...]) -> None:
     parts = [fastdist.ones(2), fastdist.ones(2)]
-    with pytest.raises(MessageError, match=r"worker 5 is .*expected what tells of parts among 2"):
+    with pytest.raises(MessageError, match=r"worker 5 is .*expected the places of parts among 2"):
         together(parts, {SPARSE: told}, 5)
 
 
