@@ -214,5 +214,5 @@ def test_a_way_of_sharing_memory_can_be_chosen_and_changes_nothing() -> None:
         assert mp.get_sharing_strategy() == "file_system"
     finally:
         mp.set_sharing_strategy(before)
-    with pytest.raises(ValueError, match="'foo' is none of"):
+    with pytest.raises(ValueError, match="'foo' is not one of"):
         mp.set_sharing_strategy("foo")

@@ -16,7 +16,7 @@ composites in dispatch/arguments.py. Functions that bypass both ask separately: 
 `copy_inplace.py`, `output.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
 (`views.py`), in nn `functional.py`, in namespace `activations.py`, and the public
 `overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
-trace is to show it; tests/test_glossary.py compares this list with the code.
+trace is to show it; tests/house/test_glossary.py compares this list with the code.
 
 The terms are explained in docs/glossary.md.
 """

@@ -176,7 +176,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def shape(self) -> Size:
         """Lengths of the axes."""
         layout: Any = self._layout
-        if layout.size is None:  # kept: to make a Size for each call takes 55 ns of 88
+        if layout.size is None:  # making a Size takes 55 ns of 88
             layout.size = Size(layout.shape)
         return layout.size  # type: ignore[no-any-return]
 
@@ -510,8 +510,7 @@ def layout_near(array: Any, layout: Layout) -> Layout:
         if array.flags.c_contiguous:
             return layout
         if not any(array.strides):
-            # The gradient of a sum is one expanded number: cached, or each pass would make it
-            # again.
+            # The gradient of a sum is one expanded number: cached, so that passes share it.
             found: Layout | None = layout.routes.get(_ONE_NUMBER)
             return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (

@@ -121,7 +121,7 @@ def test_a_partial_that_is_no_text_is_refused() -> None:
 
 @pytest.mark.parametrize("decorator", [pointwise, structured])
 def test_a_decorator_without_parentheses_is_refused(decorator: Any) -> None:
-    with pytest.raises(DeclarationError, match="negative: the decorator stands without parenthe"):
+    with pytest.raises(DeclarationError, match="negative: the decorator has no parenthe"):
         decorator(negative)
 
 

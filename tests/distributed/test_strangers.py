@@ -289,5 +289,5 @@ def test_a_member_whose_header_claims_another_rank_is_refused(job: Job) -> None:
 
 def test_a_member_of_another_life_is_refused(job: Job) -> None:
     said, of_the_call = heard_as(job, rank=0, incarnation=12_345)
-    assert "earlier life" in said and of_the_call == 0x291
+    assert "was replaced" in said and of_the_call == 0x291
     job.assert_well()

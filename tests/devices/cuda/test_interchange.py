@@ -94,7 +94,7 @@ def test_tensors_are_shared_by_both_protocols() -> None:
         x.zero_()
     copied = x.__dlpack__(copy=True).array
     assert copied.data.ptr != x.data_ptr()
-    with pytest.raises(BufferError, match="DLPack's \\(2, 0\\), and \\(2, 1\\) was asked"):
+    with pytest.raises(BufferError, match="DLPack's \\(2, 0\\), and \\(2, 1\\) was requested"):
         x.__dlpack__(dl_device=(2, 1))
     leaf = fd.ones(2, device="cuda", requires_grad=True)
     with pytest.raises(RuntimeError, match="requires_grad=True"):

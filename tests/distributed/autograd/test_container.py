@@ -210,7 +210,7 @@ def test_a_late_message_does_not_bring_a_released_context_back(container: Any) -
 def test_a_context_that_is_released_before_it_came_does_not_come(container: Any) -> None:
     # Its first message waits for a thread, and the word of its end does not.
     container.release_context_if_present(5 << 48, notified_by=life(5))
-    with pytest.raises(ContextReleasedError, match="it was released before this message came"):
+    with pytest.raises(ContextReleasedError, match="it was released before this message arrived"):
         container.get_or_create_context(5 << 48)
     # What this worker itself never had leaves no trace.
     container.release_context_if_present(6 << 48)

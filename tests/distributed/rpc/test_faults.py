@@ -305,7 +305,7 @@ def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     address = group[1].run(listener_ports)["ipc"]
     # The socket file is this user's: whoever comes this way is heard, and refused.
     answer = speak_plainly(address, 0, 12345, patience_ms=10_000)
-    assert "earlier life" in answer and "StaleIncarnationError" in answer
+    assert "was replaced" in answer and "StaleIncarnationError" in answer
     group[1].run(wait_for_rubbish)
     assert group[0].run(ping, "w1") == "w1"
     group.run_all(leave)

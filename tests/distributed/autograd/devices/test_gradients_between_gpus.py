@@ -442,5 +442,5 @@ def test_a_gradient_on_another_device_than_the_tensor_s_is_refused() -> None:
     for where, came in (("cpu", "sim:0"), ("sim:0", "sim:1")):
         layout = Layout.of(fastdist.float32, Device.parse(where), (2,))
         send = SendRpcBackward((None,), (layout,), life(3))
-        with pytest.raises(MessageError, match=f"on {came} came .* that was sent from {where}"):
+        with pytest.raises(MessageError, match=f"on {came} arrived .* that was sent from {where}"):
             send.set_grads(part, (fastdist.ones(2, device=came),))

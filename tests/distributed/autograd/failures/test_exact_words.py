@@ -105,7 +105,7 @@ def test_owners_of_what_is_held_are_asked_and_one_that_cannot_be_is_logged(
         da._init(3).get_or_create_context(owner << 48, life(owner))
     agent.raises_for, agent.unanswered = {1}, True
     handle_lost_worker(life(9))
-    assert "not asked on node 1: worker 'w1' was not notified: worker 1 cannot be" in caplog.text
+    assert "on node 1: worker 'w1' was not notified: worker 1 cannot be" in caplog.text
     assert [(to, words["context_ids"]) for to, _, words, _ in agent.sent] == [(2, [2 << 48])]
     agent.futures[0].set_result(Reply([], {"over": (2 << 48,)}))
     assert da._get_debug_info()["num_autograd_contexts"] == 2

@@ -276,7 +276,7 @@ def test_record_with_fields_of_another_version_is_refused_with_both() -> None:
 
 @pytest.mark.parametrize("theirs", [b"{}", b'{"version": 7}', b"[1]"])
 def test_record_without_a_version_is_refused_as_rubbish(theirs: bytes) -> None:
-    with pytest.raises(RpcError, match="no record of a worker"):
+    with pytest.raises(RpcError, match="instead of the record of a worker"):
         Record.decode(theirs)
 
 

@@ -18,7 +18,7 @@ import pytest
 import fastdist
 from bench.__main__ import benchmarks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("[CS]*.md"))]
 # Those for users of fastdist; the others are for its developers, and for operators.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
 _BLOCK = re.compile(r"^```(\w+)\n(?:#|//) (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COPIED = ("fastdist", "kernels", "bench", "tests", "pyproject.toml")
