@@ -178,9 +178,9 @@ def _uses(kernel: tuple[str, str]) -> Iterator[tuple[str, str]]:
     file, name = kernel
     tree = _trees()[file]
     imported = {
-        one.asname or one.name: (node.module or "", one.name)
+        one.asname or one.name: ((node.module or "").rpartition(".")[2], one.name)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level == 1
+        if isinstance(node, ast.ImportFrom) and node.level
         for one in node.names
     }
     body = next(one for one in tree.body if getattr(one, "name", None) == name)
@@ -188,6 +188,6 @@ def _uses(kernel: tuple[str, str]) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Name):
             yield imported.get(node.id, (file, node.id))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module, attribute = imported.get(node.value.id, (None, ""))
-            if module == "":  # from . import indexing: indexing.gather
+            _, attribute = imported.get(node.value.id, (None, ""))
+            if attribute in _trees():  # from ..index import indexing: indexing.gather
                 yield attribute, node.attr

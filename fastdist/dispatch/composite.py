@@ -17,7 +17,7 @@ from ..interpreters.autocast import casting
 from .arguments import checked
 from .declaration import OutRule, homes_of
 from .op import Op
-from .output import with_out_parameter, written_parts
+from .output import SignatureWithOut, written_parts
 from .pytorch_names import node_named
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,6 +89,6 @@ def _with_out(rule: OutRule, call: F) -> F:
             return found
         return written_parts(rule, out, call(*args, **kwargs), (*args, *kwargs.values()))
 
-    public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
     call.offered_as = public  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]

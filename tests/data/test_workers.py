@@ -379,7 +379,7 @@ for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_conte
 """,
     )
     assert done.returncode == 1
-    said = [line for line in done.stderr.splitlines() if "reads no_guard.py again" in line]
+    said = [line for line in done.stderr.splitlines() if "imports no_guard.py again" in line]
     assert said[0].endswith("under `if __name__ == '__main__':`")
     # The one of the script itself, whose last line says what to do as well.
     assert done.stderr.count("Traceback (most recent call last)") == 1

@@ -29,7 +29,7 @@ def hold():
     with (
         generator._defaults_lock, generator.Generator._stream_lock, scalar.Node._interned_lock,
         scalar.Body._interned_lock, device._chosen_lock, engine._engine_lock, anomaly._switch_lock,
-        forward_grad._levels_lock, recordings._lock, observed_methods._listening_lock,
+        forward_grad._levels_lock, recordings._lock, observed_methods._observers_lock,
         sys.modules[add_safe_globals.__module__]._added_lock, Node._first_hook_lock,
         modes._modes_lock, storage._storages_lock, accumulate_grad._leaves_lock,
         Layout._interned_lock,

@@ -19,7 +19,7 @@ from ...devices.backend import Result, backend_of
 from ...devices.cpu import copy_of
 from ...devices.gpus import device_count
 from ...dispatch.arguments import checked
-from ...dispatch.output import store_in_out, with_out_parameter
+from ...dispatch.output import SignatureWithOut, store_in_out
 from ...interpreters.sparse_rules import refusal
 from ...interpreters.torch_function import overridable_by_modes
 from ...language.scalar import Body, parse
@@ -176,7 +176,7 @@ def fills_out(call: F) -> F:
         kwargs.update(dtype=layout.dtype, device=layout.device)
         return store_in_out(call.__name__, out, call(*args, **kwargs), ())
 
-    public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]
 
 
