@@ -15,19 +15,21 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..concurrency.future import Future, outcome_of, outcomes
 from ..core.missing import NO_COLLECTIVES, explain_missing, refusing
 from ..core.short_repr import short_repr
 from ..optim.lbfgs import LBFGS
-from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
 from . import rpc
 from .autograd import get_gradients
 from .rpc.agent import get_current_agent
 from .rpc.message import gate
+
+if TYPE_CHECKING:
+    from ..optim.lr_scheduler import LRScheduler
 
 __all__ = [
     "DistributedLRScheduler", "DistributedOptimizer", "PostLocalSGDOptimizer",
@@ -373,23 +375,30 @@ def _make_local_scheduler(
 def _step_scheduler(
     rref: rpc.RRef[LRScheduler], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    _owned(rref, LRScheduler).step(*args, **kwargs)
+    _owned(rref, _scheduler_class()).step(*args, **kwargs)
 
 
 @rpc.export
+def _scheduler_class() -> type[LRScheduler]:
+    # Imported here: workers without schedulers do not need the package.
+    from ..optim.lr_scheduler.scheduler import LRScheduler
+
+    return LRScheduler
+
+
 def _rates_of_scheduler(rref: rpc.RRef[LRScheduler]) -> list[float]:
-    rates: list[float] = _owned(rref, LRScheduler).get_last_lr()
+    rates: list[float] = _owned(rref, _scheduler_class()).get_last_lr()
     return rates
 
 
 @rpc.export
 def _state_of_scheduler(rref: rpc.RRef[LRScheduler]) -> dict[str, Any]:
-    return deepcopy(_owned(rref, LRScheduler).state_dict())
+    return deepcopy(_owned(rref, _scheduler_class()).state_dict())
 
 
 @rpc.export
 def _load_scheduler(rref: rpc.RRef[LRScheduler], state_dict: dict[str, Any]) -> None:
-    _owned(rref, LRScheduler).load_state_dict(state_dict)
+    _owned(rref, _scheduler_class()).load_state_dict(state_dict)
 
 
 def _owned(rref: object, kind: type[T]) -> T:

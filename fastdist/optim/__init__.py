@@ -12,8 +12,10 @@ time, swa_utils averages parameters; step_ranges.py reports steps to a profile.
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
-from . import lr_scheduler, step_ranges, swa_utils
+from typing import TYPE_CHECKING
+
+from ..core.missing import load_later
+from . import step_ranges
 from ._adafactor import Adafactor
 from ._muon import Muon
 from .adadelta import Adadelta
@@ -30,6 +32,9 @@ from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
 from .sparse_adam import SparseAdam
+
+if TYPE_CHECKING:
+    from . import lr_scheduler, swa_utils
 
 __all__ = [
     "ASGD",
@@ -53,4 +58,5 @@ __all__ = [
 ]
 
 step_ranges.install()
-explain_missing(__name__, lr_scheduler.__name__, swa_utils.__name__)
+# Imported on first use: they take 0.3 MB, and workers that host parameters need neither.
+load_later(__name__, {"lr_scheduler": "", "swa_utils": ""})

@@ -15,6 +15,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..core.dtypes import int64
+from ..core.missing import explain_missing
 from ..graph.modes import no_grad
 from ..nn.module import Module
 from ..ops.create.creation import tensor
@@ -258,3 +259,5 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+
+explain_missing(__name__)

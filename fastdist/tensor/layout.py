@@ -78,7 +78,7 @@ class Layout:
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
     # The last ones that were made live on: programs make the same temporaries again and again, and
     # a layout takes 2.7 us (AMD EPYC, Zen 4). The plans of GPUs' layouts may hold device memory.
-    _recent: ClassVar[deque[Layout]] = deque(maxlen=64)
+    _recent: ClassVar[deque[Layout]] = deque(maxlen=32)
     # Re-entered by finalizers and handlers of signals that make layouts.
     _interned_lock: ClassVar[threading.RLock] = threading.RLock()
 

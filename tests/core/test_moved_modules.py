@@ -13,8 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from fastdist.core import moved_modules
-from fastdist.core.moved_modules import MODULES, NAMES, current_name, current_path, earlier_names
+from fastdist.core import moved_modules, moved_names
+from fastdist.core.moved_modules import current_name, current_path, earlier_names
+from fastdist.core.moved_names import MODULES, NAMES
 from fastdist.language.scalar import Node, parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,19 +25,19 @@ ROOT = Path(__file__).resolve().parents[2]
 def _one_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Be a module of a package that is gone, whose names went to two modules."""
     monkeypatch.setattr(
-        moved_modules,
+        moved_names,
         "NAMES",
         {
             "fastdist.gone.drawer_.Node": "fastdist.language.scalar.Node",
             "fastdist.gone.drawer_.Errors": "fastdist.core.errors.ShapeError",
         },
     )
-    for cached in (moved_modules._modules, moved_modules._packages):
+    for cached in (moved_modules._table, moved_modules._modules, moved_modules._packages):
         cached.cache_clear()
     yield
     for name in [name for name in sys.modules if name.startswith("fastdist.gone")]:
         del sys.modules[name]
-    for cached in (moved_modules._modules, moved_modules._packages):
+    for cached in (moved_modules._table, moved_modules._modules, moved_modules._packages):
         cached.cache_clear()
 
 

@@ -71,9 +71,10 @@ def test_the_layout_of_one_number_lives_as_long_as_that_of_many() -> None:
 
 def test_the_layouts_made_last_live_on_without_a_tensor_and_others_do_not() -> None:
     first = ref(Layout.of(float32, CPU, (3, 43)))
-    made = [ref(Layout.of(float32, CPU, (5, n))) for n in range(100, 163)]
+    most = Layout._recent.maxlen or 0
+    made = [ref(Layout.of(float32, CPU, (5, n))) for n in range(100, 99 + most)]
     assert first() is Layout.of(float32, CPU, (3, 43)) and all(one() for one in made)
-    made.append(ref(Layout.of(float32, CPU, (5, 163))))
+    made.append(ref(Layout.of(float32, CPU, (5, 300))))
     assert first() is None and all(one() for one in made)
     on_gpu = ref(Layout.of(float32, Device("cuda", 0), (3, 43)))
     assert on_gpu() is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from . import fusion, parametrizations, parametrize, prune, rnn, stateless
+from typing import TYPE_CHECKING
+
+from ...core.missing import load_later
+from . import fusion, parametrizations, parametrize, rnn, stateless
 from .clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -21,6 +24,9 @@ from .init import skip_init
 from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
+
+if TYPE_CHECKING:
+    from . import prune
 
 __all__ = [
     "clip_grad_norm",
@@ -48,3 +54,6 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+# Imported on first use: most programs do not prune.
+load_later(__name__, {"prune": ""})

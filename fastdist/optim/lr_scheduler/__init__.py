@@ -7,6 +7,7 @@ measure instead of the epoch.
 
 from __future__ import annotations
 
+from ...core.missing import explain_missing
 from .by_epoch import (
     ConstantLR,
     CosineAnnealingLR,
@@ -44,3 +45,5 @@ __all__ = [
     "StepLR",
     "_LRScheduler",
 ]
+
+explain_missing(__name__)
