@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.disturbances.works import ONE_AT_A_TIME, WORKS, alike
+from tests.disturbances.works import ONE_AT_A_TIME, WORKS, alike, state
 
 SHARED_WORKS = {name: work for name, work in WORKS.items() if name not in ONE_AT_A_TIME}
 EXPECTED = {name: work() for name, work in SHARED_WORKS.items()}
@@ -52,9 +52,10 @@ def threads(count: int, rounds: float, seconds: float) -> Iterator[list[str]]:
 
 
 def test_works_of_16_threads_give_what_they_give_alone() -> None:
+    before = state()
     with threads(16, rounds=2, seconds=60) as wrong:
         pass
-    assert not wrong
+    assert not wrong and state() == before
 
 
 @pytest.mark.slow

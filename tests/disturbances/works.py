@@ -158,9 +158,17 @@ def modes_in_modes() -> list[Any]:
         found.append(str((x @ x).dtype))
     with fd.inference_mode():
         found.append((x + 1).is_inference())
-    with fd.autograd.set_detect_anomaly(True), fd.device("cpu"):
+    with fd.device("cpu"):
         (x * 2).sum().backward()
     return [*found, x.grad.tolist()]
+
+
+@work
+def anomaly_mode() -> list[Any]:
+    x = weight(4, 4)
+    with fd.autograd.set_detect_anomaly(True):
+        (x * 2).sum().backward()
+    return [x.grad.tolist()]
 
 
 @work
@@ -198,7 +206,7 @@ def sparse() -> list[Any]:
 
 # Works that set what belongs to the process are not for several threads at once. Levels of forward
 # mode do, as in PyTorch: they end in the order in which they were opened.
-ONE_AT_A_TIME = frozenset({"default_dtype", "forward_mode"})
+ONE_AT_A_TIME = frozenset({"anomaly_mode", "default_dtype", "forward_mode"})
 
 
 def state() -> dict[str, Any]:
