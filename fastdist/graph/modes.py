@@ -249,9 +249,9 @@ class inference_mode(_BareDecorator):
 
     def __enter__(self) -> None:
         self._outside.append(tls.inference)
-        tls.inference = self._mode
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
+        tls.inference = self._mode  # last: Ctrl-C in here leaves both modes as they were
 
     def __exit__(
         self,
@@ -259,8 +259,13 @@ class inference_mode(_BareDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        super().__exit__(kind, error, trace)
-        tls.inference = self._outside.pop()
+        tls.inference = self._outside[-1]  # before any call, at which Ctrl-C could come in
+        if self._previous[-1]:
+            tls.grad = True  # See Note [Ctrl-C and grad mode]
+        try:
+            self._outside.pop()
+        finally:
+            super().__exit__(kind, error, trace)
 
     def _again(self) -> _GradMode:
         return inference_mode(self._mode)
