@@ -43,11 +43,11 @@ assert x.grad.tolist() == [0.875, 0.125]
 assert fd.squareplus(x).grad_fn.name() == "SquareplusBackward0"
 assert fd.pair_sums(fd.tensor([1.0, 2.0, 4.0])).tolist() == [3.0, 6.0]
 model = fd.nn.Sequential(fd.nn.Linear(3, 2), fd.nn.Squareplus())
+fd.nn.init.zeros_(model[0].bias)
 optimizer = fd.optim.SignMomentum(model.parameters(), lr=0.5, foreach=True)
-before = model[0].bias.detach().clone()
 model(fd.ones(4, 3)).sum().backward()
 optimizer.step()
-assert (model[0].bias - before).tolist() == [-0.5, -0.5]
+assert model[0].bias.tolist() == [-0.5, -0.5]
 again = fd.optim.SignMomentum(model.parameters())
 again.load_state_dict(optimizer.state_dict())
 assert again.param_groups[0]["lr"] == 0.5 and len(again.state) == 2
