@@ -1,7 +1,7 @@
 """The kinds of value that a parameter takes, read from its annotation, as in PyTorch's parser.
 
 A bool is not an int and an int is not a bool; a float parameter takes all three; a tensor without
-axes that needs no gradient may replace a number of its kind, and NumPy's numbers become truthy's,
+axes that needs no gradient may replace a number of its kind, and NumPy's numbers become Python's,
 whose integers do not wrap around. Calls whose arguments have classes that fitted before are not
 checked again: see Note [Classes that fitted].
 """
@@ -53,7 +53,7 @@ def require_kinds(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return args, kwargs  # truthy's own error is clear, or the names are NumPy's
+        return args, kwargs  # Python's own error is clear, or the names are NumPy's
     if require_fits(function.__name__, signature.parameters, bound.arguments):
         fitted.add(classes)
         return args, kwargs
@@ -318,5 +318,5 @@ _KINDS: dict[str, _Kind] = {
 _AMONG = {"TensorList": "Tensors"}
 # Kinds for which a Tensor may stay a Tensor, or which are not checked.
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
-# Classes that become a truthy number where a number is expected; np.float64 is one.
+# Classes that become a Python number where a number is expected; np.float64 is one.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)

@@ -80,7 +80,7 @@ class RecordedOp(Op):
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the Tensor expressions by the inputs that are valid for way."""
+        """Return the Tensor expressions by the inputs that are valid for a route."""
         raise NotImplementedError(self.name)
 
     @cached_property
@@ -299,7 +299,7 @@ class NodeWriter:
         return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
-        # The Route last, because release() raw_args it first: while it exists, everything that was
+        # The Route last, because release() takes it first: while it exists, everything that was
         # read before is still saved, whatever a pass of another thread does meanwhile.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]

@@ -46,7 +46,7 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
 
 
 def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
-    """Let way write its result into out, and return True; False where write_out must do more:
+    """Let route write its result into out, and return True; False where write_out must do more:
     refuse, resize or cast, or copy a result that shares out's memory in part.
     """
     if route.write is None or modes.special or not isinstance(out, Tensor):
@@ -127,9 +127,9 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 
 def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
     """Raise for an out that shares memory with an operand: see Note [Memory of out]."""
-    of_first, decomposition = rule.memory
+    of_first, of_others = rule.memory
     for i, one in enumerate(operands):
-        wholly = decomposition if i else of_first
+        wholly = of_others if i else of_first
         if wholly is not None:
             require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
 

@@ -1,7 +1,7 @@
-"""Second derivatives of functions whose slope is constant in steps: zeros, as in in.
+"""Second derivatives of functions whose slope is constant in steps: zeros, as in PyTorch.
 
 The gradient that relu, or a pool, passes back depends on its input's position only in steps, so its
-derivative is 0. in returns zeros, not None, so that the second derivative of a network of such
+derivative is 0. PyTorch returns zeros, not None, so that the second derivative of a network of such
 layers does not raise an error about unused inputs. Only passes with create_graph pay for it.
 """
 

@@ -72,10 +72,10 @@ def find_functions(
     casts: Sequence[DType | None],
     arrays: Sequence[Any],
 ) -> None:
-    """Give way its functions. `casts` are the dtypes to which its inputs are cast first, None for
+    """Give route its functions. `casts` are the dtypes to which its inputs are cast first, None for
     inputs that need no cast; `arrays` are those of a call.
 
-    Note    whether NumPy gives a result the expected layout is tried once for each way, not derived
+    Note    whether NumPy gives a result the expected layout is tried once a route, not derived
     """
     out_layout, plan = route.layout, route.plan
     assert plan is not None and plan.compute is not None
@@ -113,8 +113,8 @@ def _casting_back(route: Route) -> Callable[..., Any] | None:
 
 
 def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> None:
-    """Let later calls find way without the general path, if the casts of operands follow from their
-    layouts: not where numbers matter, as in x.clamp(max=2.5), or a refusal that reads values.
+    """Let later calls find route without the general path, if the casts of operands follow from
+    their layouts: not where numbers matter, as in x.clamp(max=2.5), or a refusal that reads values.
     """
     assert route.plan is not None and route.plan.compute is not None
     if is_cast and (op.number_names or op.looks_at_operands):
@@ -130,7 +130,7 @@ def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> No
 def _writing(
     op: PointwiseForm, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that writes into memory of out_layout' shape and dtype; make, if given,
+    """Return the function that writes into memory of out_layout's shape and dtype; make, if given,
     makes a result of them.
     """
     kernel = kernel_for(op.run_body)

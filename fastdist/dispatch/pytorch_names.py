@@ -1,11 +1,11 @@
-"""The name that name gives an op: the `known_as=` of its declaration, or else its own name.
+"""The name that PyTorch gives an op: the `known_as=` of its declaration, or else its own name.
 
-Profiles show the op, and `grad_fn` shows its Node, under this name. `max.1` is name's `max` with
+Profiles show the op, and `grad_fn` shows its Node, under this name. `max.1` is PyTorch's `max` with
 the second of its formulas for gradients: an event is named aten::max, a Node MaxBackward1. For a
 function that is made of ops, an empty name means that its inner ops are shown instead: it only
-queries something, is another name of one op, or is written in Python in name as well. A function
-that name records as one Node passes `node=`: the last Node of its ops, which users see, gets that
-name.
+queries something, is another name of one op, or is written in Python in PyTorch as well.
+A function that PyTorch records as one Node passes `node=`: the last Node of its ops, which users
+see, gets that name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def node_named(known_as: str) -> str:
     if not known_as:
         return ""
     word, _, formula = known_as.partition(".")
-    # name calls the forward half nll_loss_forward, and the Node NllLossBackward0.
+    # PyTorch calls the forward half nll_loss_forward, and the Node NllLossBackward0.
     word = word.removesuffix("_forward").title().replace("_", "")
     return f"{word}Backward{formula or 0}"
 

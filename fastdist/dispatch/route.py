@@ -148,7 +148,7 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
 def find_functions(
     route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
 ) -> None:
-    """Give way its functions on device, and the layouts of the results; the small kernels, which
+    """Give route its functions on device, and the layouts of the results; the small kernels, which
     take longer to find, only if it is stored.
     """
     plan, layouts = route.plan, route.layouts

@@ -1,4 +1,4 @@
-"""Tensor of tensors that are not ops, reported to a profile and to a recorder while one is open.
+"""Methods of tensors that are not ops, reported to a profile and to a recorder while one is open.
 
 While none is open the methods are the original ones, at no cost.
 """
@@ -28,7 +28,7 @@ _EVENTS: Final = {
     "reshape": "reshape",
     "zero_": "zero_",
 }
-# Tensor whose numbers a program reads: values that it computes from them are the same in each call
+# Methods whose numbers a program reads: values that it computes from them are the same in each call
 # of the trace.
 _READING: Final = (
     *("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "item"),

@@ -21,8 +21,8 @@ TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# The for two layouts are stored on the first of them. A program with ever new shapes would fill the
-# table for ever, so a full one is cleared.
+# The routes for two layouts are stored on the first of them. A program with ever new shapes would
+# fill the table for ever, so a full one is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
@@ -84,7 +84,7 @@ class Layout:
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
-        """Return the one layout of these; strides of None means C order."""
+        """Return the one layout of these facts; strides of None means C order."""
         key = (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:
