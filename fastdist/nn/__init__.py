@@ -347,4 +347,4 @@ __all__ = [
 ]
 
 module_ranges.install()
-explain_missing(__name__, functional.__name__, init.__name__, utils.__name__)
+explain_missing(__name__, functional.__name__, init.__name__)

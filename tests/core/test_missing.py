@@ -94,6 +94,19 @@ def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
     assert inspect.getmembers(module)
 
 
+def test_modules_that_load_later_are_attributes_of_a_fresh_process() -> None:
+    # In this one some other test may have imported them already.
+    program = """
+import fastdist
+for module in (fastdist, fastdist.nn, fastdist.nn.utils, fastdist.optim, fastdist.autograd):
+    assert [name for name in module.__all__ if not hasattr(module, name)] == [], module
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
     assert not hasattr(fastdist.distributed, "tracer")
     with pytest.raises(AttributeError, match=r"distributed' has no attribute 'tracer'"):
