@@ -38,6 +38,7 @@ MODULES: Final[dict[str, str]] = {
     "fastdist.core.time_ranges": "fastdist.instrumentation.time_ranges",
     "fastdist.core.unread_errors": "fastdist.concurrency.unread_errors",
     "fastdist.core.usual_pages": "fastdist.system.page_size",
+    "fastdist.distributed.autograd.explanation": "fastdist.distributed.explain.explanation",
     "fastdist.ops.activation": "fastdist.ops.nn.activation",
     "fastdist.ops.arithmetic": "fastdist.ops.pointwise.arithmetic",
     "fastdist.ops.attention": "fastdist.ops.nn.attention",

@@ -31,7 +31,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.missing import NO_COLLECTIVES, instead, missing, refusing
-from fastdist.core.module_aliases import alias_modules
 from fastdist.system.import_hooks import load_when_rpc_starts
 
 if TYPE_CHECKING:
@@ -109,9 +108,6 @@ if TYPE_CHECKING:
     send = _refused
 _LATER = ("DeviceMesh", "ReduceOp", "algorithms", "device_mesh", "fsdp")
 instead({f"{__name__}.{name}": NO_COLLECTIVES for name in _LATER})
-
-# Where Explanation was defined before it had a package: pickles name it so.
-alias_modules({f"{__name__}.autograd.explanation": f"{__name__}.explain.explanation"})
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
