@@ -89,13 +89,7 @@ def all_of(items: Iterable[Any]) -> list[Any]:
     """
     if isinstance(items, list | tuple):
         return list(items_of(items))
-    found = list(islice(items, _MOST_ITEMS + 1))
-    if len(found) > _MOST_ITEMS:
-        raise ValueError(
-            f"expected a short sequence, but a {type(items).__name__!r} gives more than "
-            f"{_MOST_ITEMS} items"
-        )
-    return found
+    return _bounded_list(items, _MOST_ITEMS, "expected a short sequence")
 
 
 def finite_list(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
@@ -110,11 +104,15 @@ def finite_list(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
             return list(items_of(items))
         by_index: Any = items
         return [by_index[i] for i in range(len(by_index))]
+    return _bounded_list(items, most, "expected an iterable that ends", ": pass a list")
+
+
+def _bounded_list(items: Iterable[Any], most: int, expected: str, advice: str = "") -> list[Any]:
+    """Return at most that many items of an iterable, which is refused if it gives more."""
     found = list(islice(items, most + 1))
     if len(found) > most:
         raise ValueError(
-            f"expected an iterable that ends, but a {type(items).__name__!r} gives more than "
-            f"{most} items: pass a list"
+            f"{expected}, but a {type(items).__name__!r} gives more than {most} items{advice}"
         )
     return found
 
