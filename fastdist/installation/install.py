@@ -21,7 +21,7 @@ def install(variables: Mapping[str, str]) -> str:
     A second call repairs what is missing. See Note [Files outside RECORD].
 
     Raises  InstallError where this environment is not suitable or has another torch; OSError where
-            a file cannot be written. Whatever is raised, the environment stays as it was
+            a file cannot be written. After any error the environment is as it was
     """
     environment = this_environment()
     with _alone(environment):
