@@ -131,7 +131,7 @@ def _write_stubs(arguments: Sequence[str]) -> int:
 def _change_environment(option: str, more: Sequence[str]) -> int:
     if more:
         print(
-            f"fastdist as-torch {option}: takes no arguments, got {' '.join(more)!r}",
+            f"fastdist as-torch {option}: does not take arguments, got {' '.join(more)!r}",
             file=sys.stderr,
         )
         return _USAGE_ERROR

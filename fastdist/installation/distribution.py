@@ -106,16 +106,14 @@ def written(site_packages: str) -> Iterator[None]:
     The module is written first: metadata without a module would promise a torch that fails. The
     folder of the metadata appears at once, by a rename, with all its files.
     """
-    _remove_parts(site_packages)
+    remove_parts(site_packages)
     module = os.path.join(site_packages, _MODULE)
     target = os.path.join(site_packages, folder_name())
     with ExitStack() as undo:
         parts = tempfile.mkdtemp(prefix=_PARTS, dir=site_packages)
         undo.callback(shutil.rmtree, parts, ignore_errors=True)
-        undo.callback(_restore_module, module, _bytes_of(module))
-        if not os.path.isdir(os.path.dirname(module)):
-            os.mkdir(os.path.dirname(module))
-        _write(module, _PROGRAM)
+        undo.callback(_restore_module, module, _bytes_of(module), site_packages)
+        _write_module(module, parts)
         new = os.path.join(parts, "new")
         os.mkdir(new)
         for name, text in _metadata().items():
@@ -139,12 +137,12 @@ def remove(site_packages: str) -> list[str]:
 
     The metadata goes last, so that a removal that was interrupted can be repeated.
     """
-    _remove_parts(site_packages)
+    remove_parts(site_packages)
     folder = os.path.join(site_packages, "torch")
     others = [one for one in find(site_packages) if not one.is_ours]
     left = []
     if _is_own_module(folder) and not others:
-        _restore_module(os.path.join(site_packages, _MODULE), None)
+        _remove_module(folder, site_packages)
         left = [folder] if os.path.lexists(folder) else []
     for one in find(site_packages):
         if one.is_ours:
@@ -177,26 +175,45 @@ def _has_no_files(folder: str) -> bool:
     return not any(names for place, _, names in os.walk(folder) if place != compiled)
 
 
-def _restore_module(module: str, old: bytes | None) -> None:
-    """Write the module's old text, or remove it with its compiled forms and its empty folders."""
+def _write_module(module: str, parts: str) -> None:
+    """Write the module; a folder that is new appears with it, as an empty one would be imported."""
+    folder = os.path.dirname(module)
+    if os.path.isdir(folder):
+        _write(module, _PROGRAM)
+        return
+    new = os.path.join(parts, "torch")
+    os.mkdir(new)
+    _write(os.path.join(new, os.path.basename(module)), _PROGRAM)
+    os.rename(new, folder)
+
+
+def _restore_module(module: str, old: bytes | None, site_packages: str) -> None:
+    """Write the module's old text, or remove it."""
     if old is not None:
         with atomic_file(module, len(old)) as file:
             file.write(old)
-        return
-    folder = os.path.dirname(module)
+    elif os.path.exists(module):
+        _remove_module(os.path.dirname(module), site_packages)
+
+
+def _remove_module(folder: str, site_packages: str) -> None:
+    """Remove the module and what Python compiled of it, and the folder where nothing else is."""
     compiled = os.path.join(folder, "__pycache__")
+    own = [os.path.join(folder, "__init__.py")]
     if os.path.isdir(compiled):
-        for name in os.listdir(compiled):
-            if name.startswith("__init__."):
-                os.unlink(os.path.join(compiled, name))
-    if os.path.exists(module):
-        os.unlink(module)
-    for path in (compiled, folder):
-        if os.path.isdir(path) and not os.listdir(path):
-            os.rmdir(path)
+        names = [name for name in os.listdir(compiled) if name.startswith("__init__.")]
+        own += [os.path.join(compiled, name) for name in names]
+    there = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    if set(there) == set(own):
+        _discard(folder, site_packages)
+        return
+    for path in reversed(own):
+        os.unlink(path)
+    if os.path.isdir(compiled) and not os.listdir(compiled):
+        os.rmdir(compiled)
 
 
-def _remove_parts(site_packages: str) -> None:
+def remove_parts(site_packages: str) -> None:
     """Remove the folders of runs that were killed."""
     for name in os.listdir(site_packages):
         if name.startswith(_PARTS):

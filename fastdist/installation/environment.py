@@ -83,7 +83,7 @@ def _require_writable(environment: Environment) -> None:
 
 
 def _require_modules(environment: Environment) -> None:
-    fastdist, torch = _found_by_plain_python()
+    fastdist, torch = _found_by_plain_python()  # torch is a folder where that has no module
     own = os.path.dirname(FOLDER)
     if fastdist is None or not _same(os.path.dirname(fastdist), own):
         found = "none" if fastdist is None else f"another one, {fastdist}"
@@ -94,7 +94,9 @@ def _require_modules(environment: Environment) -> None:
         )
     # Files in this environment's own folder are examined in distribution.py.
     mine = [os.path.join(folder, "torch") for folder in (environment.site_packages, FOLDER)]
-    if torch is not None and not any(_same(os.path.dirname(torch), path) for path in mine):
+    if torch is not None and not any(
+        _same(found, path) for found in (torch, os.path.dirname(torch)) for path in mine
+    ):
         raise InstallError(
             f"{sys.executable} imports another torch, from {torch}; an environment has one torch: "
             "remove that one, or use an environment that does not see it"

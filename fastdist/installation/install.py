@@ -67,6 +67,7 @@ def _uninstall(environment: Environment) -> str:
     old = pip_file.read_text(environment.pip_file)
     pip_file.parse(old, environment.pip_file)
     new = pip_file.remove(old, constraint.url_of(path))
+    distribution.remove_parts(environment.site_packages)
     there = distribution.is_there(environment.site_packages)
     where = environment.site_packages
     if not there and old == new and not os.path.exists(path):

@@ -18,7 +18,7 @@ _UNINSTALL = "`fastdist as-torch --uninstall`"
 def note(environment: Environment | None = None, path: Sequence[str] | None = None) -> str | None:
     """Return a note about the `torch` that was installed here; None where it is as it was.
 
-    path has the folders in which to look for another torch, `sys.path` by default.
+    path has the folders from which Python imports, `sys.path` by default.
     """
     environment = environment or this_environment()
     folder = environment.site_packages
@@ -27,7 +27,10 @@ def note(environment: Environment | None = None, path: Sequence[str] | None = No
     # Loaded here, so that programs start fast where nothing is installed.
     from . import distribution
 
-    for place in [folder, *(sys.path if path is None else path)]:
+    given = list(sys.path if path is None else path)
+    # A torch in a later folder is not the one that Python imports.
+    before = given[: given.index(folder)] if folder in given else given
+    for place in [folder, *before]:
         if os.path.isdir(place) and not _same(place, FOLDER):
             for one in distribution.find(place):
                 if not one.is_ours:

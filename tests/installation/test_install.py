@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,55 @@ def test_an_error_at_any_step_leaves_what_was_there(
             assert done[0] <= fails_at
             break
     assert steps >= 10 and files_in(place.prefix) != before
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_either_command_continues_after_the_other_was_killed_at_any_step(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+    for killed_at in range(60):
+        place = use(monkeypatch, make_place(tmp_path / str(killed_at), "[install]\nuser = no\n"))
+        before = files_in(place.prefix)
+        if command == "uninstall":
+            install.install(variables(place))
+        kill_at(monkeypatch, killed_at)
+        try:
+            install.install(variables(place)) if command == "install" else install.uninstall()
+        except KeyboardInterrupt:
+            steps += 1
+        else:
+            break
+        finally:
+            monkeypatch.undo()
+        use(monkeypatch, place)
+        if killed_at % 2:
+            install.install(variables(place))
+            assert distribution.is_complete(place.site_packages)
+            assert constraint.FILE_NAME in Path(place.pip_file).read_text()
+        install.uninstall()
+        assert files_in(place.prefix) == before
+    assert steps >= 8
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let no call change a file from one step on, so that nothing is undone either."""
+    done = [0]
+
+    def dying(function: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            done[0] += 1
+            if done[0] > step:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return call
+
+    for module in (install, distribution):
+        monkeypatch.setattr(module, "atomic_file", dying(module.atomic_file))
+    for name in ("rename", "mkdir", "unlink", "rmdir"):
+        monkeypatch.setattr(os, name, dying(getattr(os, name)))
+    monkeypatch.setattr(shutil, "rmtree", dying(shutil.rmtree))
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException) -> list[int]:

@@ -44,6 +44,14 @@ def test_a_torch_elsewhere_on_the_path_is_named(place: Environment, tmp_path: Pa
     assert told is not None and told.startswith(f"torch 2.14.1 in {other.site_packages} replaced")
 
 
+def test_a_torch_that_python_does_not_import_is_not_named(
+    place: Environment, tmp_path: Path
+) -> None:
+    other = make_place(tmp_path / "user")
+    add_torch(other)
+    assert state.note(place, [place.site_packages, other.site_packages]) is None
+
+
 def test_a_torch_that_pip_removed_is_named(place: Environment) -> None:
     distribution.remove(place.site_packages)
     told = state.note(place, [])

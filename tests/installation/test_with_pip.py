@@ -10,6 +10,8 @@ import base64
 import hashlib
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import venv
@@ -59,6 +61,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_wheel(folder, "torchvision", "0.28.0", "torch==2.13.0")
     make_wheel(folder, "torchvision", "0.29.1", "torch==2.14.1")
     make_wheel(folder, "opt_einsum", "3.4.0")
+    make_wheel(folder, "timm", "1.0.31", "torch", "torchvision")
     make_wheel(folder, "sees", "1.0", "torchvision", "torch[opt-einsum]>=2.0")
     return folder
 
@@ -129,6 +132,20 @@ def test_the_command_makes_it_the_torch_of_plain_python(bare: Place) -> None:
     assert (done.stdout, done.stderr) == (f"True {TORCH_VERSION}\n", "")
     done = bare.run("-m", "fastdist", "as-torch", "--uninstall")
     assert done.stdout.startswith("removed torch from") and files_in(bare.prefix) == before
+
+
+def test_the_page_shows_what_happens(bare: Place, wheels: Path) -> None:
+    """Run the session of docs/packages.md, with a package of this test for the one on the index."""
+    text = (ROOT / "docs" / "packages.md").read_text()
+    session = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^\$ \.venv/bin/(.*)\n((?:[^$].*\n)*)", "".join(session), re.MULTILINE)
+    assert [command.split()[0] for command, _ in commands] == ["fastdist", "pip", "pip", "python"]
+    for command, shown in commands:
+        name, *words = shlex.split(command)
+        start = [] if name == "python" else ["-m", name]
+        done = bare.run(*start, *words, PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels.as_uri())
+        assert done.returncode == 0 and (not shown or done.stdout == shown), done
+    assert bare.versions()["torchvision"] == "0.28.0"
 
 
 def test_pip_takes_the_torchvision_that_fits(place: Place, wheels: Path) -> None:
