@@ -139,10 +139,11 @@ def _change_environment(option: str, more: Sequence[str]) -> int:
     from fastdist.installation.install import install, uninstall
 
     try:
-        print(install(os.environ) if option == "--install" else uninstall())
+        report = install(os.environ) if option == "--install" else uninstall()
     except (OSError, InstallError) as error:
         print(f"fastdist as-torch {option}: {error}", file=sys.stderr)
         return 1
+    print(report)
     return 0
 
 

@@ -251,6 +251,22 @@ def test_constraints_of_other_levels_hold_as_well(place: Environment) -> None:
     assert "-c" not in Path(constraint.file_of(place)).read_text()
 
 
+def test_two_pythons_of_one_prefix_keep_a_line_each(
+    place: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Environment(f"{place.site_packages}-of-the-other", place.prefix)
+    os.mkdir(other.site_packages)
+    install.install(variables(place))
+    alone = Path(place.pip_file).read_text()
+    use(monkeypatch, other)
+    install.install(variables(place))
+    assert Path(place.pip_file).read_text().count(constraint.FILE_NAME) == 2
+    # pip reads both files, and each is for its Python's version.
+    assert "; python_version ==" in Path(constraint.file_of(other)).read_text()
+    install.uninstall()
+    assert Path(place.pip_file).read_text() == alone
+
+
 def test_what_makes_pip_ignore_the_line_is_reported(place: Environment) -> None:
     url = constraint.url_of(constraint.file_of(place))
     extra = Path(place.prefix) / "x.conf"
