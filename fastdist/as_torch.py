@@ -67,6 +67,9 @@ ROOMS = frozenset(
     }
 )
 
+# The names of each module `torch` that `fill_torch` filled: at most two, from two folders.
+_filled: list[dict[str, Any]] = []
+
 
 def install_as_torch() -> None:
     """Let every `import torch` of this process, and of its child processes, find fastdist.
@@ -99,8 +102,15 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
-def fill_torch(names: dict[str, Any]) -> None:
-    """Give the module `torch` fastdist's names, and the version of the PyTorch that it follows."""
+def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> None:
+    """Give the module `torch` fastdist's names, and the version of the PyTorch that it follows.
+
+    installed_for is the version in the metadata of a `torch` that `as-torch --install` wrote.
+    """
+    if installed_for is not None:
+        _check_installed(names["__file__"], installed_for)
+    if not any(names is filled for filled in _filled):
+        _filled.append(names)
     fastdist: Any = sys.modules["fastdist"]
     here = vars(fastdist)
     names.update({name: here[name] for name in fastdist.__all__ if name in here})
@@ -117,13 +127,29 @@ def fill_torch(names: dict[str, Any]) -> None:
     names["__dir__"] = fastdist.__dir__
 
 
+def _check_installed(file: str, version: str) -> None:
+    """Warn where the metadata of the installed `torch` is another version's, or is gone."""
+    site_packages = os.path.dirname(os.path.dirname(file))
+    metadata = os.path.join(site_packages, f"torch-{version}.dist-info", "METADATA")
+    if version != TORCH_VERSION:
+        reason = f"says version {version}, and this fastdist is {TORCH_VERSION}"
+    elif not os.path.exists(metadata):
+        reason = f"has no metadata any more ({metadata}): an installer removed or replaced it"
+    else:
+        return
+    import warnings
+
+    warnings.warn(
+        f"the torch installed in {site_packages} {reason}; run `fastdist as-torch --install` again",
+        stacklevel=2,
+    )
+
+
 def _is_ours(torch: ModuleType | None) -> bool:
-    """Say whether the module that the process has for torch is fastdist, or lends its names."""
+    """Return whether the module that the process has for torch is fastdist, or has its names."""
     if torch is None:
         return False
-    return torch is sys.modules.get("fastdist") or torch.__file__ == os.path.join(
-        FOLDER, "torch", "__init__.py"
-    )
+    return torch is sys.modules.get("fastdist") or any(vars(torch) is one for one in _filled)
 
 
 class AsTorchFinder:

@@ -23,6 +23,8 @@ commands:
 _AS_TORCH_HELP = """usage: fastdist as-torch PROGRAM ...
        fastdist as-torch -m MODULE ...
        fastdist as-torch --stubs FOLDER
+       fastdist as-torch --install
+       fastdist as-torch --uninstall
 
 Start a Python program in which `import torch` finds fastdist, also in all processes that it starts.
 The arguments are those of `python`: a script or -m MODULE, and its arguments. For the workers of a
@@ -30,6 +32,9 @@ job use `fastdist run --as-torch`, in other processes call fastdist.install_as_t
 
 --stubs writes type stubs of this `torch` for type checkers and editors, once for a project: pyright
 finds them in the folder `typings`, mypy with MYPYPATH=typings.
+
+--install makes fastdist the torch of this Python environment: plain `python` imports it, and pip
+finds packages' need for torch satisfied and does not replace it. --uninstall removes it.
 """
 _INFO_HELP = """usage: fastdist info
        fastdist info --warm
@@ -98,6 +103,8 @@ def _run(arguments: Sequence[str]) -> int:
 def _as_torch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "--stubs":
         return _write_stubs(arguments[1:])
+    if arguments and arguments[0] in ("--install", "--uninstall"):
+        return _change_environment(arguments[0], arguments[1:])
     if arguments and arguments[0] not in _HELP_WORDS:
         _become(arguments)
     print(_AS_TORCH_HELP, end="")
@@ -121,13 +128,38 @@ def _write_stubs(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _change_environment(option: str, more: Sequence[str]) -> int:
+    if more:
+        print(
+            f"fastdist as-torch {option}: does not take arguments, got {' '.join(more)!r}",
+            file=sys.stderr,
+        )
+        return _USAGE_ERROR
+    from fastdist.installation.environment import InstallError
+    from fastdist.installation.install import install, uninstall
+
+    try:
+        report = install(os.environ) if option == "--install" else uninstall()
+    except (OSError, InstallError) as error:
+        print(f"fastdist as-torch {option}: {error}", file=sys.stderr)
+        return 1
+    print(report)
+    return 0
+
+
 def _become(arguments: Sequence[str]) -> NoReturn:
     from fastdist.as_torch import environment
+    from fastdist.installation.constraint import variables_for
+    from fastdist.installation.state import note
 
+    changed = note()
+    if changed is not None:
+        print(f"fastdist as-torch: {changed}", file=sys.stderr)
     # The program takes this process's place: its status, signals and tracebacks are Python's own.
     sys.stdout.flush()
     command = [sys.executable, *arguments]
-    os.execve(sys.executable, command, {**os.environ, **environment(os.environ)})
+    more = {**environment(os.environ), **variables_for(arguments, os.environ)}
+    os.execve(sys.executable, command, {**os.environ, **more})
 
 
 def _demo(arguments: Sequence[str]) -> int:

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import fastdist
 from fastdist.core.errors import DeviceError
 from fastdist.devices.backend import backend_of
+from fastdist.installation import constraint
+from fastdist.installation.environment import this_environment
+from fastdist.installation.state import note
 from fastdist.system import blas
 from fastdist.system.cache_directory import (
     SHIPPED,
@@ -86,7 +89,17 @@ def _versions() -> list[Row]:
         version = _version(name)
         missing = f"not installed; pip install {name}"
         rows.append(Row("versions", name, version or missing, is_missing=version is None))
-    return rows
+    return [*rows, *_installed_torch()]
+
+
+def _installed_torch() -> list[Row]:
+    """Return a row about the `torch` that `as-torch --install` wrote, if it did so here."""
+    environment = this_environment()
+    if not os.path.exists(constraint.file_of(environment)):
+        return []
+    changed = note(environment)
+    kept = f"fastdist, for all programs of {environment.prefix}"
+    return [Row("versions", "torch", changed or kept, is_missing=changed is not None)]
 
 
 def _version(name: str) -> str | None:

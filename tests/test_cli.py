@@ -11,6 +11,8 @@ import pytest
 
 import fastdist
 from fastdist import cli
+from fastdist.installation import install
+from fastdist.installation.environment import InstallError
 from fastdist.launch import main as launch_main
 
 
@@ -140,3 +142,31 @@ def test_the_command_line_works_as_a_process(module: str) -> None:
     command = [sys.executable, "-m", module, "version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"fastdist {fastdist.__version__}\n"
+
+
+@pytest.mark.parametrize("option", ["--install", "--uninstall"])
+def test_an_option_for_the_environment_is_alone(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["as-torch", option, "now"]) == 2
+    expected = f"fastdist as-torch {option}: does not take arguments, got 'now'\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("error", [InstallError("not here"), OSError("not here")])
+@pytest.mark.parametrize("name", ["install", "uninstall"])
+def test_an_environment_that_cannot_be_changed_is_an_error(
+    name: str,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(install, name, refuse)
+    assert cli.main(["as-torch", f"--{name}"]) == 1
+    assert capsys.readouterr() == ("", f"fastdist as-torch --{name}: not here\n")
+    monkeypatch.setattr(install, name, lambda *_: "done")
+    assert cli.main(["as-torch", f"--{name}"]) == 0
+    assert capsys.readouterr() == ("done\n", "")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fastdist import info
+from fastdist.installation import constraint
+from fastdist.installation.environment import Environment
 from fastdist.system import blas
 
 
@@ -113,3 +115,15 @@ def test_what_this_machine_cannot_offer_comes_with_its_reason() -> None:
 def test_the_text_marks_what_is_missing() -> None:
     rows = [info.Row("gpu", "driver", "none", is_missing=True), info.Row("cpu", "model", "X")]
     assert info.as_text(rows) == "gpu:\n - driver  none\ncpu:\n   model   X"
+
+
+def test_an_installed_torch_has_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Environment(str(tmp_path), str(tmp_path))
+    monkeypatch.setattr(info, "this_environment", lambda: place)
+    assert info._installed_torch() == []
+    Path(constraint.file_of(place)).write_text("")
+    monkeypatch.setattr(info, "note", lambda environment: "it was replaced")
+    assert info._installed_torch() == [info.Row("versions", "torch", "it was replaced", True)]
+    monkeypatch.setattr(info, "note", lambda environment: None)
+    (row,) = info._installed_torch()
+    assert not row.is_missing and row.value.startswith("fastdist, for all programs of")

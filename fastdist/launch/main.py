@@ -50,6 +50,8 @@ def main(
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse_options(arguments, prog, passes_local_rank=passes_local_rank)
+    if options.as_torch:
+        _report_changed_torch(prog)
     try:
         return launch(options, find_secret(options.nodes, os.environ), prog)
     except FastdistError as error:
@@ -57,6 +59,14 @@ def main(
         # place for the job's files, no process left for its watcher.
         print(f"{prog}: {error}", file=sys.stderr)
         return _USAGE_ERROR
+
+
+def _report_changed_torch(prog: str) -> None:
+    from fastdist.installation.state import note
+
+    changed = note()
+    if changed is not None:
+        print(f"{prog}: {changed}", file=sys.stderr)
 
 
 def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdist run") -> int:

@@ -25,6 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels.cpu": {"language", "random_numbers"},
     "kernels.cuda": {"language", "random_numbers"},
     "as_torch": {"core"},
+    "installation": {"as_torch", "system"},
     "futures": {"concurrency"},
     "multiprocessing": {"core"},
     "devices": {"kernels.cpu", "kernels.cuda", "concurrency", "instrumentation"},

@@ -12,8 +12,21 @@ from typing import Any
 import pytest
 
 import fastdist
+from fastdist.installation import state
+from fastdist.launch import main as launch_main
 from fastdist.launch.options import parse_options
 from fastdist.launch.torchrun_flags import INSTEAD
+
+
+def test_a_torch_that_was_replaced_is_reported_before_the_workers_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.setattr(state, "note", lambda: "torch was replaced")
+    monkeypatch.setattr(launch_main, "launch", lambda *_: 0)
+    for flags, told in (([], ""), (["--as-torch"], "fastdist run: torch was replaced\n")):
+        assert launch_main.main([*flags, str(tmp_path / "train.py")]) == 0
+        assert capsys.readouterr().err == told
 
 
 def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
