@@ -17,7 +17,7 @@ import pytest
 
 from bench.kept_port import KeptPort
 from tests.crash_report import CrashReport
-from tests.first_process import leave_orphans_to_a_parent
+from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.properties import Properties
@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     leave_orphans_to_a_parent()
+    restore_ctrl_c()
     # Two runs on one machine must not see each other's socket files.
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]

@@ -1,7 +1,4 @@
-"""What the first process of a container does beside its work: it waits for other people's orphans.
-
-They become its children. A test that looks at what it left behind would take them for its own.
-"""
+"""The signals and the children that the process of a run of tests inherits."""
 
 from __future__ import annotations
 
@@ -10,7 +7,11 @@ import signal
 
 
 def leave_orphans_to_a_parent() -> None:
-    """Go on as a child where this is the first process, which ends when and as the child does."""
+    """Go on as a child where this is the first process, which ends when and as the child does.
+
+    Orphans of any process become children of the first one. A test that counts the children it
+    left behind would count those too.
+    """
     if os.getpid() != 1:
         return
     child = os.fork()
@@ -23,3 +24,13 @@ def leave_orphans_to_a_parent() -> None:
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
             os._exit(code if code >= 0 else 128 - code)
+
+
+def restore_ctrl_c() -> None:
+    """Let Ctrl-C interrupt Python again if a shell started this process with SIGINT ignored.
+
+    Scripts do so for `pytest &`. Processes that tests start would inherit it, and no test of
+    interrupts could pass.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

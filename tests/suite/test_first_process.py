@@ -67,3 +67,21 @@ def test_it_waits_for_an_orphan() -> None:
         check=False,
     )
     assert done.stdout == "none of mine\n", done.stderr
+
+
+def test_ctrl_c_interrupts_a_run_that_a_shell_started_with_it_ignored() -> None:
+    program = (
+        "import os, signal; from tests.first_process import restore_ctrl_c\n"
+        "restore_ctrl_c()\n"
+        "try: os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$0" -c "$1"', sys.executable, program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "interrupted\n", done.stderr
