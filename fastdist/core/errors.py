@@ -38,6 +38,10 @@ class NoKernelError(DTypeError, NotImplementedError):
     """A dtype for which an operation is not implemented, here as in PyTorch."""
 
 
+class NoDataError(FastdistError, NotImplementedError):
+    """Values were read of a tensor on the device "meta", which has none."""
+
+
 class NoDerivativeError(FastdistError, NotImplementedError):
     """A gradient by an input by which an operation has none."""
 
