@@ -64,6 +64,11 @@ class MetaArray:
     def nbytes(self) -> int:
         return prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def root(self) -> MetaArray:
+        """The array whose memory this one would be a part of."""
+        return self if self.base is None else self.base
+
     def reshape(self, *shape: Any) -> MetaArray:
         """Return a view of another shape; a new array where no view has that shape."""
         wanted = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
@@ -84,14 +89,14 @@ class MetaArray:
         dtype = np.dtype(dtype)
         own = self.dtype.itemsize
         if dtype.itemsize == own:
-            return MetaArray(self.shape, dtype, self.strides, self.base or self, self.offset)
+            return MetaArray(self.shape, dtype, self.strides, self.root, self.offset)
         if not self.shape or self.strides[-1] != own or (self.shape[-1] * own) % dtype.itemsize:
             raise ShapeError(
                 f"{self!r} cannot be seen as {dtype}: its last axis does not hold whole elements"
             )
         shape = (*self.shape[:-1], self.shape[-1] * own // dtype.itemsize)
         strides = (*self.strides[:-1], dtype.itemsize)
-        return MetaArray(shape, dtype, strides, self.base or self, self.offset)
+        return MetaArray(shape, dtype, strides, self.root, self.offset)
 
     def __getitem__(self, index: Any, /) -> MetaArray:
         """Return a view; index holds integers, slices, Ellipsis and None only."""
@@ -130,7 +135,7 @@ class MetaArray:
         self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None
     ) -> MetaArray:
         start = self.offset if offset is None else offset
-        return MetaArray(shape, self.dtype, strides, self.base or self, start)
+        return MetaArray(shape, self.dtype, strides, self.root, start)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         refuse_values()

@@ -234,6 +234,10 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
             sparse_coo,
             (indices, values, Size(shape), is_coalesced),
         )
+    if tensor.is_meta:
+        layout = tensor._layout
+        geometry = (layout.dtype, Size(layout.shape), layout.strides, tensor.requires_grad)
+        return rebuilding.rebuild_meta_tensor_no_storage, geometry
     made_of = _parts(tensor, storages)
     # As in PyTorch's files: memory of dtypes that have no own kind of storage is bytes.
     rebuild: Any = rebuilding.rebuild_tensor_v2

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..core.short_repr import short_repr
-from .layout import Shape
+from .layout import Layout, Shape
 
 
 class DimError(ShapeError, IndexError):
@@ -67,6 +67,10 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
 
 
 def axis_number(layout: Layout, dim: int) -> int:
+    """Return dim if it names an axis of layout, from the front or the end.
+
+    Raises  IndexError if there is no such axis, TypeError if dim is not an integer
+    """
     n = len(layout.shape)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an integer, got {type(dim).__name__} {short_repr(dim)}")

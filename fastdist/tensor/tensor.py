@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError, ShapeError
+from ..core.errors import DeviceError, NoDataError, ShapeError
 from ..core.memory_format import (
     MemoryFormat,
     MemoryLayout,
@@ -23,6 +23,7 @@ from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..core.torch_function import NEVER_ASKED
 from ..devices.backend import backend_of
+from .axes import axis_number
 from .layout import Layout, Shape
 from .methods import TensorMethods
 from .printing import format_sparse, format_tensor
