@@ -39,7 +39,14 @@ class NoKernelError(DTypeError, NotImplementedError):
 
 
 class NoDataError(FastdistError, NotImplementedError):
-    """Values were read of a tensor on the device "meta", which has none."""
+    """Values were read of a tensor on the device "meta", which has none.
+
+    `op` is the name of the op that read them; empty where the program did.
+    """
+
+    def __init__(self, message: str, op: str = "") -> None:
+        super().__init__(message)
+        self.op = op
 
 
 class NoDerivativeError(FastdistError, NotImplementedError):

@@ -90,7 +90,11 @@ class MetaArray:
         own = self.dtype.itemsize
         if dtype.itemsize == own:
             return MetaArray(self.shape, dtype, self.strides, self.root, self.offset)
-        if not self.shape or self.strides[-1] != own or (self.shape[-1] * own) % dtype.itemsize:
+        if (
+            not self.shape
+            or (self.strides[-1] != own and self.shape[-1] != 1)
+            or (self.shape[-1] * own) % dtype.itemsize
+        ):
             raise ShapeError(
                 f"{self!r} cannot be seen as {dtype}: its last axis does not hold whole elements"
             )
@@ -151,7 +155,8 @@ def refuse_values() -> NoReturn:
         raise NoDataError("Cannot copy out of meta tensor; no data!")
     raise NoDataError(
         f"{op}: cannot run with meta tensors, which have no data: what it returns depends on "
-        "values. Cannot copy out of meta tensor; no data!"
+        "values. Cannot copy out of meta tensor; no data!",
+        op,
     )
 
 

@@ -343,7 +343,8 @@ class _TorchPickler(pickle._Pickler):
 
     def save_tensor(self, obj: Tensor) -> None:
         """Write a tensor as the call that makes it of its storage, or of its parts."""
-        if obj._layout.is_sparse or obj._layout.dtype.is_bare:
+        layout = obj._layout
+        if layout.is_sparse or layout.dtype.is_bare or layout.device.type == "meta":
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
             return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)

@@ -347,7 +347,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         )
 
     def __format__(self, spec: str) -> str:
-        if not self._layout.shape:
+        if not self._layout.shape and (spec or self._layout.device.type != "meta"):
             return format(self.item(), spec)
         if spec:
             raise TypeError(
@@ -382,7 +382,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
         try:
             return self.to_numpy().item()  # type: ignore[no-any-return]
-        except NoDataError:
+        except NoDataError as error:
+            if error.op:
+                raise
             raise NoDataError("Tensor.item() cannot be called on meta tensors") from None
 
     def tolist(self) -> Any:
