@@ -380,7 +380,7 @@ class TypedStorage(metaclass=_StorageType):
     def __repr__(self) -> str:
         kind = f"dtype={self.dtype!r}, device={self.device}"
         place = f"[fastdist.storage.TypedStorage({kind}) of size {self.size()}]"
-        if self._device.type == "meta":
+        if self.device.type == "meta":
             return f"...\n{place}"
         return "".join(f" {one}\n" for one in self.tolist()) + place
 

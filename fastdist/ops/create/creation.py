@@ -252,7 +252,7 @@ def tensor(
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
         if data.is_meta and (device is None or Device.parse(device).type == "meta"):
             copied = data.detach().to(dtype=data._layout.dtype if dtype is None else dtype).clone()
-            return copied.requires_grad_() if requires_grad else copied  # type: ignore[no-any-return]
+            return copied.requires_grad_() if requires_grad else copied
         array = copy_of(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
         array = copy_of(np.asarray(data))  # of another library's tensor, too
