@@ -1,9 +1,9 @@
 """The device without memory: arrays that have a shape, strides and a dtype, and no values.
 
-All that shapes, dtypes and strides follow from happens before a kernel runs: a Plan knows the
-results, the backend makes memory for them, the kernel fills it. So on this device memory is a
-`MetaArray`, every kernel does nothing, and each op gives its outputs' metadata by the same rules as
-on the CPU. A rule that needs values reads them by `to_numpy`, which raises here and names the op.
+Shapes, dtypes and strides are known before a kernel runs: a Plan describes the results, the backend
+makes memory for them, and the kernel fills it. On this device memory is a `MetaArray` and every
+kernel does nothing, so each op gives its outputs' metadata by the same rules as on the CPU. A rule
+that needs values reads them with `to_numpy`, which raises here and names the op.
 """
 
 from __future__ import annotations
