@@ -9,16 +9,19 @@ from typing import ClassVar
 from .errors import DeviceError
 from .short_repr import short_repr
 
-KNOWN_TYPES = ("cpu", "cuda", "sim")
+KNOWN_TYPES = ("cpu", "cuda", "meta", "sim")
+# There is one device of each of these types, and tensors on it have no index.
+_WITHOUT_INDEX = ("cpu", "meta")
 
 
 class Device:
     """A device type and its index, such as cpu, cuda:0 or sim:1. Interned: equal devices are the
     same object.
 
-    Raises  DeviceError for a type that is not one of cpu, cuda, sim, or a bad index
+    Raises  DeviceError for a type that is not one of cpu, cuda, meta, sim, or a bad index
     Note    `Device("cpu:0")` is a name of its own, as in PyTorch: tensors made on it are on `cpu`
-            (`parse`); `Device("cuda")` is the GPU that this thread uses, `cuda:0` at first
+            (`parse`), and those made on `meta:0` are on `meta`; `Device("cuda")` is the GPU that
+            this thread uses, `cuda:0` at first
     """
 
     __slots__ = ("index", "type")
@@ -48,7 +51,7 @@ class Device:
             )
         if index is not None and index < 0:
             raise DeviceError(f"Device index must not be negative, got {index}")
-        if index is None and name != "cpu":
+        if index is None and name not in _WITHOUT_INDEX:
             index = _gpu.index if name == "cuda" else 0
         key = (name, index)
         device = cls._interned.get(key)
@@ -61,9 +64,13 @@ class Device:
 
     @classmethod
     def parse(cls, device: str | Device) -> Device:
-        """Return where tensors live on the device that a user named: there is one CPU."""
+        """Return where tensors live on the device that a user named: there is one CPU, and one meta
+        device.
+        """
         named = cls(device)
-        return named if named.type != "cpu" else CPU
+        if named.index is None or named.type not in _WITHOUT_INDEX:
+            return named
+        return cls(named.type)
 
     def __enter__(self) -> Device:
         """Let what is made in this block, by this thread, be made on this device."""

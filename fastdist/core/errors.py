@@ -38,6 +38,17 @@ class NoKernelError(DTypeError, NotImplementedError):
     """A dtype for which an operation is not implemented, here as in PyTorch."""
 
 
+class NoDataError(FastdistError, NotImplementedError):
+    """Values were read of a tensor on the device "meta", which has none.
+
+    `op` is the name of the op that read them; empty where the program did.
+    """
+
+    def __init__(self, message: str, op: str = "") -> None:
+        super().__init__(message)
+        self.op = op
+
+
 class NoDerivativeError(FastdistError, NotImplementedError):
     """A gradient by an input by which an operation has none."""
 

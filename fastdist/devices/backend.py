@@ -252,7 +252,8 @@ def filling(
 
 
 _loaded: Final[dict[str, Backend]] = {}
-_CPU_ALONE: Final = frozenset({"cpu"})
+# Types without streams: the work of a call is done when it returns.
+_WITHOUT_STREAMS: Final = frozenset({"cpu", "meta"})
 _loaders: Final[dict[str, Callable[[], Backend]]] = {}
 # Guards _loaders and the loading of one backend; a loader may import modules while it is held,
 # nothing else.
@@ -269,8 +270,8 @@ def backend_of(device_type: str) -> Backend:
 
 
 def is_cpu_alone() -> bool:
-    """Return whether only the CPU's backend has been loaded yet: nothing lies elsewhere."""
-    return _loaded.keys() <= _CPU_ALONE
+    """Return whether no backend with streams has been loaded yet: memory is on the CPU alone."""
+    return _loaded.keys() <= _WITHOUT_STREAMS
 
 
 def loaded_backends() -> list[tuple[str, Backend]]:
@@ -311,5 +312,5 @@ def _of_this_room(module: str) -> Callable[[], Backend]:
     return load
 
 
-for _type in ("cpu", "cuda", "sim"):
+for _type in ("cpu", "cuda", "meta", "sim"):
     register_backend(_type, _of_this_room(_type))

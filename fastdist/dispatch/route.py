@@ -230,8 +230,8 @@ def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None
 
 def noting_stream(device: Device) -> bool | Callable[[Any], None]:
     """Return the `records` of a Route whose Nodes are on device."""
-    if device is CPU:
-        return True
+    if device.index is None:
+        return True  # the CPU and the meta device have no streams
     current_stream, index = backend_of(device.type).current_stream, device.index
 
     def note(node: Any) -> None:

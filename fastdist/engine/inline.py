@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import CPU
 from ..devices.backend import backend_of
 from ..graph.accumulate_grad import AccumulateGrad
 from ..graph.node import Edge, Node, node_of
@@ -54,7 +55,7 @@ def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
                 stack.append(edge)
                 if on_cpu and not is_cpu(edge):
                     on_cpu = False
-            elif on_cpu and edge.output_layout.device.index is not None:
+            elif on_cpu and edge.output_layout.device is not CPU:
                 on_cpu = False
     on_cpu = on_cpu and all(is_cpu(node_of(edge)) for edge in roots)
     return shared, on_cpu
@@ -64,8 +65,8 @@ def is_cpu(node: Node) -> bool:
     """Return whether a Node runs on the CPU."""
     layout = node.output_layout
     if layout.__class__ is tuple:
-        return all(part is None or part.device.index is None for part in layout)
-    return layout is None or layout.device.index is None
+        return all(part is None or part.device is CPU for part in layout)
+    return layout is None or layout.device is CPU
 
 
 def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -> None:

@@ -151,6 +151,11 @@ def _name(self: Tensor) -> None:
     """None: no tensor has a name."""
 
 
+def _is_meta(self: Tensor) -> bool:
+    """True for a tensor on the device "meta": it has a shape, strides and a dtype, but no data."""
+    return self._layout.device.type == "meta"
+
+
 def _volatile(self: Tensor) -> bool:
     """False, as for PyTorch's tensors since 0.4."""
     return False
@@ -187,6 +192,7 @@ METHODS: dict[str, Any] = {
     "is_sparse": property(_is_sparse),
     "sparse_dim": sparse_dim,
     "is_inference": is_inference,
+    "is_meta": property(_is_meta),
     "is_pinned": is_pinned,
     "new": new,
     "pin_memory": pin_memory,
@@ -195,7 +201,6 @@ METHODS: dict[str, Any] = {
         for word, what in (
             ("ipu", "on a Graphcore IPU"),
             ("maia", "on a Microsoft Maia"),
-            ("meta", "without elements"),
             ("mkldnn", "in oneDNN's format"),
             ("mps", "on an Apple GPU"),
             ("mtia", "on a Meta accelerator"),

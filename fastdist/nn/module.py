@@ -8,7 +8,7 @@ from typing import Any, Self
 from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, bfloat16, float16, float32, float64
-from ..core.errors import DeviceError
+from ..core.errors import DeviceError, NoDataError
 from ..core.folded_frames import fold
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..core.short_repr import short_repr
@@ -183,7 +183,13 @@ class Module(StateDict):
                 return tensor.to(device=device, **how)
             return tensor.to(device=device, memory_format=memory_format, **how)
 
-        return self._apply(convert)
+        try:
+            return self._apply(convert)
+        except NoDataError:
+            raise NoDataError(
+                "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of "
+                "Module.to() when moving module from meta to a different device."
+            ) from None
 
     def float(self) -> Self:
         """Convert floating parameters and buffers to float32."""

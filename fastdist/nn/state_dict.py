@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ..core.caller_warning import warn_caller
+from ..core.errors import NoDataError
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
 from ..tensor.parameter import Parameter
@@ -261,6 +263,28 @@ class StateDict(ModuleTree):
                 given.requires_grad_(tensor.requires_grad)
             setattr(self, name, given)
         else:
-            with no_grad():
-                tensor.copy_(given)
+            error = _copy(tensor, key, given)
+            if error is not None:
+                return error
         return None
+
+
+def _copy(tensor: Tensor, key: str, given: Tensor) -> str | None:
+    """Write an entry into its tensor; return what is wrong with it, if anything is."""
+    if tensor.is_meta and not given.is_meta:
+        warn_caller(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+            "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
+            "items in the state dictionary to their corresponding key in the module instead of "
+            "copying them in place?)"
+        )
+    try:
+        with no_grad():
+            tensor.copy_(given)
+    except NoDataError as error:
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are '
+            f"{tensor.size()} and whose dimensions in the checkpoint are {given.size()}, an "
+            f"exception occurred : {error.args}."
+        )
+    return None

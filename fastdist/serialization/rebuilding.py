@@ -26,7 +26,7 @@ from ..ops.shape.set_memory import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, view_at
 from ..tensor.parameter import Parameter
-from ..tensor.pickling import rebuild_sparse
+from ..tensor.pickling import rebuild_meta, rebuild_sparse
 from ..tensor.tensor import Size, Tensor, wrap
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .budget import brief
@@ -143,6 +143,21 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
         raise TypeError(f"a tensor has ints for its sizes, got {brief(size)}")
     indices, values = resolved(indices), resolved(values.detach())
     return rebuild_sparse(indices, values, size, is_coalesced is True, False)
+
+
+def rebuild_meta_tensor_no_storage(
+    dtype: Any, size: Any, stride: Any, requires_grad: Any
+) -> Tensor:
+    """Return a tensor of the meta device: a shape, strides and a dtype."""
+    numbers = (*size, *stride)
+    if not isinstance(dtype, DType) or len(size) != len(stride) or not all(map(_is_size, numbers)):
+        raise TypeError(
+            f"a meta tensor has a dtype, and ints for its sizes and strides, got {brief(dtype)}, "
+            f"{brief(size)}, {brief(stride)}"
+        )
+    if len(size) > _MOST_AXES or min(numbers, default=0) < 0:
+        raise TypeError(f"a meta tensor of sizes {brief(size)} and strides {brief(stride)}")
+    return rebuild_meta(Tensor, dtype, tuple(size), tuple(stride), requires_grad is True)
 
 
 def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None) -> Tensor:

@@ -201,6 +201,7 @@ _PLAIN: Final[dict[Any, Call]] = {
         for function in (
             own("torch._utils", "_rebuild_tensor"),
             own("torch._utils", "_rebuild_tensor_v2"),
+            own("torch._utils", "_rebuild_meta_tensor_no_storage"),
             own("torch._utils", "_rebuild_tensor_v3"),
             own("torch.serialization", "_get_layout"),
             own("torch._utils", "_rebuild_parameter"),

@@ -234,6 +234,10 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
             sparse_coo,
             (indices, values, Size(shape), is_coalesced),
         )
+    if tensor.is_meta:
+        layout = tensor._layout
+        geometry = (layout.dtype, Size(layout.shape), layout.strides, tensor.requires_grad)
+        return rebuilding.rebuild_meta_tensor_no_storage, geometry
     made_of = _parts(tensor, storages)
     # As in PyTorch's files: memory of dtypes that have no own kind of storage is bytes.
     rebuild: Any = rebuilding.rebuild_tensor_v2
@@ -339,7 +343,8 @@ class _TorchPickler(pickle._Pickler):
 
     def save_tensor(self, obj: Tensor) -> None:
         """Write a tensor as the call that makes it of its storage, or of its parts."""
-        if obj._layout.is_sparse or obj._layout.dtype.is_bare:
+        layout = obj._layout
+        if layout.is_sparse or layout.dtype.is_bare or layout.device.type == "meta":
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
             return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)

@@ -26,6 +26,10 @@ _OWN: Final[dict[Name, Any]] = {
     ("torch.nn.parameter", "Parameter"): Parameter,
     ("torch._utils", "_rebuild_tensor"): rebuilding.rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): rebuilding.rebuild_tensor_v2,
+    (
+        "torch._utils",
+        "_rebuild_meta_tensor_no_storage",
+    ): rebuilding.rebuild_meta_tensor_no_storage,
     ("torch._utils", "_rebuild_tensor_v3"): rebuilding.rebuild_tensor_v3,
     ("torch._utils", "_rebuild_sparse_tensor"): rebuilding.rebuild_sparse_tensor,
     ("torch.serialization", "_get_layout"): rebuilding.get_layout,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..core.short_repr import short_repr
-from .layout import Shape
+from .layout import Layout, Shape
 
 
 class DimError(ShapeError, IndexError):
@@ -64,3 +64,21 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
     if keepdim:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def axis_number(layout: Layout, dim: int) -> int:
+    """Return dim if it names an axis of layout, from the front or the end.
+
+    Raises  IndexError if there is no such axis, TypeError if dim is not an integer
+    """
+    n = len(layout.shape)
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be an integer, got {type(dim).__name__} {short_repr(dim)}")
+    if n == 0:
+        raise IndexError(f"dimension specified as {short_repr(dim)} but tensor has no dimensions")
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
+            f"{short_repr(dim)})"
+        )
+    return dim

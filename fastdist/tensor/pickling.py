@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dense_order import undone, walk_order
 from ..core.device import CPU, Device
-from ..core.dtypes import int64
+from ..core.dtypes import DType, int64
 from ..core.errors import GraphError, ShapeError
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
@@ -32,6 +32,11 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
             (*parts_of(self), type(self)),
             getattr(self, "__dict__", None) or None,
         )
+    layout = self._layout
+    if layout.device.type == "meta":
+        arguments: tuple[Any, ...] = (type(self), layout.dtype, layout.shape, layout.strides)
+        state = getattr(self, "__dict__", None) or None
+        return rebuild_meta, (*arguments, self.edge is not None), state
     array: Any = self.to_numpy()
     axes: tuple[Any, ...] = ()
     if block_of(array) is not None:
@@ -41,7 +46,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         order = walk_order(self._layout.shape, self._layout.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
-    arguments = (type(self), array, self._layout.device, self.edge is not None, *axes)
+    arguments = (type(self), array, layout.device, self.edge is not None, *axes)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
 
@@ -130,6 +135,21 @@ def rebuild(
     if axes is not None:
         on_device = on_device.transpose(axes)
     tensor = _bare(cls, on_device, layout_of(on_device, device), None)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def rebuild_meta(
+    cls: type[Tensor],
+    dtype: DType,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+) -> Tensor:
+    """Return the tensor of the meta device that was pickled: it never had data."""
+    layout = Layout.of(dtype, Device("meta"), shape, strides)
+    backend = backend_of("meta")
+    array = backend.as_strided(backend.empty(shape, dtype.numpy), shape, layout.steps)
+    tensor = _bare(cls, array, layout, None)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

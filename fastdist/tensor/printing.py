@@ -70,7 +70,7 @@ def set_printoptions(
 
 
 def format_tensor(
-    array: np.ndarray,
+    array: Any,
     dtype_name: str,
     device: str = "cpu",
     requires_grad: bool = False,
@@ -87,7 +87,11 @@ def format_tensor(
     options = _options
     indent = len(class_name) + 1
     notes = [f"device='{device}'"] if device != "cpu" else []
-    if array.size == 0:
+    if not isinstance(array, np.ndarray):  # of the meta device, without values
+        notes.append(f"size={array.shape}")
+        usual = {default_dtype_name}
+        values = "..."
+    elif array.size == 0:
         if array.ndim != 1:
             notes.append(f"size={array.shape}")
         # Without elements an integer cannot be distinguished from a float, so only the default

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError, ShapeError
+from ..core.errors import DeviceError, NoDataError, ShapeError
 from ..core.memory_format import (
     MemoryFormat,
     MemoryLayout,
@@ -23,6 +23,7 @@ from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..core.torch_function import NEVER_ASKED
 from ..devices.backend import backend_of
+from .axes import axis_number
 from .layout import Layout, Shape
 from .methods import TensorMethods
 from .printing import format_sparse, format_tensor
@@ -226,7 +227,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis."""
-        return self.shape if dim is None else self._layout.shape[_axis(self._layout, dim)]
+        return self.shape if dim is None else self._layout.shape[axis_number(self._layout, dim)]
 
     @overload
     def stride(self, dim: None = None) -> Shape: ...
@@ -242,7 +243,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
             # but for what NumPy lets be 0: new axes, and the axes of what never had an element.
             own = [step // self.itemsize for step in self.array.strides]
             strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
-        return strides if dim is None else strides[_axis(layout, dim)]
+        return strides if dim is None else strides[axis_number(layout, dim)]
 
     def dim(self) -> int:
         """Return the number of axes."""
@@ -335,7 +336,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
                 default_dtype_name=default_dtype_name,
             )
         return format_tensor(
-            self.to_numpy(),
+            self.array if self._layout.device.type == "meta" else self.to_numpy(),
             self._layout.dtype.name,
             str(self._layout.device),
             edge is not None and is_leaf,
@@ -346,7 +347,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         )
 
     def __format__(self, spec: str) -> str:
-        if not self._layout.shape:
+        if not self._layout.shape and (spec or self._layout.device.type != "meta"):
             return format(self.item(), spec)
         if spec:
             raise TypeError(
@@ -379,7 +380,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
             )
         if self._layout.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
-        return self.to_numpy().item()  # type: ignore[no-any-return]
+        try:
+            return self.to_numpy().item()  # type: ignore[no-any-return]
+        except NoDataError as error:
+            if error.op:
+                raise
+            raise NoDataError("Tensor.item() cannot be called on meta tensors") from None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
@@ -420,27 +426,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def __index__(self) -> int:
         if self._layout.dtype.may_have_gradient or self._layout.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.to_numpy().item())
+        return int(self.item())
 
 
 be_tensor(Tensor)
 OfferedMethods.__new__ = staticmethod(new_tensor_of)  # type: ignore[method-assign]
 # type's own call, past TensorType's.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
-
-
-def _axis(layout: Layout, dim: int) -> int:
-    n = len(layout.shape)
-    if not hasattr(dim, "__index__"):
-        raise TypeError(f"dim must be an integer, got {type(dim).__name__} {short_repr(dim)}")
-    if n == 0:
-        raise IndexError(f"dimension specified as {short_repr(dim)} but tensor has no dimensions")
-    if not -n <= dim < n:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
-            f"{short_repr(dim)})"
-        )
-    return dim
 
 
 class Size(tuple[int, ...]):

@@ -219,6 +219,8 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         place = f"[fastdist.storage.UntypedStorage(device={self._device}) of size {self.nbytes()}]"
+        if self._device.type == "meta":
+            return f"...\n{place}"
         return "".join(f" {one}\n" for one in self.tolist()) + place
 
     __str__ = __repr__
@@ -378,6 +380,8 @@ class TypedStorage(metaclass=_StorageType):
     def __repr__(self) -> str:
         kind = f"dtype={self.dtype!r}, device={self.device}"
         place = f"[fastdist.storage.TypedStorage({kind}) of size {self.size()}]"
+        if self.device.type == "meta":
+            return f"...\n{place}"
         return "".join(f" {one}\n" for one in self.tolist()) + place
 
     __str__ = __repr__

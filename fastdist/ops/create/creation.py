@@ -93,6 +93,8 @@ def new_filled(
     Raises  RuntimeError for another layout than strided, or for pinned memory
     """
     where = elsewhere(device)
+    if where is not None and where.type == "meta":
+        write = write_nothing  # neither memory nor the generator's numbers are used
     if where is None or write is None:
         array = values()
         array = array if order is None else laid_out(array, order)
@@ -131,6 +133,10 @@ def _filled(
             write_number(backend, number, raw)
 
     return new_filled(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+def write_nothing(backend: Any, raw: Any) -> None:
+    """Leave a raw array as it is: one of the meta device has no values."""
 
 
 def number_like(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
@@ -244,6 +250,9 @@ def tensor(
         if data._layout.is_sparse:
             made: Any = data.detach().to(device=device or data._layout.device, dtype=dtype).clone()
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+        if data.is_meta and (device is None or Device.parse(device).type == "meta"):
+            copied = data.detach().to(dtype=data._layout.dtype if dtype is None else dtype).clone()
+            return copied.requires_grad_() if requires_grad else copied
         array = copy_of(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
         array = copy_of(np.asarray(data))  # of another library's tensor, too

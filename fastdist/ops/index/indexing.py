@@ -470,8 +470,10 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
 
 
 def is_seen_by_kernels_alone(values: Tensor) -> bool:
-    """Return whether to look at values now would be to wait. See Note [Places outside]."""
-    return values._layout.device.type == "cuda"
+    """Return whether to look at values now would be to wait, or there are none. See Note [Places
+    outside].
+    """
+    return values._layout.device.type in ("cuda", "meta")
 
 
 def _range_of(index: Any) -> tuple[int, int]:

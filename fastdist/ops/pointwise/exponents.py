@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int64
+from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int32, int64
 from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import inplace_of
@@ -16,6 +16,7 @@ from ...interpreters.batched_tensor import map_unbatched
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, from_array
 from .. import return_types
+from ..create.creation import empty_like
 
 
 @composite()
@@ -84,5 +85,7 @@ def frexp(input: Tensor) -> Any:
 
 
 def _exponents(input: Tensor) -> Tensor:
+    if input.is_meta:
+        return empty_like(input, dtype=int32)
     found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
     return from_array(np.asarray(found)).to(input._layout.device)

@@ -290,6 +290,11 @@ def destination(device: Device, device_map: DeviceMap | None) -> Device:
     """
     if device is CPU:
         return CPU
+    if device.type == "meta":
+        raise DeviceError(
+            "a tensor on the meta device cannot be sent: it has no data. Send its shape and dtype, "
+            "and make it there with empty(shape, dtype=dtype, device='meta')"
+        )
     target = device_map.get(device) if device_map else None
     if target is None:
         raise DeviceError(
