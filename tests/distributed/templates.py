@@ -23,7 +23,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = os.path.join(_HERE, "workers.py")

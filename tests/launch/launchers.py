@@ -10,10 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_ROOT = str(Path(__file__).resolve().parents[2])
 if __name__ == "__main__":
     # The folder of this file must not hide modules of the standard library or the project.
-    sys.path[0] = _ROOT
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.distributed import templates
 
