@@ -1,4 +1,4 @@
-"""The claim that a job which is killed again and again ends with the numbers of one that was not."""
+"""The claim that a job which is killed again and again ends as one that was not."""
 
 from __future__ import annotations
 
