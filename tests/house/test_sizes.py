@@ -37,7 +37,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
 
 
 class Parsed(NamedTuple):
-    """What the claims about the code of one file ask for."""
+    """The functions and docstrings of one file."""
 
     functions: list[tuple[str, int, int]]
     docstrings: list[tuple[str, str]]  # by the name of what has it, the file's first
@@ -49,7 +49,7 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @functools.cache
 def parsed() -> dict[str, Parsed]:
-    """Return what the claims ask for of every file of Python, each of which is parsed once."""
+    """Return the functions and docstrings of every file of Python, and parse each file once."""
     return {name: parse(text) for name, text in files({".py"})}
 
 

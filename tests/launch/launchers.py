@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 from tests.distributed import templates
 
-# What the launcher reads when it is called, in addition to what all of fastdist does.
+# Variables that the launcher reads when it is called, in addition to those of fastdist.
 _READ_LATE = ("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM")
 
 
@@ -29,8 +29,8 @@ def begin(
 ) -> templates.Process:
     """Begin `python -m fastdist.run ARGUMENTS`, as a shell starts it, with two given streams.
 
-    A process is started, and not forked, for an environment that might be meant for one, and where
-    it is to be a child of this process, which has its limits.
+    A process is started, and not forked, for an environment that might be meant for one, and for
+    `is_child`: it is then a child of this process, and has its limits.
     """
     # A signal from the terminal stops no group without a parent outside of it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):
@@ -49,7 +49,7 @@ def begin(
 
 
 def _open_streams() -> None:
-    """Make the streams of Python anew: a terminal is buffered otherwise than a pipe."""
+    """Open the streams of Python again: a terminal is buffered otherwise than a pipe."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
         raw = open(number, "wb", closefd=False)  # noqa: SIM115

@@ -136,7 +136,7 @@ def measure(text: str) -> tuple[Cost, ...]:
 
 @functools.cache
 def measure_on(architecture: str, text: str) -> Cost:
-    """Return what a text costs on one architecture."""
+    """Return the cost of a text on one architecture."""
     return cost_of(compile_text(text, architecture))
 
 
