@@ -131,7 +131,7 @@ def _terminal(columns: int) -> tuple[int, int]:
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
     """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given. It is forked
-    from a process that has imported what it needs, unless `is_child` asks for a child of this process.
+    from a process that has imported what it needs, unless `is_child` asks for a child of this one.
     """
     runs: list[Run] = []
 
