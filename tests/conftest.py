@@ -122,7 +122,13 @@ def pytest_testnodedown(node: WorkerController) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # 300,000 objects that live as long as the run: each collection would look at all of them.
+    forget_what_lives_on()
+
+
+def forget_what_lives_on() -> None:
+    """Keep what lives as long as the run from the garbage collector, which would look at all of it
+    each time: 300,000 objects once the tests are collected, and a million later, of compiled code.
+    """
     gc.collect()
     gc.freeze()
 
@@ -233,3 +239,4 @@ def draw_the_same_numbers_in_each_run() -> None:
 def module_leaves_nothing_behind() -> Iterator[None]:
     with nothing_left_behind("tests of this file"):
         yield
+    forget_what_lives_on()

@@ -29,6 +29,8 @@ _JOBS = {
 }  # fmt: skip
 # Among them, but one process, which computes: its clock and its network are its own.
 _SIMULATED = "/test_simulat"
+# These parse every file of ours, once for both.
+_PARSING = ("house/test_docstrings.py", "house/test_sizes.py")
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
 
@@ -126,6 +128,8 @@ def lane_of(nodeid: str) -> str:
     path = nodeid.partition("::")[0].removeprefix("tests/")
     if path in _COMPILING:
         return f"{path} {zlib.crc32(nodeid.encode()) % _PARTS}"
+    if path in _PARSING:
+        return _PARSING[0]
     if _SIMULATED in path:
         return path
     return next((lane for lane, starts in _JOBS.items() if path.startswith(starts)), path)

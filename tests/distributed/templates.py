@@ -23,7 +23,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = os.path.join(_HERE, "workers.py")
@@ -97,9 +96,11 @@ class ForkedWorker:
 
 
 Process = ForkedWorker | subprocess.Popen[bytes]
+Words = tuple[list[str], dict[str, str], str]
+"""Arguments, environment and folder of a process."""
 
 _unended: set[ForkedWorker] = set()
-_templates: dict[tuple[int, int], Template] = {}
+_templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
 
 
@@ -118,25 +119,41 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     besides that of the run. It is forked unless that might be meant for a process that is started.
     """
     whole = {**os.environ, "PYTHONPATH": _ROOT, **environment}
-    if _early(whole) != _USUAL:
+    if not is_usual(whole):
         command = [sys.executable, _WORKERS, file, str(connection), str(rank)]
         return subprocess.Popen(command, pass_fds=[connection], env=whole)
-    key = (os.getpid(), rank % NUM_TEMPLATES)
+    words = ([file, str(rank)], whole, os.getcwd())
+    return fork(rank % NUM_TEMPLATES, _WORKERS, words, connection, (0, 1, 2))
+
+
+def fork(
+    key: int | str, script: str, words: Words, connection: int, streams: Sequence[int]
+) -> ForkedWorker:
+    """Fork a process from the template of a key, which runs `script` and is started if need be."""
     with _templates_lock:
-        if key not in _templates:
-            _templates[key] = Template()
-        return _templates[key].fork((file, rank, whole, os.getcwd()), connection)
+        whose = (os.getpid(), key)
+        if whose not in _templates:
+            _templates[whose] = Template(script)
+        return _templates[whose].fork(words, connection, streams)
 
 
-def _early(environment: Mapping[str, str]) -> dict[str, str]:
+def is_usual(environment: Mapping[str, str], *read_late: str) -> bool:
+    """Return whether a process of this environment may be forked: it differs from that of the run
+    in what is read when it is needed alone, as are variables of fastdist and those of `read_late`.
+    """
+    return _early(environment, read_late) == _early(_USUAL, read_late)
+
+
+def _early(environment: Mapping[str, str], read_late: Sequence[str]) -> dict[str, str]:
+    late = (*_READ_LATE, *read_late)
     return {
         name: value
         for name, value in environment.items()
-        if name not in _READ_LATE and not name.startswith("FASTDIST_")
+        if name not in late and not name.startswith("FASTDIST_")
     }
 
 
-_USUAL = _early({**os.environ, "PYTHONPATH": _ROOT})
+_USUAL = {**os.environ, "PYTHONPATH": _ROOT}
 
 
 @atexit.register
@@ -149,20 +166,20 @@ def _end_templates() -> None:
 class Template:
     """A template, as who asks it for workers sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: str) -> None:
         self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, _WORKERS, str(there.fileno())],
+                [sys.executable, script, str(there.fileno())],
                 pass_fds=[there.fileno()],
-                env=_USUAL,
+                env=_early(_USUAL, ()),
             )
 
-    def fork(self, words: tuple[Any, ...], connection: int) -> ForkedWorker:
+    def fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
         status, there = os.pipe()
         try:
             # Tests catch what is written: the streams are those of this moment.
-            socket.send_fds(self._ask, [pickle.dumps(words)], [connection, there, 0, 1, 2])
+            socket.send_fds(self._ask, [pickle.dumps(words)], [connection, there, *streams])
             told, descriptors, _, _ = socket.recv_fds(self._ask, _STATUS.size, 1)
             pid = _STATUS.unpack(told)[0]
         except (OSError, struct.error) as error:
@@ -172,19 +189,21 @@ class Template:
             raise TemplateError(f"a template of workers ended with code {code}") from error
         finally:
             os.close(there)
-        return ForkedWorker(list(map(str, words[:2])), pid, descriptors[0], status)
+        return ForkedWorker(words[0], pid, descriptors[0], status)
 
     def end(self) -> None:
         self._ask.close()
         self.process.wait()
 
 
-def serve(descriptor: int) -> tuple[str, int]:
+def serve(descriptor: int, preloaded: Sequence[str] = _PRELOADED, leads: bool = False) -> int:
     """Be a template until nobody asks any more. Return in each process that it forks, with the
-    file and the connection of that worker.
+    connection of that one; its arguments are in sys.argv.
+
+    Args    leads: whether each process leads a process group of its own
     """
     ask = socket.socket(fileno=descriptor)
-    for name in _PRELOADED:
+    for name in preloaded:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # or the first collection of each worker would copy all that it looks at
@@ -214,7 +233,10 @@ def serve(descriptor: int) -> tuple[str, int]:
                 for each in (status, *others):
                     os.close(each)
                 ask.close()
-                return _be_worker(pickle.loads(words), streams), connection
+                _begin(pickle.loads(words), streams)
+                return connection
+            if leads:
+                os.setpgid(process, 0)
             for each in (connection, *streams):
                 os.close(each)
             forked[watch := os.pidfd_open(process)] = process, status
@@ -222,13 +244,12 @@ def serve(descriptor: int) -> tuple[str, int]:
             socket.send_fds(ask, [_STATUS.pack(process)], [watch])
 
 
-def _be_worker(words: tuple[str, int, dict[str, str], str], streams: Sequence[int]) -> str:
-    file, rank, environment, folder = words
+def _begin(words: Words, streams: Sequence[int]) -> None:
+    arguments, environment, folder = words
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv[1:] = [file, str(rank)]
-    return file
+    sys.argv[1:] = arguments

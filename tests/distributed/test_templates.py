@@ -118,4 +118,4 @@ def test_one_that_runs_on_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_template_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(templates.TemplateError, match="ended with code 1"):
-        templates.Template().fork((__file__, 0, {}, os.getcwd()), 0)
+        templates.Template(__file__).fork(([__file__, "0"], {}, os.getcwd()), 0, (0, 1, 2))

@@ -233,7 +233,7 @@ if __name__ == "__main__":
     # The folder of this file must not hide modules of the standard library or the project.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     if len(sys.argv) == 2:
-        its_file, its_connection = templates.serve(int(sys.argv[1]))
+        its_connection = templates.serve(int(sys.argv[1]))
     else:
-        its_file, its_connection = sys.argv[1], int(sys.argv[2])
-    _live(its_file, Connection(its_connection))
+        its_connection = int(sys.argv[2])
+    _live(sys.argv[1], Connection(its_connection))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -47,26 +50,43 @@ def test_every_job_is_tested() -> None:
     assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py has that
 
 
+class Done(NamedTuple):
+    """A job that has ended well: what it printed, and where it ran."""
+
+    output: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def run_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Done]:
+    """Run a demo by name, once for all tests that ask for it."""
+
+    @functools.cache
+    def run(name: str) -> Done:
+        folder = tmp_path_factory.mktemp(name)
+        done = start(folder, "fastdist.cli", "demo", name, "--steps", str(SHORT[name][0]))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return Done(done.stdout, folder)
+
+    return run
+
+
 @pytest.mark.parametrize("name", SHORT)
-def test_a_job_learns_and_keeps_its_promise(name: str, tmp_path: Path) -> None:
+def test_a_job_learns_and_keeps_its_promise(name: str, run_job: Callable[[str], Done]) -> None:
     steps, word, bound, falls = SHORT[name]
-    done = start(tmp_path, "fastdist.cli", "demo", name, "--steps", str(steps))
-    assert done.returncode == 0, done.stdout + done.stderr
-    watched = re.search(r" from (\S+) to (\S+) in (\d+) steps, ", done.stdout)
-    result = re.search(r"result: .* (\S+)\n", done.stdout)
-    assert watched and result and int(watched[3]) == steps, done.stdout
+    output, folder = run_job(name)
+    watched = re.search(r" from (\S+) to (\S+) in (\d+) steps, ", output)
+    result = re.search(r"result: .* (\S+)\n", output)
+    assert watched and result and int(watched[3]) == steps, output
     early, late, found = float(watched[1]), float(watched[2]), float(result[1])
-    assert (late < early) == falls, done.stdout
-    assert found <= bound if word == "at most" else found >= bound, done.stdout
-    picture = ElementTree.parse(tmp_path / "fastdist-demo" / f"{name}.svg")
+    assert (late < early) == falls, output
+    assert found <= bound if word == "at most" else found >= bound, output
+    picture = ElementTree.parse(folder / "fastdist-demo" / f"{name}.svg")
     assert picture.getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_batched_decisions_are_those_of_the_agent_alone(tmp_path: Path) -> None:
-    one, other = (
-        re.search(r"result: (.*)\n", start(tmp_path, "fastdist.cli", *arguments).stdout)
-        for arguments in (["demo", name, "--steps", "3"] for name in ("rl", "batch-rl"))
-    )
+def test_batched_decisions_are_those_of_the_agent_alone(run_job: Callable[[str], Done]) -> None:
+    one, other = (re.search(r"result: (.*)\n", run_job(name).output) for name in ("rl", "batch-rl"))
     assert one and other and one[1] == other[1]
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
-from tests.house.test_sizes import files
+from tests.house.test_sizes import parsed
 
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _CODE = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
 # A quote between blanks, or as the last or first sign of a line.
 _ALONE = re.compile(r'(?<!\S)"(?!\S)')
@@ -26,9 +24,9 @@ def test_a_joiner_s_quotes_are_found() -> None:
 
 def test_no_docstring_has_a_stray_quote() -> None:
     found = [
-        f"{name}: {getattr(node, 'name', 'the module')}"
-        for name, text in files({".py"})
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, DOCUMENTED) and has_stray_quote(ast.get_docstring(node) or "")
+        f"{name}: {what}"
+        for name, file in parsed().items()
+        for what, docstring in file.docstrings
+        if has_stray_quote(docstring)
     ]
     assert found == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("fastdist", "kernels", "tests", "bench")
@@ -27,11 +29,38 @@ def files(suffixes: set[str]) -> Iterator[tuple[str, str]]:
                 yield name, path.read_text()
 
 
-def functions(text: str) -> Iterator[tuple[str, int, int]]:
+def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
     """Yield name, first line and number of lines of every function, nested ones too."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+class Parsed(NamedTuple):
+    """The functions and docstrings of one file."""
+
+    functions: list[tuple[str, int, int]]
+    docstrings: list[tuple[str, str]]  # by the name of what has it, the file's first
+    is_empty: bool
+
+
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@functools.cache
+def parsed() -> dict[str, Parsed]:
+    """Return the functions and docstrings of every file of Python, and parse each file once."""
+    return {name: parse(text) for name, text in files({".py"})}
+
+
+def parse(text: str) -> Parsed:
+    tree = ast.parse(text)
+    docstrings = [
+        (getattr(node, "name", "the module"), ast.get_docstring(node) or "")
+        for node in ast.walk(tree)
+        if isinstance(node, DOCUMENTED)
+    ]
+    return Parsed(list(functions(tree)), docstrings, not text)
 
 
 def test_no_file_is_longer_than_550_lines() -> None:
@@ -42,8 +71,8 @@ def test_no_file_is_longer_than_550_lines() -> None:
 def test_no_function_is_longer_than_60_lines() -> None:
     long = [
         f"{name}:{first} {function}: {lines} lines"
-        for name, text in files({".py"})
-        for function, first, lines in functions(text)
+        for name, file in parsed().items()
+        for function, first, lines in file.functions
         if lines > MAX_FUNCTION_LINES
     ]
     assert long == []
@@ -56,8 +85,8 @@ def test_no_folder_has_more_than_40_modules() -> None:
 
 def test_every_module_begins_with_a_docstring_of_one_sentence() -> None:
     silent = []
-    for name, text in files({".py"}):
-        doc = ast.get_docstring(ast.parse(text)) if text else "an empty __init__ says nothing"
+    for name, file in parsed().items():
+        doc = "An empty __init__ says nothing." if file.is_empty else file.docstrings[0][1]
         if not doc or doc.splitlines()[0][-1] not in ".:":
             silent.append(name)
     assert silent == []
@@ -65,4 +94,4 @@ def test_every_module_begins_with_a_docstring_of_one_sentence() -> None:
 
 def test_nested_functions_are_measured_with_the_one_around_them() -> None:
     text = "def outer():\n    def inner():\n        pass\n    return inner\n"
-    assert list(functions(text)) == [("outer", 1, 4), ("inner", 2, 2)]
+    assert parse(text).functions == [("outer", 1, 4), ("inner", 2, 2)]

@@ -8,8 +8,6 @@ import pty
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import textwrap
 import time
@@ -19,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import fastdist
+from tests.distributed import templates
+from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
@@ -38,7 +38,7 @@ def private() -> Iterator[Path]:
 class Run:
     """A started launcher, whose output is collected until a text shows or it ends."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: int, err: int) -> None:
+    def __init__(self, process: templates.Process, out: int, err: int) -> None:
         self.process = process
         self.out = b""
         self.err = b""
@@ -108,19 +108,15 @@ class Run:
 
 
 def _start(
-    arguments: Sequence[str], environment: Mapping[str, str] | None, columns: int | None
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None,
+    columns: int | None,
+    is_child: bool,
 ) -> Run:
     out, out_end = os.pipe() if columns is None else _terminal(columns)
     err, err_end = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fastdist.run", *arguments],
-        env={**os.environ, "TERM": "xterm", "PYTHONPATH": _ROOT, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=out_end,
-        stderr=err_end,
-        # As a shell starts it: a signal from the terminal stops no group without such a parent.
-        process_group=0,
-    )
+    whole = {**os.environ, "TERM": "xterm", "PYTHONPATH": _ROOT, **(environment or {})}
+    process = launchers.begin(arguments, whole, out_end, err_end, is_child)
     os.close(out_end)
     os.close(err_end)
     return Run(process, out, err)
@@ -134,13 +130,18 @@ def _terminal(columns: int) -> tuple[int, int]:
 
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
-    """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given."""
+    """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given. It is forked
+    from a process that has imported what it needs, unless `is_child` asks for a child of this one.
+    """
     runs: list[Run] = []
 
     def start(
-        *arguments: str, environment: Mapping[str, str] | None = None, columns: int | None = None
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        columns: int | None = None,
+        is_child: bool = False,
     ) -> Run:
-        runs.append(_start(arguments, environment, columns))
+        runs.append(_start(arguments, environment, columns, is_child))
         return runs[-1]
 
     yield start
@@ -157,11 +158,14 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
         *flags: str,
         environment: Mapping[str, str] | None = None,
         columns: int | None = None,
+        is_child: bool = False,
     ) -> Run:
         # Two nodes of one test run different scripts.
         script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"
         script.write_text(textwrap.dedent(text))
-        return run_command(*flags, str(script), environment=environment, columns=columns)
+        return run_command(
+            *flags, str(script), environment=environment, columns=columns, is_child=is_child
+        )
 
     return start
 

@@ -195,7 +195,7 @@ def test_more_workers_than_open_files_are_an_error_before_anything_starts(start_
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
-        run = start_run('print("started")', "-n", "60")
+        run = start_run('print("started")', "-n", "60", is_child=True)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert run.end() == 2

@@ -310,6 +310,7 @@ def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> 
         """,
         "-n",
         "2",
+        is_child=True,
     )
     pids = [run.number_after(f"pid of {rank} is") for rank in (0, 1)]
     run.process.send_signal(signal.SIGTSTP)

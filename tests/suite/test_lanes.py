@@ -15,7 +15,17 @@ from unittest.mock import Mock
 import pytest
 
 from tests.conftest import ROOT
-from tests.lanes import _COMPILING, _JOBS, _PARTS, LAUNCHED, WAITING, Lanes, lane_of, num_processes
+from tests.lanes import (
+    _COMPILING,
+    _JOBS,
+    _PARSING,
+    _PARTS,
+    LAUNCHED,
+    WAITING,
+    Lanes,
+    lane_of,
+    num_processes,
+)
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
@@ -63,8 +73,17 @@ def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:
     assert (ROOT / "tests" / passes).exists() and lane_of(f"tests/{passes}::test_it[0]") == passes
     compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
     assert len(compiled) == _PARTS
-    for start in (*chain(*_JOBS.values()), *_COMPILING):
+    assert len({lane_of(f"tests/{path}::test_it") for path in _PARSING}) == 1
+    for start in (*chain(*_JOBS.values()), *_COMPILING, *_PARSING):
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
+
+
+def test_all_that_is_compiled_without_a_gpu_is_where_the_commit_gate_looks() -> None:
+    mark = "pytest.mark." + "nvrtc"
+    found = [path for path in (ROOT / "tests").rglob("*.py") if mark in path.read_text()]
+    assert [path.relative_to(ROOT / "tests").as_posix() for path in found] == [*_COMPILING]
+    folder = os.path.dirname(_COMPILING[0])
+    assert f"-m nvrtc tests/{folder}\n" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_jobs_are_given_out_first_and_what_has_run_is_forgotten() -> None:

@@ -11,7 +11,8 @@ import argparse
 import functools
 import os
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,6 +23,8 @@ from fastdist.kernels.cuda.compile import ARCHITECTURES, compile_text
 TABLE: Final = Path(__file__).with_name("registers.tsv")
 GRANULE: Final = 8
 """Registers are given to threads by eights: fewer than that more may cost nothing."""
+MANY_REGISTERS: Final = 168
+"""From so many on (a thread has 255) a daily run compiles a text for each architecture."""
 
 # Source: of the cubin, the binary utilities' ELF headers and nvdisasm's output for the same code.
 _FRAME_SIZE: Final = 0x11  # EIATTR_FRAME_SIZE: symbol, bytes
@@ -126,10 +129,28 @@ def accesses(code: bytes) -> Iterator[tuple[int, int]]:
         yield low & 0x1FF, _WIDTHS[high >> 9 & 7]
 
 
-@functools.cache
 def measure(text: str) -> tuple[Cost, ...]:
     """Return what a text costs on each architecture. Some have several names."""
-    return tuple(cost_of(compile_text(text, architecture)) for architecture in ARCHITECTURES)
+    return tuple(measure_on(architecture, text) for architecture in ARCHITECTURES)
+
+
+@functools.cache
+def measure_on(architecture: str, text: str) -> Cost:
+    """Return the cost of a text on one architecture."""
+    return cost_of(compile_text(text, architecture))
+
+
+def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[str, ...]:
+    """Return the architectures for which a daily run compiles a text; `--slow` takes all.
+
+    It is one, drawn by the name: a mistake in the text fails on each. All are taken where they may
+    differ: the text asks for the architecture, or its kernels are near the registers of a thread or
+    have more than those hold.
+    """
+    asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
+    if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):
+        return ARCHITECTURES
+    return (ARCHITECTURES[zlib.crc32(name.encode()) % len(ARCHITECTURES)],)
 
 
 def what_became_worse(was: Cost, now: Cost) -> list[str]:

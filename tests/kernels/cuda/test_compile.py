@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,9 @@ from tests.kernels.cuda.registers import (
     Accesses,
     Cost,
     cost_of,
-    measure,
+    measure_on,
     read_table,
+    sample_architectures,
     what_became_worse,
 )
 from tests.kernels.cuda.texts import KERNELS, texts
@@ -26,13 +28,17 @@ AGAIN = "python -m tests.kernels.cuda.registers"
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", texts())
-def test_text_compiles_and_costs_no_more_than_the_table_says(name: str) -> None:
-    costs, known = measure(texts()[name]), read_table().get(name)
+def test_text_compiles_and_costs_no_more_than_the_table_says(
+    name: str, samples_alone: bool
+) -> None:
+    text, known = texts()[name], read_table().get(name)
     assert known is not None, f"a new text: {AGAIN} writes its row"
+    chosen = sample_architectures(name, text, known) if samples_alone else ARCHITECTURES
     worse = {
         architecture: words
-        for architecture, was, now in zip(ARCHITECTURES, known, costs, strict=True)
-        if (words := what_became_worse(was, now))
+        for architecture, was in zip(ARCHITECTURES, known, strict=True)
+        if architecture in chosen
+        and (words := what_became_worse(was, measure_on(architecture, text)))
     }
     assert not worse, f"mend it, or, if it must be so, {AGAIN} --all writes it down"
 
@@ -43,6 +49,17 @@ def test_the_table_has_no_rows_of_texts_that_are_gone() -> None:
 
 
 WIDE = Cost(32, 0, 0, Accesses(16, 4), Accesses(4, 1))
+
+
+def test_a_daily_run_takes_each_architecture_for_a_third_and_all_where_they_may_differ() -> None:
+    table = read_table()
+    chosen = {name: sample_architectures(name, texts()[name], table[name]) for name in texts()}
+    alone = Counter(found[0] for found in chosen.values() if len(found) == 1)
+    assert set(alone) == {*ARCHITECTURES} and min(alone.values()) > len(chosen) / 4
+    framed = [name for name, costs in table.items() if any(cost.frame_bytes for cost in costs)]
+    assert framed and all(chosen[name] == ARCHITECTURES for name in framed)
+    assert sample_architectures("a text", "#if __CUDA_ARCH__ < 900", [WIDE]) == ARCHITECTURES
+    assert sample_architectures("a text", "", [WIDE, WIDE._replace(registers=200)]) == ARCHITECTURES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests."""
+
+from __future__ import annotations
+
+import io
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+if __name__ == "__main__":
+    # The folder of this file must not hide modules of the standard library or the project.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.distributed import templates
+
+# Variables that the launcher reads when it is called, in addition to those of fastdist.
+_READ_LATE = ("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM")
+
+
+def begin(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    out: int,
+    err: int,
+    is_child: bool = False,
+) -> templates.Process:
+    """Begin `python -m fastdist.run ARGUMENTS`, as a shell starts it, with two given streams.
+
+    A process is started, and not forked, for an environment that might be meant for one, and for
+    `is_child`: it is then a child of this process, and has its limits.
+    """
+    # A signal from the terminal stops no group without a parent outside of it.
+    if is_child or not templates.is_usual(environment, *_READ_LATE):
+        return subprocess.Popen(
+            [sys.executable, "-m", "fastdist.run", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            process_group=0,
+        )
+    words = ([*arguments], {**environment}, os.getcwd())
+    with open(os.devnull, "rb") as nothing:
+        streams = (nothing.fileno(), out, err)
+        return templates.fork("launcher", __file__, words, nothing.fileno(), streams)
+
+
+def _open_streams() -> None:
+    """Open the streams of Python again: a terminal is buffered otherwise than a pipe."""
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
+        raw = open(number, "wb", closefd=False)  # noqa: SIM115
+        by_line = name == "stderr" or os.isatty(number)
+        stream = io.TextIOWrapper(raw, errors=errors, line_buffering=by_line)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+if __name__ == "__main__":
+    os.close(templates.serve(int(sys.argv[1]), ["fastdist.launch.main"], leads=True))
+    _open_streams()
+    sys.path[0] = os.getcwd()
+    runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
