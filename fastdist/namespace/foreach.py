@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..tensor.tensor import Tensor
+from .load import LINALG
 
 _UNARY: Final = """
     abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
@@ -158,10 +159,8 @@ def _foreach_clone(self: Tensors, *, memory_format: Any = None) -> Any:
 
 def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
     """Return the vector norm of each tensor."""
-    from .. import linalg
-
     _require_tensors(self)
-    return tuple(linalg.vector_norm(one, ord, dtype=dtype) for one in self)
+    return tuple(LINALG["vector_norm"](one, ord, dtype=dtype) for one in self)
 
 
 def _foreach_powsum(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
