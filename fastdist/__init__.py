@@ -184,6 +184,12 @@ def __getattr__(name: str) -> _Any:
     """Import a room, or the room of a name, when it is first named."""
     if name in _ROOMS:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name.startswith("_foreach_"):
+        from .namespace.foreach import FOREACH as lists
+
+        if name in lists:
+            globals()[name] = lists[name]
+            return lists[name]
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found

@@ -32,7 +32,7 @@ class Pair:
 def test_containers_that_pytree_was_told_of_are_taken_and_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pytree, "_containers", dict(pytree._containers))
+    monkeypatch.setattr(pytree, "SUPPORTED_NODES", dict(pytree.SUPPORTED_NODES))
     pytree.register_pytree_node(
         Pair, lambda pair: ([pair.first, pair.second], None), lambda parts, _: Pair(*parts)
     )

@@ -20,8 +20,8 @@ NO_COLLECTIVES = (
     "is_initialized() is False"
 )
 NO_HUB = (
-    "fastdist does not download anything: fetch the repository and the file of weights yourself, "
-    "import the model, and pass the loaded weights to load_state_dict"
+    "fastdist fetches no repositories, whose code would run here: clone it yourself, import the "
+    "model, and pass the loaded weights to load_state_dict"
 )
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD = {

@@ -45,13 +45,11 @@ _REASONS: Final = {
         "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
         "send gradients between them with distributed.autograd"
     ),
-    "functional": "its names are in fastdist, and those of networks in nn.functional",
     "jit.frontend": "programs are not compiled: jit.script returns its argument unchanged",
     "masked": "masked tensors are not supported: where() and masked_fill() compute with a mask",
     "monitor": "rpc.get_metrics() and distributed.profiler show what workers do",
-    "mps.event mps.profiler xpu.graphs xpu.memory xpu.random xpu.streams mtia": (
-        "NVIDIA's GPUs are the only ones: cuda"
-    ),
+    "mps.event mps.profiler xpu.graphs xpu.memory xpu.random xpu.streams mtia.memory "
+    "mtia.mtia_graph": ("NVIDIA's GPUs are the only ones: cuda"),
     "multiprocessing.reductions": (
         "tensors pickle without it; share_memory_() lets processes share one"
     ),
@@ -60,10 +58,9 @@ _REASONS: Final = {
     "nn.modules.linear_cross_entropy_options": "nn.functional.cross_entropy takes a linear layer's "
     "result",
     "package": "programs are not packed with their code: save() and load() have a model's weights",
-    "quasirandom": "scipy.stats.qmc.Sobol draws such numbers",
     "signal.windows.windows": "its names are in signal.windows",
     "sparse.semi_structured": "sparse_coo is the only sparse layout: to_sparse() makes it",
-    "utils.backcompat utils.backend_registration utils.cpp_backtrace utils.deterministic": (
+    "utils.backcompat utils.backend_registration utils.cpp_backtrace": (
         "it configures PyTorch's C++ library, which fastdist does not have"
     ),
     "utils.collect_env": "`fastdist info` shows what a machine has",

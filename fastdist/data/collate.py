@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+import re
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,15 @@ from ..core.sequences import finite_list
 from ..ops.create.creation import as_tensor, tensor
 from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
+
+Map = dict[Any, Callable[..., Any]]
+Collate = Callable[[Sequence[Any]], Any]
+
+# The letters of dtypes of strings and objects, which do not become tensors.
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -25,6 +35,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Note    mappings and named tuples stay what they are, tuples become lists, strings (NumPy's and
             bytes as well) stay as they were given
     """
+    if is_by_class():
+        return collate(batch, collate_fn_map=default_collate_fn_map)
+    return _collated(batch)
+
+
+def _collated(batch: Sequence[Any]) -> Any:
     first = batch[0]
     if not isinstance(first, str | bytes):
         batch = _items(batch)
@@ -67,8 +83,7 @@ def _require_numbers(array: Any) -> Any:
 
 def _unknown(found: Any) -> TypeError:
     return TypeError(
-        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {found}: pass a collate_fn of your own"
+        f"{default_collate_err_msg_format.format(found)}: pass a collate_fn of your own"
     )
 
 
@@ -90,21 +105,19 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _mapping(batch: Sequence[Any]) -> Any:
+def _mapping(batch: Sequence[Any], collated: Collate = _collated) -> Any:
     first = batch[0]
-    return _like(
-        first, {key: default_collate([sample[key] for sample in batch]) for key in _items(first)}
-    )
+    return _like(first, {key: collated([sample[key] for sample in batch]) for key in _items(first)})
 
 
-def _sequence(batch: Sequence[Any]) -> Any:
+def _sequence(batch: Sequence[Any], collated: Collate = _collated) -> Any:
     first = batch[0]
     lengths = {len(sample) for sample in batch}
     if len(lengths) > 1:
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}"
         )
-    columns = [default_collate(column) for column in zip(*map(_items, batch), strict=True)]
+    columns = [collated(column) for column in zip(*map(_items, batch), strict=True)]
     if isinstance(first, tuple):
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     return _like(first, columns)
@@ -128,3 +141,84 @@ def _like(first: Any, made: Any) -> Any:
         return type(first)(made)
     except TypeError:  # such as a range, or a mapping without a constructor of items
         return made
+
+
+# ---- Collating by the class of the samples ------------------------------------------------------
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return samples as one batch, made by the function that their class has in a table.
+
+    Args:
+        batch: The samples.
+        collate_fn_map: From a class, or a tuple of classes, to a function of
+            (batch, collate_fn_map=...); a class of its own comes before the first that it inherits
+            from. Containers that are not in it are collated part by part.
+
+    Raises  TypeError for samples that are neither in the table nor containers
+    """
+    first = batch[0]
+    found = (collate_fn_map or {}).get(type(first))
+    for kind, function in (collate_fn_map or {}).items():
+        if found is None and isinstance(first, kind):
+            found = function
+    if found is not None:
+        return found(batch, collate_fn_map=collate_fn_map)
+
+    def collated(part: Sequence[Any]) -> Any:
+        return collate(part, collate_fn_map=collate_fn_map)
+
+    if isinstance(first, Mapping):
+        return _mapping(batch, collated)
+    if isinstance(first, Sequence):
+        return _sequence(batch, collated)
+    raise _unknown(type(first))
+
+
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return Tensors with a new first axis."""
+    return stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return arrays of numbers as one Tensor with a new first axis."""
+    tensors = [as_tensor(_require_numbers(array)) for array in batch]
+    return collate(tensors, collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return NumPy's numbers as a Tensor of their dtype."""
+    return tensor(np.asarray(batch))
+
+
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return Python's floats as a Tensor of float64."""
+    return tensor(list(batch), dtype=float64)
+
+
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return integers or bools as a Tensor of int64 or bool."""
+    return tensor(list(batch))
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
+    """Return strings unchanged."""
+    return batch
+
+
+# Packages add classes of their own, which default_collate then collates by their functions.
+default_collate_fn_map: Map = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+_AS_SHIPPED = dict(default_collate_fn_map)
+
+
+def is_by_class() -> bool:
+    """Return whether default_collate follows a table that was changed."""
+    return default_collate_fn_map != _AS_SHIPPED

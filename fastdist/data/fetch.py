@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .collate import default_collate
+from .collate import default_collate, is_by_class
 from .dataset import IterableDataset, TensorDataset
 
 
@@ -58,7 +58,7 @@ class Fetcher:
         dataset = self.dataset
         if not self.batched:
             return self._collated(dataset[index])
-        if self.collate is default_collate and type(dataset) is TensorDataset:
+        if self.collate is default_collate and type(dataset) is TensorDataset and not is_by_class():
             return dataset._rows(index)
         if hasattr(dataset, "__getitems__"):
             return self._collated(dataset.__getitems__(index))

@@ -12,19 +12,25 @@ from .distribution import Distribution
 __all__ = ["kl_divergence", "register_kl"]
 
 Formula = Callable[[Any, Any], Any]
-_formulas: dict[tuple[type, type], Formula] = {}
-_found: dict[tuple[type, type], Formula | None] = {}
+# By PyTorch's names: packages read and extend the tables.
+_KL_REGISTRY: dict[tuple[type, type], Formula] = {}
+_KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
-    """Register the decorated function of (p, q) for two classes of distributions."""
+    """Register the decorated function of (p, q) for two classes of distributions.
+
+    Raises  TypeError for an argument that is not a class
+    Note    a class need not inherit from Distribution: packages register their own base classes,
+            and those whose metaclass answers issubclass
+    """
     for name, given in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
+        if not isinstance(given, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
 
     def decorate(formula: Formula) -> Formula:
-        _formulas[type_p, type_q] = formula
-        _found.clear()
+        _KL_REGISTRY[type_p, type_q] = formula
+        _KL_MEMOIZE.clear()
         return formula
 
     return decorate
@@ -36,9 +42,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     Raises  NotImplementedError if no formula is registered for the two classes
     """
     pair = type(p), type(q)
-    if pair not in _found:
-        _found[pair] = _find(*pair)
-    formula = _found[pair]
+    if pair not in _KL_MEMOIZE:
+        _KL_MEMOIZE[pair] = _find(*pair)
+    formula = _KL_MEMOIZE[pair]
     if formula is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
@@ -51,19 +57,27 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 def _find(type_p: type, type_q: type) -> Formula | None:
     matches = [
         (one, other)
-        for one, other in _formulas
+        for one, other in _KL_REGISTRY
         if issubclass(type_p, one) and issubclass(type_q, other)
     ]
     if not matches:
         return None
     # The nearest class first: the place in the order of inheritance counts.
-    by_p = min(matches, key=lambda m: (type_p.__mro__.index(m[0]), type_q.__mro__.index(m[1])))
-    by_q = min(matches, key=lambda m: (type_q.__mro__.index(m[1]), type_p.__mro__.index(m[0])))
-    if _formulas[by_p] is not _formulas[by_q]:
+    by_p = min(matches, key=lambda m: (_distance(type_p, m[0]), _distance(type_q, m[1])))
+    by_q = min(matches, key=lambda m: (_distance(type_q, m[1]), _distance(type_p, m[0])))
+    if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
         warnings.warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
             f"register_kl({by_p[0].__name__}, {by_q[1].__name__})",
             RuntimeWarning,
             stacklevel=3,
         )
-    return _formulas[by_p]
+    return _KL_REGISTRY[by_p]
+
+
+def _distance(kind: type, base: type) -> int:
+    """Return how far base is up the order of inheritance; a class whose metaclass answers
+    issubclass is not in it and comes last.
+    """
+    order = kind.__mro__
+    return order.index(base) if base in order else len(order)

@@ -17,6 +17,7 @@ from .transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 from .vector_transforms import (
@@ -49,5 +50,6 @@ __all__ = [
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",
+    "_InverseTransform",
     "identity_transform",
 ]

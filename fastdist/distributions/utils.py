@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar, overload
 
+from ..core.dtypes import DType
 from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad
 from ..namespace.limits import finfo
 from ..ops.create.creation import tensor
+from ..ops.create.random import randn
 from ..ops.create.ranges import arange
 from ..ops.nn.softmax import softmax
 from ..ops.pointwise.masked import where
@@ -59,6 +61,21 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
 def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """Return the sum over the last dim axes."""
     return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
+
+
+# PyTorch's private name of it, which packages import.
+_sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Any) -> Tensor:
+    """Return standard normal numbers; packages import it under this name.
+
+    Args:
+        shape: The shape of the result.
+        dtype: A floating or complex dtype, or None for the default dtype.
+        device: Where the numbers are drawn, or None for the default device.
+    """
+    return randn(shape, dtype=dtype, device=device)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:

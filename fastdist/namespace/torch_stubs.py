@@ -21,12 +21,14 @@ distributions distributions.bernoulli distributions.categorical
 distributions.constraint_registry distributions.constraints distributions.distribution
 distributions.gamma distributions.independent distributions.kl distributions.multivariate_normal
 distributions.normal distributions.transformed_distribution distributions.transforms
-distributions.utils fft func futures hub jit linalg mps multiprocessing nn nn.attention
+distributions.utils fft func functional futures hub jit linalg mps mtia
+multiprocessing nn nn.attention nn.attention.bias nn.attention.flex_attention
 nn.functional nn.init nn.modules nn.parallel nn.parameter nn.utils nn.utils.clip_grad
 nn.utils.convert_parameters nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
 nn.utils.rnn nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm onnx optim optim.adagrad
 optim.adam optim.adamw optim.lbfgs optim.lr_scheduler optim.optimizer optim.rmsprop optim.sgd
-optim.sparse_adam optim.swa_utils overrides profiler random serialization signal signal.windows
+optim.sparse_adam optim.swa_utils overrides profiler quasirandom random
+serialization signal signal.windows
 sparse special storage testing torch_version types utils utils.benchmark utils.checkpoint utils.data
 utils.data.dataloader utils.data.dataset utils.data.distributed utils.data.sampler utils.dlpack
 utils.hooks utils.model_zoo utils.tensorboard version xpu

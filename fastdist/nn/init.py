@@ -261,6 +261,48 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
+# PyTorch's private names, which packages import.
+_calculate_fan_in_and_fan_out = fans
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+    return fans(tensor)[modes.index(mode.lower())]
+
+
+def _no_grad_uniform_(
+    tensor: Tensor, a: float, b: float, generator: Generator | None = None
+) -> Tensor:
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(
+    tensor: Tensor, mean: float, std: float, generator: Generator | None = None
+) -> Tensor:
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_trunc_normal_(
+    tensor: Tensor,
+    mean: float,
+    std: float,
+    a: float,
+    b: float,
+    generator: Generator | None = None,
+) -> Tensor:
+    return trunc_normal_(tensor, mean, std, a, b, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    return constant_(tensor, 0.0)
+
+
 def _has_none(tensor: Tensor) -> bool:
     if 0 in tensor.shape:
         warn_caller("Initializing zero-element tensors is a no-op")
@@ -273,10 +315,7 @@ def _xavier_deviation(tensor: Tensor, gain: float) -> float:
 
 
 def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    modes = ("fan_in", "fan_out")
-    if mode.lower() not in modes:
-        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
-    fan = fans(tensor)[modes.index(mode.lower())]
+    fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 

@@ -17,7 +17,16 @@ from ..graph.node import RemovableHandle
 from ..ops.create.creation import empty_like
 from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
-from .module_hooks import Hook, Hooks, add_hook, adopt_hooks, call_with_hooks
+from .module_hooks import (
+    GLOBAL_HOOKS,
+    GLOBAL_PRE_HOOKS,
+    Hook,
+    Hooks,
+    add_hook,
+    adopt_hooks,
+    call_with_hooks,
+    hooks_of_backward,
+)
 from .module_tree import ModuleTree
 from .parameter import is_lazy, still_lazy
 from .state_dict import StateDict
@@ -60,7 +69,7 @@ class Module(StateDict):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if self._forward_hooks or self._forward_pre_hooks:
+            if self._forward_hooks or self._forward_pre_hooks or GLOBAL_HOOKS or GLOBAL_PRE_HOOKS:
                 return call_with_hooks(self, args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
@@ -127,6 +136,24 @@ class Module(StateDict):
         returns takes their place.
         """
         return add_hook(self._forward_hooks, Hook(hook, backward="pre"), prepend=prepend)
+
+    @property
+    def _backward_hooks(self) -> dict[int, Callable[..., Any]]:
+        """The functions of register_full_backward_hook and register_backward_hook, as packages
+        read them; a copy.
+        """
+        return hooks_of_backward(self._forward_hooks, "full", "old")
+
+    @property
+    def _backward_pre_hooks(self) -> dict[int, Callable[..., Any]]:
+        """The functions of register_full_backward_pre_hook; a copy."""
+        return hooks_of_backward(self._forward_hooks, "pre")
+
+    @property
+    def _is_full_backward_hook(self) -> bool | None:
+        """Whether the backward hooks see the gradients of a call; None without any."""
+        kinds = {hook.backward for hook in self._forward_hooks.values()} & {"full", "old"}
+        return "full" in kinds if kinds else None
 
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it.

@@ -25,6 +25,9 @@ class Hook(NamedTuple):
 
 
 Hooks = dict[int, Any]
+# Hooks of all modules, of the kinds that a module has itself: see global_hooks.py.
+GLOBAL_PRE_HOOKS: Hooks = {}
+GLOBAL_HOOKS: Hooks = {}
 
 
 def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
@@ -36,6 +39,11 @@ def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
             del hooks[number]
             hooks[number] = other
     return handle
+
+
+def hooks_of_backward(hooks: Hooks, *kinds: str) -> dict[int, Callable[..., Any]]:
+    """Return the functions of the hooks that wait for gradients, of some kinds."""
+    return {number: hook.call for number, hook in hooks.items() if hook.backward in kinds}
 
 
 def adopt_hooks(attributes: dict[str, Any]) -> None:
@@ -68,7 +76,7 @@ def _adopt(hooks: Hooks, wrap: Callable[[Any, int], Hook]) -> None:
 
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call module.forward between its hooks."""
-    for hook in tuple(module._forward_pre_hooks.values()):
+    for hook in (*GLOBAL_PRE_HOOKS.values(), *module._forward_pre_hooks.values()):
         args, kwargs = _before(module, hook, args, kwargs)
     watch, old = _watch(module)
     if watch is not None:
@@ -76,12 +84,12 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     called: set[int] = set()
     try:
         result = module.forward(*args, **kwargs)
-        for number, hook in tuple(module._forward_hooks.items()):
+        for number, hook in (*GLOBAL_HOOKS.items(), *module._forward_hooks.items()):
             called.add(number)
             if not hook.backward:
                 result = _after(module, hook, args, kwargs, result)
     except BaseException:
-        for number, hook in tuple(module._forward_hooks.items()):
+        for number, hook in (*GLOBAL_HOOKS.items(), *module._forward_hooks.items()):
             if hook.always_call and number not in called:
                 _after_error(module, hook, args, kwargs)
         raise
@@ -92,7 +100,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
     """Return the watcher of a call's gradients, and the hooks that only need the last ones."""
     found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
-    for hook in tuple(module._forward_hooks.values()):
+    for hook in (*GLOBAL_HOOKS.values(), *module._forward_hooks.values()):
         found[hook.backward].append(hook.call)
     if not found["pre"] and not found["full"]:
         return None, found["old"]

@@ -9,6 +9,12 @@ from ..core.short_repr import short_repr
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 
+# Functions of users that each registration calls with the module, the name and the value, which
+# the result replaces unless it is None: see global_hooks.py.
+PARAMETER_HOOKS: dict[int, Callable[..., Any]] = {}
+BUFFER_HOOKS: dict[int, Callable[..., Any]] = {}
+MODULE_HOOKS: dict[int, Callable[..., Any]] = {}
+
 # A Module. This file stands below module.py and cannot name it.
 Child = Any
 
@@ -50,7 +56,7 @@ class ModuleTree:
             return
         if isinstance(value, ModuleTree):
             self._forget(name, "module", keep="_modules")
-            self._modules[name] = value
+            self._modules[name] = _through(MODULE_HOOKS, self, name, value)
             return
         if isinstance(value, Buffer):
             self._forget(name, "buffer", keep="_buffers")
@@ -109,7 +115,7 @@ class ModuleTree:
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. A parameter is a leaf: "
                 "compute the value in forward() from parameters instead."
             )
-        self._parameters[name] = param
+        self._parameters[name] = _through(PARAMETER_HOOKS, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is not a parameter but moves with the module, and by default is saved
@@ -123,7 +129,7 @@ class ModuleTree:
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
                 "(fastdist.Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = _through(BUFFER_HOOKS, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -137,7 +143,7 @@ class ModuleTree:
         if module is not None and not isinstance(module, ModuleTree):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._require_name(name, "module", "_modules")
-        self._modules[name] = module
+        self._modules[name] = _through(MODULE_HOOKS, self, name, module)
 
     register_module = add_module
 
@@ -293,3 +299,12 @@ class ModuleTree:
 def _require_none(value: object, place: str) -> None:
     if value is not None:
         raise TypeError(f"cannot assign '{type(value).__name__}' {place}")
+
+
+def _through(hooks: dict[int, Callable[..., Any]], module: Child, name: str, value: Any) -> Any:
+    """Return the value that the hooks of a registration leave; None has no registration."""
+    if hooks and value is not None:
+        for hook in tuple(hooks.values()):
+            changed = hook(module, name, value)
+            value = value if changed is None else changed
+    return value

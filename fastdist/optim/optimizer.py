@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ..core.errors import ShapeError
+from ..core.missing import missing
 from ..core.short_repr import short_repr
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import enable_grad, no_grad, set_grad_enabled
@@ -321,6 +322,19 @@ class Optimizer(HasHooks):
             self._start_hooks()  # it went through __init__ once, unlike a wrapper without one
         self.__dict__.update(state)
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: list[list[Tensor | None]], with_indices: bool = False
+    ) -> dict[Any, Any]:
+        from .for_subclasses import _group_tensors_by_device_and_dtype as group
+
+        return group(tensorlistlist, with_indices)
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Do nothing: no step is captured as a graph here. Other packages' optimisers call it."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for number, group in enumerate(self.param_groups):
@@ -405,20 +419,17 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
     return stepped
 
 
-def _default_to_fused_or_foreach(
-    params: list[Tensor], differentiable: bool, use_fused: bool = False
-) -> tuple[bool, bool]:
-    """Return that neither is used: parameters are stepped together in any case."""
-    return False, False
-
-
-def _get_value(x: Any) -> Any:
-    """Return the number in x, which may be a Tensor of one element."""
-    return x.item() if isinstance(x, Tensor) else x
-
-
 __all__ = [
     "Optimizer",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return one of the private functions that other packages' optimisers import."""
+    from . import for_subclasses
+
+    if name in for_subclasses.NAMES:
+        return getattr(for_subclasses, name)
+    raise missing(__name__, name)

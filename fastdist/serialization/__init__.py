@@ -11,7 +11,7 @@ of PyTorch before 1.6, pickles and then bytes or a tar archive, are read under t
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from ..core.missing import load_later
 from .loading import load
 from .locations import default_restore_location, location_tag
 from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
@@ -29,4 +29,10 @@ __all__ = [
     "save",
 ]
 
-explain_missing(__name__)
+# Types, constants and helpers that packages import from PyTorch's file, loaded on first use.
+_PRIVATE = """
+    FileLike MAGIC_NUMBER MAP_LOCATION PROTOCOL_VERSION STORAGE STORAGE_KEY_SEPARATOR
+    SourceChangeWarning Storage _get_restore_location _is_path _is_zipfile _maybe_decode_ascii
+    _open_file_like get_unsafe_globals_in_checkpoint
+"""
+load_later(__name__, dict.fromkeys(_PRIVATE.split(), "private_names"))

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,52 +17,69 @@ Context = Any
 IsLeaf = Callable[[PyTree], bool] | None
 Kind = type | tuple[type, ...]
 
+# The key of the tuples with names: PyTorch registers the function that makes their classes.
+NAMED: Any = namedtuple  # noqa: PYI024
 
-class _Container(NamedTuple):
+
+class NodeDef(NamedTuple):
     """How containers of one class are flattened and rebuilt."""
 
-    flatten: Callable[[Any], tuple[Iterable[Any], Context]]
-    unflatten: Callable[[Iterable[Any], Context], Any]
+    type: Any
+    flatten_fn: Callable[[Any], tuple[Iterable[Any], Context]]
+    unflatten_fn: Callable[[Iterable[Any], Context], Any]
+    # From a container to pairs of (the key of a part, the part), and the context.
+    flatten_with_keys_fn: Callable[[Any], tuple[Iterable[Any], Context]] | None = None
 
 
-_containers: dict[type, _Container] = {
-    tuple: _Container(lambda t: (list(t), None), lambda parts, _: tuple(parts)),
-    Size: _Container(lambda t: (list(t), None), lambda parts, _: Size(parts)),
-    list: _Container(lambda t: (t, None), lambda parts, _: list(parts)),
-    dict: _Container(
-        lambda t: (list(t.values()), list(t)),
-        lambda parts, keys: dict(zip(keys, parts, strict=True)),
-    ),
-    OrderedDict: _Container(
-        lambda t: (list(t.values()), list(t)),
-        lambda parts, keys: OrderedDict(zip(keys, parts, strict=True)),
-    ),
-    defaultdict: _Container(
-        lambda t: (list(t.values()), [t.default_factory, list(t)]),
-        lambda parts, made: defaultdict(made[0], zip(made[1], parts, strict=True)),
-    ),
-    deque: _Container(
-        lambda t: (list(t), t.maxlen), lambda parts, maxlen: deque(parts, maxlen=maxlen)
-    ),
+SUPPORTED_NODES: dict[Any, NodeDef] = {
+    node.type: node
+    for node in (
+        NodeDef(tuple, lambda t: (list(t), None), lambda parts, _: tuple(parts)),
+        NodeDef(Size, lambda t: (list(t), None), lambda parts, _: Size(parts)),
+        NodeDef(list, lambda t: (t, None), lambda parts, _: list(parts)),
+        NodeDef(
+            dict,
+            lambda t: (list(t.values()), list(t)),
+            lambda parts, keys: dict(zip(keys, parts, strict=True)),
+        ),
+        NodeDef(
+            OrderedDict,
+            lambda t: (list(t.values()), list(t)),
+            lambda parts, keys: OrderedDict(zip(keys, parts, strict=True)),
+        ),
+        NodeDef(
+            defaultdict,
+            lambda t: (list(t.values()), [t.default_factory, list(t)]),
+            lambda parts, made: defaultdict(made[0], zip(made[1], parts, strict=True)),
+        ),
+        NodeDef(
+            deque,
+            lambda t: (list(t), t.maxlen),
+            lambda parts, maxlen: deque(parts, maxlen=maxlen),
+        ),
+        # Tuples with names: the class itself is the context.
+        NodeDef(NAMED, lambda t: (list(t), type(t)), lambda parts, made: made(*parts)),
+    )
 }
-# Tuples with names: the class itself is the context.
-_named = _Container(lambda t: (list(t), type(t)), lambda parts, made: made(*parts))
 
 
 def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[Iterable[Any], Context]],
     unflatten_fn: Callable[[Iterable[Any], Context], Any],
+    *,
+    flatten_with_keys_fn: Callable[[Any], tuple[Iterable[Any], Context]] | None = None,
     **kwargs: Any,
 ) -> None:
     """Register a class of containers: flatten_fn returns their parts and a context, from which
-    unflatten_fn makes the object again; keywords about files and key paths are ignored.
+    unflatten_fn makes the object again; flatten_with_keys_fn returns pairs of key and part.
 
     Raises  ValueError for a class that is registered already
+    Note    keywords about files of specs are for utils._pytree.register_pytree_node
     """
-    if cls in _containers:
+    if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    _containers[cls] = _Container(flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
 class TreeSpec:
@@ -80,6 +97,19 @@ class TreeSpec:
     def num_children(self) -> int:
         """The number of trees right below the root."""
         return len(self.children_specs)
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of containers and leaves."""
+        return 1 + sum(spec.num_nodes for spec in self.children_specs)
+
+    def children(self) -> list[TreeSpec]:
+        """Return the specs of the trees right below the root."""
+        return list(self.children_specs)
+
+    def child(self, index: int) -> TreeSpec:
+        """Return the spec of one tree right below the root."""
+        return self.children_specs[index]
 
     def is_leaf(self) -> bool:
         """Return whether the tree is one leaf."""
@@ -127,7 +157,7 @@ class TreeSpec:
 
     def _grow(self, leaves: Iterator[Any]) -> PyTree:
         parts = [spec._grow(leaves) for spec in self.children_specs]
-        return _how(self.type).unflatten(parts, self.context)
+        return _how(self.type).unflatten_fn(parts, self.context)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -276,21 +306,21 @@ def tree_any_only(
 def _kind(tree: PyTree) -> type | None:
     """Return the class under which a container is registered, None for a leaf."""
     kind = type(tree)
-    if kind in _containers:
+    if kind in SUPPORTED_NODES:
         return kind
     # A subclass of a container is a leaf, except for tuples whose entries have names.
     return kind if isinstance(tree, tuple) and hasattr(kind, "_fields") else None
 
 
-def _how(kind: type) -> _Container:
-    return _containers.get(kind, _named)
+def _how(kind: type) -> NodeDef:
+    return SUPPORTED_NODES.get(kind) or SUPPORTED_NODES[NAMED]
 
 
 def _apart(tree: PyTree) -> tuple[list[Any], Context] | None:
     kind = _kind(tree)
     if kind is None:
         return None
-    parts, context = _how(kind).flatten(tree)
+    parts, context = _how(kind).flatten_fn(tree)
     return list(parts), context
 
 

@@ -7,7 +7,7 @@ its full name, since it needs another package.
 from __future__ import annotations
 
 from ..core.folded_frames import fold_tracebacks
-from ..core.missing import explain_missing, instead
+from ..core.missing import explain_missing, instead, load_later
 from . import _pytree, benchmark, checkpoint, data, dlpack, hooks, model_zoo, npz, safetensors
 
 __all__ = [
@@ -32,4 +32,9 @@ instead(
         f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
     }
 )
-explain_missing(__name__, data.__name__)
+# Private files of PyTorch's that `torch.utils` has, and few programs read.
+load_later(
+    __name__,
+    dict.fromkeys(("_contextlib", "_foreach_utils", "_python_dispatch", "deterministic"), ""),
+)
+explain_missing(data.__name__)

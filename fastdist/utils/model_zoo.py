@@ -1,11 +1,19 @@
-"""PyTorch's older name of its hub, which is not here: it says what to do instead."""
+"""PyTorch's older name of the part of its hub that loads files of weights."""
 
 from __future__ import annotations
 
-from ..core.missing import NO_HUB, explain_missing, refusing
+from typing import Any
+
+from ..core.missing import explain_missing
 
 __all__ = ["load_url"]
 
-load_url = refusing(__name__, "load_url", NO_HUB)
+
+def load_url(url: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Return hub.load_state_dict_from_url(url, ...): its older name."""
+    from ..hub import load_state_dict_from_url
+
+    return load_state_dict_from_url(url, *args, **kwargs)
+
 
 explain_missing(__name__)

@@ -113,3 +113,54 @@ def test_containers_keep_their_class_and_what_they_need_beside_their_items() -> 
     queue = default_collate([deque([1, "a"], maxlen=5)] * 2)
     assert type(queue) is deque and queue.maxlen == 5 and list(queue[1]) == ["a", "a"]
     assert default_collate([range(2), range(2)])[1].tolist() == [1, 1]
+
+
+def test_a_class_added_to_the_table_is_collated_by_its_function() -> None:
+    from fastdist.utils.data._utils import collate as names
+
+    class Word(str):
+        __slots__ = ()
+
+    def join(batch: Any, *, collate_fn_map: Any) -> str:
+        return "-".join(batch)
+
+    table = names.default_collate_fn_map
+    table[Word] = join
+    try:
+        found = default_collate([(Word("a"), 1.0), (Word("b"), 2.0)])
+    finally:
+        del table[Word]
+    assert found[0] == "a-b"
+    assert found[1].tolist() == [1.0, 2.0]
+
+
+def test_collate_without_a_table_knows_containers_only() -> None:
+    from fastdist.utils.data._utils.collate import collate, default_collate_fn_map
+
+    samples = [{"x": np.ones(2), "n": 1}, {"x": np.zeros(2), "n": 2}]
+    found = collate(samples, collate_fn_map=default_collate_fn_map)
+    assert (found["x"].shape, found["n"].tolist()) == ((2, 2), [1, 2])
+    with pytest.raises(TypeError, match="found <class 'int'>"):
+        collate(samples[0:1][0]["n"] and [1])
+
+
+def test_a_worker_draws_the_words_of_numpys_seed_sequence() -> None:
+    from fastdist.utils.data._utils.worker import _generate_state
+
+    assert _generate_state(1, 2) == [307626447, 1538850434, 3092219749, 3926071173]
+
+
+def test_private_fetchers_make_batches() -> None:
+    from fastdist.utils.data.dataloader import _DatasetKind
+
+    by_index = _DatasetKind.create_fetcher(0, [3, 4, 5], True, list, False)
+    assert by_index.fetch([0, 2]) == [3, 5]
+
+
+def test_iterators_of_a_loader_have_pytorchs_private_classes() -> None:
+    from fastdist.utils.data import dataloader
+
+    found = iter(dataloader.DataLoader([1, 2]))
+    assert isinstance(found, dataloader._SingleProcessDataLoaderIter)
+    assert isinstance(found, dataloader._BaseDataLoaderIter)
+    assert not isinstance(found, dataloader._MultiProcessingDataLoaderIter)

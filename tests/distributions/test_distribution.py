@@ -118,3 +118,35 @@ def test_registered_transforms_lead_into_the_constraint(name: str) -> None:
     x = fastdist.tensor(np.random.default_rng(0).normal(size=(4, 3)))
     for registry in (d.biject_to, d.transform_to):
         assert bool(constraint.check(registry(constraint)(x)).all())
+
+
+def test_a_formula_may_be_registered_for_a_class_whose_metaclass_answers_issubclass() -> None:
+    class Answers(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, d.Distribution)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, d.Distribution)
+
+    class AnyLaw(metaclass=Answers):
+        pass
+
+    class Mine(d.Normal):
+        pass
+
+    from fastdist.distributions import kl
+
+    kl.register_kl(Mine, AnyLaw)(lambda p, q: "by any")  # type: ignore[type-abstract]
+    try:
+        assert d.kl_divergence(Mine(0.0, 1.0), d.StudentT(3.0)) == "by any"
+    finally:
+        del kl._KL_REGISTRY[Mine, AnyLaw]
+        kl._KL_MEMOIZE.clear()
+
+
+def test_private_helpers_draw_and_sum() -> None:
+    from fastdist.distributions.utils import _standard_normal, _sum_rightmost
+
+    drawn = _standard_normal((3, 2), fastdist.float64, "cpu")
+    assert (drawn.shape, drawn.dtype) == ((3, 2), fastdist.float64)
+    assert _sum_rightmost(fastdist.ones(2, 3, 4), 2).tolist() == [12.0, 12.0]

@@ -7,11 +7,13 @@ per file of PyTorch's, which looks a name up where nn has it.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
 
 from ...core.missing import missing
+from ...tensor.tensor import Size, Tensor
 from ..module import Module
 
 __all__ = ["Module"]
@@ -23,9 +25,87 @@ _FILES = (
     "upsampling", "utils",
 )  # fmt: skip
 _NN = __name__.rpartition(".")[0]
+# Private names that packages import, where nn has them under another name: file -> name -> the
+# module below nn, and the name there.
+_ELSEWHERE = {
+    "activation": {"constant_": "init", "xavier_normal_": "init", "xavier_uniform_": "init"},
+    "batchnorm": {"_NormBase": "batch_norm._Norm", "_LazyNormBase": "lazy._LazyNorm"},
+    "conv": {"_LazyConvXdMixin": "lazy._LazyConv"},
+    "container": {"_addindent": "private_names"},
+    "dropout": {"_DropoutNd": "dropout._Dropout"},
+    "instancenorm": {"_NormBase": "batch_norm._Norm", "_LazyNormBase": "lazy._LazyNorm"},
+    "lazy": {"is_lazy": "parameter"},
+    "module": {
+        "_EXTRA_STATE_KEY_SUFFIX": "state_dict._EXTRA",
+        "_IncompatibleKeys": "state_dict.IncompatibleKeys",
+        "_addindent": "private_names",
+        "_forward_unimplemented": "module._no_forward",
+        **dict.fromkeys(
+            [
+                "_global_buffer_registration_hooks",
+                "_global_forward_hooks",
+                "_global_forward_pre_hooks",
+                "_global_module_registration_hooks",
+                "_global_parameter_registration_hooks",
+                "_has_any_global_hook",
+                "register_module_backward_hook",
+                "register_module_buffer_registration_hook",
+                "register_module_forward_hook",
+                "register_module_forward_pre_hook",
+                "register_module_full_backward_hook",
+                "register_module_full_backward_pre_hook",
+                "register_module_module_registration_hook",
+                "register_module_parameter_registration_hook",
+            ],
+            "global_hooks",
+        ),
+    },
+    "padding": {},
+    "pooling": {
+        "_AdaptiveAvgPoolNd": "adaptive_pooling._AdaptiveAvgPool",
+        "_AdaptiveMaxPoolNd": "adaptive_pooling._AdaptiveMaxPool",
+        "_AvgPoolNd": "pooling._AvgPool",
+        "_LPPoolNd": "pooling._LPPool",
+        "_MaxPoolNd": "pooling._MaxPool",
+        "_MaxUnpoolNd": "pooling._MaxUnpool",
+    },
+    "rnn": {"_apply_permutation": "private_names", "apply_permutation": "private_names"},
+    "transformer": {
+        "_generate_square_subsequent_mask": "transformer.generate_square_subsequent_mask",
+        "_get_activation_fn": "transformer._activation_of",
+        "_get_clones": "transformer._copies",
+        "xavier_uniform_": "init",
+    },
+    "utils": dict.fromkeys(
+        [
+            "_list_with_default",
+            "_ntuple",
+            "_pair",
+            "_quadruple",
+            "_reverse_repeat_tuple",
+            "_single",
+            "_triple",
+            "consume_prefix_in_state_dict_if_present",
+        ],
+        "private_names",
+    ),
+}
+for _file in ("conv", "padding", "pooling"):
+    _ELSEWHERE[_file].update(
+        dict.fromkeys(
+            ("_ntuple", "_single", "_pair", "_triple", "_quadruple", "_reverse_repeat_tuple"),
+            "private_names",
+        )
+    )
 
 
 def _find(module: str, name: str) -> Any:
+    elsewhere = _ELSEWHERE.get(module.rpartition(".")[2], {}).get(name)
+    if elsewhere is not None:
+        home, _, own = elsewhere.partition(".")
+        return getattr(importlib.import_module(f"{_NN}.{home}"), own or name)
+    if name in ("Tensor", "Size"):
+        return {"Tensor": Tensor, "Size": Size}[name]
     if not name.startswith("__"):
         for home, found in list(sys.modules.items()):
             if home == _NN or (home.startswith(f"{_NN}.") and not home.startswith(__name__)):
@@ -51,21 +131,3 @@ def _make(file: str) -> ModuleType:
 for _file in _FILES:
     # `import fastdist.nn.modules.loss` finds it here, after this package.
     globals()[_file] = sys.modules[f"{__name__}.{_file}"] = _make(_file)
-
-
-def _ntuple(n: int) -> Any:
-    def parse(value: Any) -> tuple[Any, ...]:
-        listed = hasattr(value, "__iter__") and not isinstance(value, str)
-        return tuple(value) if listed else (value,) * n
-
-    parse.__name__ = parse.__qualname__ = f"_{n}tuple"
-    return parse
-
-
-vars(sys.modules[f"{__name__}.utils"]).update(
-    _ntuple=_ntuple,
-    _single=_ntuple(1),
-    _pair=_ntuple(2),
-    _triple=_ntuple(3),
-    _quadruple=_ntuple(4),
-)

@@ -1,10 +1,20 @@
-"""Names that programs import from private files of PyTorch's DataLoader: collate.py, worker.py."""
+"""Names that programs import from private files of PyTorch's DataLoader.
+
+collate.py, fetch.py, pin_memory.py and worker.py have those of the files of the same names.
+"""
 
 from __future__ import annotations
 
-from ....core.missing import explain_missing
-from . import collate, worker
+import sys
 
-__all__ = ["collate", "worker"]
+from ....core.missing import explain_missing
+from . import collate, fetch, pin_memory, worker
+
+__all__ = ["collate", "fetch", "pin_memory", "worker"]
+
+HAS_NUMPY = True
+IS_WINDOWS = sys.platform == "win32"
+# Seconds between two looks at whether a worker lives.
+MP_STATUS_CHECK_INTERVAL = 5.0
 
 explain_missing(__name__)

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from ....core.missing import explain_missing
+from typing import Any
+
+import numpy as np
+
+from ....core.missing import missing
 from ....data import WorkerInfo, get_worker_info
 
 __all__ = ["WorkerInfo", "get_worker_info"]
 
-explain_missing(__name__)
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Return the four words of 32 bits with which a worker seeds NumPy.
+
+    Source  M. E. O'Neill's seed_seq_fe128, which numpy.random.SeedSequence implements
+    """
+    words = (worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0)
+    return [int(word) for word in np.random.SeedSequence(words).generate_state(4)]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the `WorkerInfo` of this process for its private name, which is read each time."""
+    if name == "_worker_info":
+        return get_worker_info()
+    raise missing(__name__, name)

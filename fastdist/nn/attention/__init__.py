@@ -1,6 +1,7 @@
-"""Which way attention is computed, under PyTorch's names, of which each is taken and none chooses.
+"""Which kernels compute attention, under PyTorch's names: each is accepted, and none chooses.
 
-Blocks or matrices follow from the sizes alone: see ops/nn/attention_blocks.py.
+Blocks or matrices follow from the sizes alone: see ops/nn/attention_blocks.py. bias.py has causal
+masks, flex_attention.py attention with functions of the scores.
 """
 
 from __future__ import annotations
@@ -8,8 +9,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ..core.short_repr import short_repr
+from ...core.missing import load_later
+from ...core.short_repr import short_repr
+
+if TYPE_CHECKING:
+    from . import bias, flex_attention
+
+__all__ = ["SDPBackend", "bias", "flex_attention", "sdpa_kernel"]
+
+WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
@@ -38,3 +48,7 @@ def sdpa_kernel(
             f"{short_repr(backends)}"
         )
     yield
+
+
+# Two modules that few programs use.
+load_later(__name__, {"bias": "", "flex_attention": ""})

@@ -1,0 +1,112 @@
+"""The few names of PyTorch's compiled half that public programs touch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+from ..concurrency.future import Future as Future
+from ..core.device import get_default_device
+from ..core.missing import missing
+from ..core.torch_function import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ..core.torch_function import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
+from ..graph.modes import tls
+from ..interpreters.batched_tensor import levels
+from ..random_numbers.generator import Generator
+from ..tensor.tensor import Tensor
+
+__all__ = ["DisableTorchFunctionSubclass", "Future", "Generator"]
+
+
+def _jit_set_profiling_mode(mode: bool) -> bool:
+    """Return False, the mode before: nothing is profiled."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+
+
+def _get_tracing_state() -> None:
+    """Return None: nobody traces."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Do nothing: there is no listener."""
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of the kind of devices that others may add in PyTorch."""
+    return "privateuseone"
+
+
+def _get_default_device() -> str:
+    """Return the kind of the default device."""
+    return get_default_device().type
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Return whether vmap, grad or jvp runs around this call."""
+    return bool(levels.depth or tls.transform_inputs)
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """Return False: nothing is compiled."""
+    return False
+
+
+def _jit_can_fuse_on_gpu() -> bool:
+    """Return False: nothing is compiled."""
+    return False
+
+
+def _jit_override_can_fuse_on_cpu(override: bool) -> None:
+    """Do nothing: nothing is compiled."""
+
+
+def _jit_override_can_fuse_on_gpu(override: bool) -> None:
+    """Do nothing: nothing is compiled."""
+
+
+def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
+    """Do nothing: nothing is compiled."""
+
+
+def _jit_set_nvfuser_enabled(enabled: bool) -> bool:
+    """Return False, the switch before: nothing is compiled."""
+    return False
+
+
+_jit_set_nvfuser_guard_mode = _jit_set_nvfuser_enabled
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
+    """Do nothing: sums of half types are done in float32."""
+
+
+_TensorMeta = type(Tensor)
+_SCRIPT: Final = "part of TorchScript: programs are not captured as graphs here"
+
+
+class _OfTorchScript:
+    """A class for annotations; making an instance raises NotImplementedError."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} is {_SCRIPT}")
+
+
+_SCRIPT_CLASSES: Final = frozenset(
+    {
+        "Block", "BoolType", "DictType", "FloatType", "Graph", "IntType", "ListType", "Node",
+        "NoneType", "OptionalType", "ScriptModule", "StringType", "TensorType", "TupleType",
+        "Type", "UnionType", "Value",
+    }
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_nn":
+        return importlib.import_module("._nn", __name__)
+    if name in _SCRIPT_CLASSES:
+        made = globals()[name] = type(name, (_OfTorchScript,), {"__module__": __name__})
+        return made
+    raise missing(__name__, name)

@@ -1,0 +1,78 @@
+"""How tensors print, under the names of PyTorch's file _tensor_str.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .core.missing import missing
+from .graph.lazy_conj_neg import resolved
+from .tensor import printing
+from .tensor.printing import get_printoptions, set_printoptions
+from .tensor.tensor import Tensor
+
+__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
+
+
+@contextmanager
+def printoptions(**kwargs: Any) -> Iterator[None]:
+    """Print tensors by other options within the block, in all threads; see set_printoptions."""
+    before = printing._options
+    set_printoptions(**kwargs)
+    try:
+        yield
+    finally:
+        printing._options = before
+
+
+def _tensor_str(self: Tensor, indent: int) -> str:
+    """Return the values of a tensor in brackets, the first one at column `indent`."""
+    if not self.numel():
+        return "[]"
+    return printing.format_values(
+        resolved(self.detach()).cpu().to_numpy(), indent, printing._options
+    )
+
+
+def _add_suffixes(
+    tensor_str: str, suffixes: Sequence[str], indent: int, force_newline: bool
+) -> str:
+    """Return the text with notes and the closing bracket.
+
+    Args:
+        tensor_str: The text, from the opening bracket on.
+        suffixes: The notes, such as "dtype=torch.int64".
+        indent: The column at which a new line begins.
+        force_newline: Whether the first note begins a line.
+    """
+    width = printing._options.linewidth
+    text = tensor_str
+    column = len(text) - (text.rfind("\n") + 1) + 2
+    for place, note in enumerate(suffixes):
+        if (force_newline and place == 0) or column + len(note) + 2 > width:
+            text += f",\n{' ' * indent}{note}"
+            column = indent + len(note)
+        else:
+            text += f", {note}"
+            column += len(note) + 2
+    return f"{text})"
+
+
+def _str(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    """Return the repr of a tensor; with the text of its values, that text in brackets."""
+    return _str_intern(self, tensor_contents=tensor_contents)
+
+
+def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
+    if tensor_contents is None:
+        return repr(inp)
+    start = "tensor("
+    return _add_suffixes(f"{start}{tensor_contents}", [], len(start), False)
+
+
+def __getattr__(name: str) -> Any:
+    """Return the options in force for PRINT_OPTS."""
+    if name == "PRINT_OPTS":
+        return printing._options
+    raise missing(__name__, name)

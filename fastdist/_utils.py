@@ -1,0 +1,196 @@
+"""Names of PyTorch's file _utils.py that packages import: flat buffers, devices, saved tensors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from .core.caller_warning import warn_caller
+from .core.device import Device
+from .core.dtypes import DType
+from .core.missing import explain_missing
+from .core.short_repr import short_repr
+from .devices.gpus import device_count
+from .ops.shape.joining import cat
+from .serialization.rebuilding import get_layout as _get_layout  # noqa: F401
+from .serialization.rebuilding import rebuild_parameter as _rebuild_parameter  # noqa: F401
+from .serialization.rebuilding import (  # noqa: F401
+    rebuild_parameter_with_state as _rebuild_parameter_with_state,
+)
+from .serialization.rebuilding import rebuild_sparse_tensor as _rebuild_sparse_tensor  # noqa: F401
+from .serialization.rebuilding import rebuild_tensor as _rebuild_tensor  # noqa: F401
+from .serialization.rebuilding import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
+from .serialization.rebuilding import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401
+from .tensor.tensor import Tensor
+
+__all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty", "is_compiling", "try_import"]
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the elements of tensors of one dtype, one after another, as a vector."""
+    return cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return views of a vector that have the shapes of tensors, one after another."""
+    parts: list[Tensor] = []
+    start = 0
+    for tensor in tensors:
+        count = tensor.numel()
+        parts.append(flat.narrow(0, start, count).view(tensor.shape))
+        start += count
+    return tuple(parts)
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Yield the tensors in lists of one kind that are at most so many bytes, or one tensor."""
+    open_lists: dict[Any, tuple[list[Tensor], int]] = {}
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        held, bytes_held = open_lists.get(tensor.type(), ([], 0))
+        if held and bytes_held + size > size_limit:
+            yield held
+            held, bytes_held = [], 0
+        open_lists[tensor.type()] = [*held, tensor], bytes_held + size
+    for held, _ in open_lists.values():
+        yield held
+
+
+def _reorder_tensors_as(
+    tensors: Iterable[Tensor], ordered_tensors: Iterable[Tensor]
+) -> tuple[Tensor, ...]:
+    """Return the tensors so that their kinds come in the order of those of the others."""
+    by_kind = defaultdict[Any, list[Tensor]](list)
+    for tensor in tensors:
+        by_kind[tensor.type()].append(tensor)
+    following = {kind: iter(found) for kind, found in by_kind.items()}
+    return tuple(next(following[tensor.type()]) for tensor in ordered_tensors)
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Return the number of a device.
+
+    Args:
+        device: A Device, its name, or a number, which is returned.
+        optional: Whether a device without a number stands for the current GPU.
+        allow_cpu: Whether the CPU is -1 instead of an error.
+
+    Raises  ValueError for a device that has no number
+    """
+    if isinstance(device, str):
+        device = Device(device)
+    index = device if isinstance(device, int) else None
+    if isinstance(device, Device):
+        if device.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        index = -1 if device.type == "cpu" else device.index
+    if index is not None:
+        return index
+    if not optional:
+        raise ValueError(
+            f"Expected a device with a specified index or an integer, but got: {short_repr(device)}"
+        )
+    current: int = importlib.import_module(".cuda", __package__).current_device()
+    return current
+
+
+def _get_available_device_type() -> str | None:
+    """Return "cuda" where there is a GPU, else None."""
+    return "cuda" if device_count() else None
+
+
+def _get_all_device_indices() -> list[int] | None:
+    """Return the numbers of the GPUs; None without any."""
+    return list(range(device_count())) or None
+
+
+def _element_size(dtype: DType) -> int:
+    """Return the number of bytes of an element."""
+    if not isinstance(dtype, DType):
+        raise RuntimeError(f"expected a dtype, but got {type(dtype).__name__}")
+    return dtype.itemsize
+
+
+def _import_dotted_name(name: str) -> Any:
+    """Return a thing by its full name, such as "package.module.thing"."""
+    first, *others = name.split(".")
+    found: Any = __import__(first)
+    for part in others:
+        found = getattr(found, part)
+    return found
+
+
+def is_compiling() -> bool:
+    """Return False: nothing is compiled. An older name of compiler.is_compiling."""
+    warn_caller("`_utils.is_compiling` is deprecated. Use `compiler.is_compiling` instead.")
+    return False
+
+
+def try_import(module_name: str) -> ModuleType | None:
+    """Return a module, None where there is none of this name."""
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            return None
+        raise
+
+
+class KeyErrorMessage(str):
+    """A text that keeps its lines in a KeyError, which shows the repr of its argument."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception of another thread or process, with its traceback as text.
+
+    Args:
+        exc_info: (type, exception, traceback); None takes the one that is being handled.
+        where: Where it happened, for the message: "in worker 3".
+    """
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        info: Any = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type = info[0]
+        self.exc_msg = "".join(traceback.format_exception(*info))
+        self.where = where
+
+    def reraise(self) -> None:
+        """Raise an exception of the same type with both tracebacks in its message.
+
+        Raises  RuntimeError for a type that is not made of a message
+        """
+        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        message = KeyErrorMessage(text) if self.exc_type is KeyError else text
+        try:
+            error = self.exc_type(message)
+        except Exception:
+            raise RuntimeError(text) from None
+        raise error
+
+
+class _ClassPropertyDescriptor:
+    def __init__(self, function: Any) -> None:
+        self.fget = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        kind = type(instance) if owner is None else owner
+        return self.fget.__get__(instance, kind)()
+
+
+def classproperty(func: Any) -> Any:
+    """Return an attribute of a class that is computed by a method of the class."""
+    wrapped = func if isinstance(func, classmethod | staticmethod) else classmethod(func)
+    return _ClassPropertyDescriptor(wrapped)
+
+
+explain_missing(__name__)

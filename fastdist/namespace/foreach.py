@@ -1,0 +1,212 @@
+"""The functions over lists of tensors that optimisers call: `_foreach_add` and its kin.
+
+Each calls one op for every tensor, so that dtypes may be mixed and autograd records as usual. A
+function returns a tuple of new tensors; its twin in place, whose name ends with _, the list itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ..tensor.tensor import Tensor
+from .load import LINALG
+
+_UNARY: Final = """
+    abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
+    reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
+""".split()  # noqa: SIM905
+Tensors = Sequence[Tensor]
+
+
+def _require_tensors(tensors: Tensors, *others: Any) -> None:
+    if not tensors:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    for other in others:
+        if len(other) != len(tensors):
+            raise RuntimeError(
+                "Tensor lists must have the same number of tensors, got "
+                f"{len(tensors)} and {len(other)}"
+            )
+
+
+def _spread(tensors: Tensors, other: Any) -> Sequence[Any]:
+    """Return an operand for each tensor: from a list of them or of numbers, or one for all."""
+    if isinstance(other, Tensor):
+        if other.dim():
+            raise RuntimeError(
+                f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and "
+                f"{other.numel()} elements."
+            )
+        return [other] * len(tensors)
+    if not isinstance(other, Sequence):
+        return [other] * len(tensors)
+    if len(other) != len(tensors):
+        if other and isinstance(other[0], Tensor):
+            _require_tensors(tensors, other)
+        raise RuntimeError("Tensor list must have same number of elements as scalar list.")
+    return other
+
+
+def _call(name: str, first: Tensor, *others: Any, **kwargs: Any) -> Any:
+    """Return an op of a tensor; its twin in place for a name that ends with _."""
+    return getattr(Tensor, name)(first, *others, **kwargs)
+
+
+def _finish(name: str, tensors: Tensors, results: list[Any]) -> Any:
+    return tensors if name.endswith("_") else tuple(results)
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    def apply(self: Tensors) -> Any:
+        _require_tensors(self)
+        return _finish(name, self, [_call(name, one) for one in self])
+
+    return apply
+
+
+def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
+    def apply(self: Any, other: Any = None, *, alpha: Any = 1, **names: Any) -> Any:
+        for given in ("scalar", "scalars", "exponent", "tensor"):
+            other = names.pop(given, other)
+        if names:
+            raise TypeError(f"_foreach_{name}() got unexpected arguments {sorted(names)}")
+        if isinstance(self, int | float | complex):  # a number to the powers of tensors
+            _require_tensors(other)
+            return tuple(_call("__rpow__", one, self) for one in other)
+        _require_tensors(self)
+        scaled = {"alpha": alpha} if has_alpha and alpha != 1 else {}
+        rows = zip(self, _spread(self, other), strict=True)
+        return _finish(name, self, [_bounded(name, one, value, scaled) for one, value in rows])
+
+    return apply
+
+
+_EXTREMES: Final = {
+    "clamp_max": "minimum", "clamp_min": "maximum", "maximum": "maximum", "minimum": "minimum",
+}  # fmt: skip
+
+
+def _bounded(name: str, one: Tensor, other: Any, scaled: dict[str, Any]) -> Any:
+    """Return a binary op, which for the four of maxima and minima takes numbers as well."""
+    plain = name.removesuffix("_")
+    if plain not in _EXTREMES:
+        return _call(name, one, other, **scaled)
+    if not isinstance(other, Tensor):
+        bound = "max" if _EXTREMES[plain] == "minimum" else "min"
+        return _call("clamp_" if name.endswith("_") else "clamp", one, **{bound: other})
+    result = _call(_EXTREMES[plain], one, other)
+    return one.copy_(result) if name.endswith("_") else result
+
+
+def _ternary(name: str) -> Callable[..., Any]:
+    """Return addcdiv or addcmul of lists: self + value * tensor1 op tensor2."""
+
+    def apply(
+        self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Any = 1, *, scalars: Any = None
+    ) -> Any:
+        _require_tensors(self, tensor1, tensor2)
+        values = value if scalars is None else scalars
+        if isinstance(values, Tensor) and values.dim():
+            values = values.tolist()
+        if isinstance(values, Sequence) and len(values) != len(self):
+            raise RuntimeError(
+                f"Expected length of scalars to match input of length {len(self)} but got "
+                f"{len(values)} instead."
+            )
+        rows = zip(self, tensor1, tensor2, _spread(self, values), strict=True)
+        results = [
+            _call(name, a, b, c, value=v.item() if isinstance(v, Tensor) else v)
+            for a, b, c, v in rows
+        ]
+        return _finish(name, self, results)
+
+    return apply
+
+
+def _lerp(name: str) -> Callable[..., Any]:
+    def apply(self: Tensors, tensors1: Tensors, weight: Any = None, **names: Any) -> Any:
+        weight = names.pop("weights", names.pop("scalars", weight))
+        _require_tensors(self, tensors1)
+        rows = zip(self, tensors1, _spread(self, weight), strict=True)
+        return _finish(name, self, [_call(name, a, b, w) for a, b, w in rows])
+
+    return apply
+
+
+def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:
+    """Write each tensor of src over that of self; dtypes may differ."""
+    _require_tensors(self, src)
+    for one, other in zip(self, src, strict=True):
+        one.copy_(other)
+    return self
+
+
+def _foreach_zero_(self: Tensors) -> Any:
+    """Set all elements of all tensors to 0."""
+    _require_tensors(self)
+    for one in self:
+        _call("zero_", one)
+    return self
+
+
+def _foreach_clone(self: Tensors, *, memory_format: Any = None) -> Any:
+    """Return a copy of each tensor."""
+    _require_tensors(self)
+    options = {} if memory_format is None else {"memory_format": memory_format}
+    return tuple(_call("clone", one, **options) for one in self)
+
+
+def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
+    """Return the vector norm of each tensor."""
+    _require_tensors(self)
+    return tuple(LINALG["vector_norm"](one, ord, dtype=dtype) for one in self)
+
+
+def _foreach_powsum(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
+    """Return the sum of the absolute values to a power, of each tensor."""
+    _require_tensors(self)
+    return tuple(one.abs().pow(ord).sum(dtype=dtype) for one in self)
+
+
+def _foreach_max(self: Tensors) -> Any:
+    """Return the maximum of each tensor.
+
+    Raises  RuntimeError for a tensor without elements
+    """
+    _require_tensors(self)
+    if not all(one.numel() for one in self):
+        raise RuntimeError(
+            "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements "
+            "is undefined."
+        )
+    return tuple(_call("max", one) for one in self)
+
+
+def _foreach_mm(self: Tensors, mat2: Tensors) -> Any:
+    """Return the product of each two matrices."""
+    _require_tensors(self, mat2)
+    return tuple(_call("mm", a, b) for a, b in zip(self, mat2, strict=True))
+
+
+def _made() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    kinds: list[tuple[Callable[[str], Any], list[str]]] = [
+        (_unary, _UNARY),
+        (_binary, ["mul", "div", "pow", *_EXTREMES]),
+        (lambda name: _binary(name, has_alpha=True), ["add", "sub"]),
+        (_ternary, ["addcdiv", "addcmul"]),
+        (_lerp, ["lerp"]),
+    ]
+    for make, names in kinds:
+        for plain in names:
+            for name in (plain, f"{plain}_"):
+                function = found[f"_foreach_{name}"] = make(name)
+                function.__name__ = function.__qualname__ = f"_foreach_{name}"
+                place = "in place" if name.endswith("_") else "as new tensors"
+                function.__doc__ = f"Apply {plain} to each tensor of a list, {place}."
+    return found
+
+
+globals().update(_made())
+FOREACH: Final = {name: f for name, f in globals().items() if name.startswith("_foreach_")}

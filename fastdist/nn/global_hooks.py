@@ -1,0 +1,92 @@
+"""Hooks of all modules: around every call, and at every registration of a part of a module.
+
+They are for debugging and profiling. Names and arguments are those of PyTorch's nn/modules/module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..graph.node import RemovableHandle
+from .module_hooks import GLOBAL_HOOKS, GLOBAL_PRE_HOOKS, Hook, add_hook
+from .module_tree import BUFFER_HOOKS, MODULE_HOOKS, PARAMETER_HOOKS
+
+Function = Callable[..., Any]
+
+# By PyTorch's names. Hooks that wait for gradients are among those after forward.
+_global_forward_pre_hooks = GLOBAL_PRE_HOOKS
+_global_forward_hooks = GLOBAL_HOOKS
+_global_parameter_registration_hooks = PARAMETER_HOOKS
+_global_buffer_registration_hooks = BUFFER_HOOKS
+_global_module_registration_hooks = MODULE_HOOKS
+
+
+def register_module_forward_pre_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, args) before the forward of every module; its result replaces args."""
+    return add_hook(GLOBAL_PRE_HOOKS, Hook(hook), prepend=False)
+
+
+def register_module_forward_hook(
+    hook: Function, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call hook(module, args, output) after the forward of every module; its result replaces the
+    output.
+
+    Args:
+        hook: The function.
+        with_kwargs: Whether it is called as hook(module, args, kwargs, output).
+        always_call: Whether it is called with None for the output where forward raises.
+    """
+    return add_hook(GLOBAL_HOOKS, Hook(hook, with_kwargs, always_call), prepend=False)
+
+
+def register_module_full_backward_pre_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, grad_output) for every call's gradients; its result replaces them."""
+    return add_hook(GLOBAL_HOOKS, Hook(hook, backward="pre"), prepend=False)
+
+
+def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, grad_input, grad_output) for every call; its result replaces grad_input.
+
+    Raises  RuntimeError where all modules have hooks of register_module_backward_hook
+    """
+    _require_no("old", "a full")
+    return add_hook(GLOBAL_HOOKS, Hook(hook, backward="full"), prepend=False)
+
+
+def register_module_backward_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, grad_input, grad_output) with the gradients of each call's last operation.
+
+    Raises  RuntimeError where all modules have hooks of register_module_full_backward_hook
+    """
+    _require_no("full", "a regular")
+    return add_hook(GLOBAL_HOOKS, Hook(hook, backward="old"), prepend=False)
+
+
+def register_module_parameter_registration_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, name, parameter) at each registration; its result replaces it."""
+    return RemovableHandle(PARAMETER_HOOKS, hook)
+
+
+def register_module_buffer_registration_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, name, buffer) at each registration; its result replaces it."""
+    return RemovableHandle(BUFFER_HOOKS, hook)
+
+
+def register_module_module_registration_hook(hook: Function) -> RemovableHandle:
+    """Call hook(module, name, child) at each registration; its result replaces it."""
+    return RemovableHandle(MODULE_HOOKS, hook)
+
+
+def _has_any_global_hook() -> bool:
+    return bool(GLOBAL_PRE_HOOKS or GLOBAL_HOOKS)
+
+
+def _require_no(kind: str, wanted: str) -> None:
+    if any(hook.backward == kind for hook in GLOBAL_HOOKS.values()):
+        other = "full" if kind == "full" else "regular"
+        raise RuntimeError(
+            f"cannot register {wanted} backward hook for all modules: they have {other} ones; "
+            "remove those first"
+        )

@@ -1,0 +1,42 @@
+"""Which tensors may be stepped together, under PyTorch's private names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.missing import explain_missing
+from ..optim.for_subclasses import (
+    Indices,
+    TensorListList,
+    _foreach_supported_types,
+    _get_foreach_kernels_supported_devices,
+    _get_fused_kernels_supported_devices,
+    _group_tensors_by_device_and_dtype,
+)
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "Indices",
+    "TensorListList",
+    "_device_has_foreach_support",
+    "_foreach_supported_types",
+    "_get_foreach_kernels_supported_devices",
+    "_get_fused_kernels_supported_devices",
+    "_group_tensors_by_device_and_dtype",
+    "_has_foreach_support",
+]
+
+
+def _device_has_foreach_support(device: Any) -> bool:
+    """Return whether functions over lists are one launch on a device: on GPUs and the CPU."""
+    return device.type in ("cuda", "cpu")
+
+
+def _has_foreach_support(tensors: list[Tensor | None], device: Any) -> bool:
+    """Return whether they are, and all tensors are plain."""
+    return _device_has_foreach_support(device) and all(
+        t is None or type(t) in _foreach_supported_types for t in tensors
+    )
+
+
+explain_missing(__name__)

@@ -1,0 +1,24 @@
+"""PyTorch's name for copies of a batch in pinned memory, of its private file pin_memory.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.missing import explain_missing
+from ....data.pinning import pinned
+from ....devices.gpus import device_count
+
+__all__ = ["pin_memory"]
+
+
+def pin_memory(data: Any, device: Any = None) -> Any:
+    """Return a batch with its tensors in pinned memory, unchanged where there is no GPU.
+
+    Args:
+        data: Tensors in mappings and sequences of any depth.
+        device: Ignored: pinned memory serves all GPUs.
+    """
+    return pinned(data) if device_count() else data
+
+
+explain_missing(__name__)
