@@ -67,6 +67,7 @@ from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
 from .core.missing import missing as _missing
 from .core.moved_modules import find_moved_modules as _find_moved_modules
+from .core.refused import find_refused_modules as _find_refused_modules
 from .graph.modes import (
     enable_grad,
     inference_mode,
@@ -106,6 +107,7 @@ e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 _find_torch_here()
 _find_moved_modules()
+_find_refused_modules()
 __all__ = [
     "AcceleratorError",
     "Generator",

@@ -38,12 +38,8 @@ _REASONS: Final = {
     "distributed.c10d_logger distributed.logging_handlers": (
         "workers log to the logger `fastdist.distributed`, each call and pass at DEBUG"
     ),
-    "distributed.config distributed.constants": (
+    "distributed.config": (
         "rpc.TensorPipeRpcBackendOptions has the options, rpc.constants their defaults"
-    ),
-    "distributed.distributed_c10d distributed.utils": (
-        "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
-        "send gradients between them with distributed.autograd"
     ),
     "functional": "its names are in fastdist, and those of networks in nn.functional",
     "jit.frontend": "programs are not compiled: jit.script returns its argument unchanged",

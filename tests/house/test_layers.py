@@ -93,7 +93,17 @@ ROOMS: dict[str, set[str]] = {
     },
     "distributed.optim": {"optim", "distributed.autograd"},
     "distributed.checkpoint": {"distributed.optim", "serialization"},
+    "distributed.constants": {"core"},
+    "distributed.distributed_c10d": {"distributed.constants", "distributed.rendezvous"},
+    "distributed.tensor": {"core"},
+    "distributed.elastic": {"core"},
+    "distributed.fsdp": {"nn"},
+    "distributed.algorithms": {"distributed.fsdp", "utils"},
     "distributed": {
+        "distributed.algorithms",
+        "distributed.distributed_c10d",
+        "distributed.elastic",
+        "distributed.tensor",
         "distributed.nn",
         "distributed.checkpoint",
         "distributed.explain",
@@ -371,13 +381,14 @@ def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
 @pytest.mark.parametrize("folder", ["tests", "bench"])
 def test_tests_and_bench_keep_to_what_they_may_import(folder: str) -> None:
     """Neither says kernels for fastdist.kernels; bench does without _names, tests without torch,
-    but for those of interop, and samples of types, where torch is fastdist.
+    but for those of interop, and samples of types and programs of packages, where torch is
+        fastdist.
     """
     wrong = []
     for path in sorted((ROOT / folder).rglob("*.py")):
         for found in imports_of(path, ""):
             head = found.imported.partition(".")[0]
-            rooms = [ROOT / "tests" / room for room in ("interop", "types")]
+            rooms = [ROOT / "tests" / room for room in ("interop", "packages", "types")]
             meets_others = any(path.is_relative_to(room) for room in rooms)
             too_much = head in ONLY_IN_BENCH if folder == "tests" else is_private(found)
             too_much = too_much and not meets_others
