@@ -186,6 +186,8 @@ def __getattr__(name: str) -> _Any:
     """Import a room, or the room of a name, when it is first named."""
     if name in _ROOMS:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name == "torch":
+        return _importlib.import_module(__name__)  # a name of this module itself, as in PyTorch
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found

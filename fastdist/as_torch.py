@@ -28,8 +28,14 @@ ROOMS = frozenset(
     {
         "_C",
         "__config__",
+        "_dynamo",
+        "_inductor",
+        "_jit_internal",
+        "_ops",
+        "_subclasses",
         "accelerator",
         "amp",
+        "ao",
         "autograd",
         "backends",
         "compiler",
@@ -38,12 +44,15 @@ ROOMS = frozenset(
         "data",
         "distributed",
         "distributions",
+        "export",
         "fft",
         "func",
         "futures",
+        "fx",
         "hub",
         "info",
         "jit",
+        "library",
         "linalg",
         "mps",
         "multiprocessing",
@@ -52,6 +61,7 @@ ROOMS = frozenset(
         "optim",
         "overrides",
         "profiler",
+        "quantization",
         "random",
         "serialization",
         "signal",
@@ -107,7 +117,13 @@ def fill_torch(names: dict[str, Any]) -> None:
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
 
+    # PyTorch's module holds itself, and `ops` is there the operators by namespace.
+    names["torch"] = sys.modules["torch"]
+
     def find(name: str) -> Any:
+        if name == "ops":
+            found = names[name] = _operators()
+            return found
         # Kept, as a module keeps what was imported below it: asking again costs a look-up.
         found = names[name] = fastdist.__getattr__(name)
         return found
@@ -115,6 +131,11 @@ def fill_torch(names: dict[str, Any]) -> None:
     # Modules that are imported when they are first named, and the error for any other name.
     names["__getattr__"] = find
     names["__dir__"] = fastdist.__dir__
+
+
+def _operators() -> Any:
+    """Return `torch.ops`; fastdist.ops is the package that declares the operators."""
+    return importlib.import_module("fastdist._ops").ops
 
 
 def _is_ours(torch: ModuleType | None) -> bool:
@@ -140,6 +161,9 @@ class AsTorchFinder:
         root, _, rest = name.partition(".")
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
             return None
+        if rest == "ops":
+            operators: Any = SameModule(_operators())
+            return ModuleSpec(name, operators)
         own = f"fastdist.{rest}"
         if rest.partition(".")[0] not in ROOMS:
             raise missing_module(name, own, ROOMS)

@@ -174,7 +174,7 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
         import torch
         for line in ("import torch.nn.functinal", "from torch.nn import Linera",
                      "from torch import rnadn", "import torch.optmi", "import torch.dispatch",
-                     "import torch.fx", "import torch.tensor"):
+                     "import torch.fx.qwyxqwyx", "import torch.tensor"):
             try:
                 exec(line)
             except ImportError as error:

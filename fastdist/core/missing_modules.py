@@ -17,13 +17,10 @@ _REASONS: Final = {
     ),
     "backends.mha backends.python_native": "it switches PyTorch's own kernels",
     "backends.opt_einsum": "einsum contracts its operands from left to right",
-    "backends.quantized nn.intrinsic nn.qat nn.quantizable nn.quantized": (
+    "backends.quantized nn.quantizable": (
         "quantized tensors are not supported: compute in float16 or float32"
     ),
-    "classes library": (
-        "there is no dispatcher to register with: autograd.Function adds an op with its own "
-        "gradient"
-    ),
+    "classes": "there are no classes of C++: Python's are enough",
     "compiler.config": "torch.compile returns its argument unchanged: there is nothing to set",
     "cpu.amp.autocast_mode cpu.amp.grad_scaler": "its names are in cpu.amp",
     "cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler": "its names are in cuda.amp",

@@ -20,9 +20,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .missing import missing, refusing
-from .module_aliases import is_alias
+from .missing import instead, missing, refusing
+from .module_aliases import alias_modules, is_alias
 
+# Modules that PyTorch has under two names, or whose names are in one place here.
+_ALIASES = {
+    **dict.fromkeys(("fx.graph", "fx.graph_module", "fx.interpreter", "fx.node", "fx.proxy"), "fx"),
+    "fx._symbolic_trace": "fx",
+    "nn.intrinsic": "ao.nn.intrinsic",
+    "nn.qat": "ao.nn.qat",
+    "nn.quantized": "ao.nn.quantized",
+    "quantization": "ao.quantization",
+}
 _WORD = re.compile(r"(\w+)(?:\(([\w ]*)\))?")
 
 
@@ -114,6 +123,8 @@ def find_below(module: str, name: str) -> Any:
     whole = f"{module}.{name}"
     if whole in _rows() or is_alias(whole):
         return importlib.import_module(whole)
+    if module in _rows():
+        instead({whole: _rows()[module][0]})
     raise missing(module, name)
 
 
@@ -121,3 +132,4 @@ def find_refused_modules() -> None:
     """Add the finder after all others, once."""
     if not any(getattr(one, "__name__", "") == "RefusedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(RefusedModuleFinder)
+        alias_modules({f"fastdist.{name}": f"fastdist.{to}" for name, to in _ALIASES.items()})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .missing import NO_COLLECTIVES
+from .missing import NO_COLLECTIVES, NO_GRAPHS
 
 _COLLECTIVES: Final = {
     "distributed._composable": "checkpoint contract fully_shard replicate",
@@ -140,7 +140,92 @@ _LAUNCHER: Final = {
     "distributed.elastic.utils": "get_env_variable_or_raise get_socket_with_port",
     "distributed.elastic.utils.distributed": "get_free_port get_socket_with_port",
 }
+_GRAPHS: Final = {
+    "_inductor": "aot_compile list_mode_options list_options",
+    "_inductor.cpu_vec_isa": "pick_vec_isa valid_vec_isa_list",
+    "_inductor.runtime": "",
+    "_inductor.runtime.cache_dir_utils": "cache_dir",
+    "_inductor.utils": "run_and_get_code",
+    "_subclasses": "FakeTensor FakeTensorMode",
+    "_subclasses.fake_tensor": "FakeTensor FakeTensorMode unset_fake_temporarily",
+    "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode",
+    "_subclasses.meta_utils": "MetaConverter",
+    "export": """
+        AdditionalInputs CustomDecompTable Dim(AUTO DYNAMIC STATIC) ExportBackwardSignature
+        ExportGraphSignature ExportedProgram ModuleCallEntry ModuleCallSignature ShapesCollection
+        UnflattenedModule default_decompositions dims draft_export export export_for_training load
+        register_dataclass save unflatten
+    """,
+    "export._trace": "_export",
+    "export.decomp_utils": "CustomDecompTable",
+    "export.dynamic_shapes": "Dim dims",
+    "export.unflatten": "UnflattenedModule unflatten",
+    "fx": """
+        CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer map_arg replace_pattern
+        symbolic_trace
+    """,
+    "fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
+    "fx.experimental.optimization": "fuse optimize_for_inference",
+    "fx.immutable_collections": "immutable_dict immutable_list",
+    "fx.operator_schemas": "get_signature_for_torch_op normalize_function normalize_module",
+    "fx.passes": "",
+    "fx.passes.infra": "",
+    "fx.passes.infra.pass_base": "PassBase PassResult",
+    "fx.passes.shape_prop": "ShapeProp TensorMetadata",
+    "fx.passes.split_module": "split_module",
+    "onnx": "ExportableModule InputObserver ONNXProgram",
+    **{
+        f"onnx.symbolic_opset{version}": "cat dropout masked_fill select softmax squeeze unsqueeze"
+        for version in range(7, 21)
+    },
+}
+_NO_QUANTIZATION: Final = "quantized tensors are not supported: compute in float16 or float32"
+_QUANTIZATION: Final = {
+    "ao": "",
+    "ao.nn": "",
+    "ao.nn.intrinsic": """
+        BNReLU2d BNReLU3d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d
+        ConvReLU1d ConvReLU2d ConvReLU3d LinearBn1d LinearReLU
+    """,
+    "ao.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
+    "ao.nn.quantized": """
+        BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d DeQuantize Dropout ELU Embedding EmbeddingBag
+        FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm2d LayerNorm LeakyReLU
+        Linear QFunctional Quantize ReLU6 Sigmoid Softmax
+    """,
+    "ao.nn.quantized.dynamic": "GRU LSTM Linear",
+    "ao.pruning": "BaseSparsifier WeightNormSparsifier",
+    "ao.quantization": """
+        DeQuantStub FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize FixedQParamsObserver
+        FusedMovingAvgObsFakeQuantize HistogramObserver MinMaxObserver MovingAverageMinMaxObserver
+        MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase PerChannelMinMaxObserver
+        PlaceholderObserver QConfig QConfigDynamic QConfigMapping QuantStub QuantType QuantWrapper
+        RecordingObserver ReuseInputObserver UniformQuantizationObserverBase add_quant_dequant
+        convert default_debug_observer default_dynamic_quant_observer default_eval_fn
+        default_fake_quant default_histogram_observer default_observer
+        default_per_channel_weight_fake_quant default_per_channel_weight_observer
+        default_placeholder_observer default_weight_fake_quant default_weight_observer
+        disable_fake_quant disable_observer enable_fake_quant enable_observer fuse_conv_bn
+        fuse_conv_bn_relu fuse_linear_bn fuse_modules fuse_modules_qat get_default_qat_qconfig
+        get_default_qat_qconfig_mapping get_default_qconfig get_default_qconfig_mapping
+        get_fuser_method get_observer_state_dict load_observer_state_dict no_observer_set prepare
+        prepare_qat propagate_qconfig_ quantize quantize_dynamic quantize_qat swap_module
+    """,
+    "ao.quantization.fake_quantize": "FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize",
+    "ao.quantization.fx": "",
+    "ao.quantization.fx._decomposed": "dequantize_per_channel quantize_per_channel",
+    "ao.quantization.observer": """
+        HistogramObserver MinMaxObserver MovingAverageMinMaxObserver ObserverBase
+        PerChannelMinMaxObserver PlaceholderObserver default_observer default_weight_observer
+    """,
+    "ao.quantization.qconfig": "QConfig get_default_qat_qconfig get_default_qconfig",
+    "ao.quantization.qconfig_mapping": "QConfigMapping get_default_qconfig_mapping",
+    "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
+    "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
+}
 ROWS: Final = {
     **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
     **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
+    **{module: (NO_GRAPHS, names) for module, names in _GRAPHS.items()},
+    **{module: (_NO_QUANTIZATION, names) for module, names in _QUANTIZATION.items()},
 }

@@ -17,6 +17,10 @@ _ROOMS = {
     "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
     "futures": "Future",
+    "namespace.checks": """
+        _assert _assert_async _check _check_index _check_is_size _check_not_implemented
+        _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
+    """,
     "namespace.control_flow": """
         SymBool SymFloat SymInt cond sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
         sym_sum while_loop

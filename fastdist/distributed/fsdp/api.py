@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ShardingStrategy(enum.Enum):
-    """The parts that are split between the workers: parameters, gradients and optimizer state, or less."""
+    """Which of parameters, gradients and optimizer state are split between the workers."""
 
     FULL_SHARD = 1
     SHARD_GRAD_OP = 2
