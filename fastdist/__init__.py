@@ -62,6 +62,7 @@ from .core.dtypes import bool_ as bool
 from .core.errors import KernelError as AcceleratorError
 from .core.errors import OutOfMemoryError
 from .core.memory_format import FORMATS as _FORMATS
+from .core.memory_format import OTHER_LAYOUTS as _OTHER_LAYOUTS
 from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
@@ -99,6 +100,7 @@ globals().update(_TYPED_TENSORS)
 globals().update(_TYPED_STORAGES)
 globals().update(_SETTINGS)
 globals().update(_FORMATS)
+globals().update(_OTHER_LAYOUTS)
 cfloat, cdouble = complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
@@ -175,7 +177,15 @@ __all__ = [
     "uint32",
     "uint64",
 ]
-_made = {**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS, **_HOMES}
+_made = {
+    **_NAMES,
+    **_TYPED_TENSORS,
+    **_TYPED_STORAGES,
+    **_SETTINGS,
+    **_FORMATS,
+    **_OTHER_LAYOUTS,
+    **_HOMES,
+}
 __all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)
 
 # einops knows a kind of tensors by a class that is there when it meets one.

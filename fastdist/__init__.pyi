@@ -133,9 +133,12 @@ from .namespace.settings import set_flush_denormal as set_flush_denormal
 from .namespace.settings import set_num_interop_threads as set_num_interop_threads
 from .namespace.settings import set_warn_always as set_warn_always
 from .namespace.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from ._C import DispatchKey as DispatchKey
 from .accelerator import Event as Event
 from .futures import Future as Future
 from .amp import GradScaler as GradScaler
+from ._C import PyTorchFileReader as PyTorchFileReader
+from ._C import PyTorchFileWriter as PyTorchFileWriter
 from .accelerator import Stream as Stream
 from .namespace.control_flow import SymBool as SymBool
 from .namespace.control_flow import SymFloat as SymFloat
@@ -304,7 +307,12 @@ class UInt64Tensor(Tensor): ...
 channels_last: MemoryFormat
 channels_last_3d: MemoryFormat
 contiguous_format: MemoryFormat
+jagged: MemoryLayout
 preserve_format: MemoryFormat
+sparse_bsc: MemoryLayout
+sparse_bsr: MemoryLayout
+sparse_csc: MemoryLayout
+sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = ...) -> Tensor: ...
 def _standard_gamma(input: Tensor, generator: Generator | None = ...) -> Tensor: ...

@@ -36,8 +36,8 @@ register_autocast = refusing(__name__, "register_autocast", _NO_DISPATCHER)
 
 _Backward = Callable[..., Any]
 _defined: dict[str, CustomOpDef] = {}
-# Functions for operators that nobody has defined yet: their package may lack its C++ library.
-_fakes_of_undefined: dict[str, Callable[..., Any]] = {}
+# What is registered for operators that are not defined yet: a package may lack its C++ library.
+_undefined: dict[str, CustomOpDef] = {}
 
 
 def fallthrough_kernel() -> None:
@@ -59,7 +59,7 @@ class CustomOpDef:
         self._schema = schema
         self._mutates = mutates
         self._kernels: dict[str, Callable[..., Any]] = {}
-        self._fake: Callable[..., Any] | None = _fakes_of_undefined.pop(name, None)
+        self._fake: Callable[..., Any] | None = None
         self._backward: _Backward | None = None
         self._setup_context: Callable[..., Any] | None = None
         self._vmap: Callable[..., Any] | None = None
@@ -92,7 +92,7 @@ class CustomOpDef:
     def _compute(self, values: tuple[Any, ...]) -> Any:
         """Return the result of the kernel for the tensors' device, which records nothing."""
         device = next((t.device.type for t in tree_leaves(values) if isinstance(t, Tensor)), "cpu")
-        kernel = self._fake if device == "meta" else self._kernels.get(device)
+        kernel = self._kernels.get(device) or (self._fake if device == "meta" else None)
         kernel = kernel or self._kernels.get(_ANY)
         if kernel is None:
             raise NotImplementedError(
@@ -195,6 +195,11 @@ def _listed(device_types: str | Sequence[str] | None) -> list[str]:
 
 def _add(operator: CustomOpDef) -> CustomOpDef:
     """Make an operator one of `torch.ops`, in the place of an earlier one of its name."""
+    earlier = _undefined.pop(operator._qualname, None)
+    if earlier is not None:
+        operator._kernels = {**earlier._kernels, **operator._kernels}
+        operator._fake, operator._vmap = earlier._fake, earlier._vmap
+        operator._backward, operator._setup_context = earlier._backward, earlier._setup_context
     _defined[operator._qualname] = operator
     namespace = vars(getattr(ops, operator._namespace))
     overloads = {
@@ -214,16 +219,21 @@ def _add(operator: CustomOpDef) -> CustomOpDef:
 
 
 def _find(op: Any, purpose: str) -> CustomOpDef:
-    """Return the operator that a name, an OpOverload or a CustomOpDef names."""
+    """Return the operator that a name, an OpOverload or a CustomOpDef names.
+
+    An operator that is not defined yet collects its registrations until it is.
+    """
     if isinstance(op, CustomOpDef):
         return op
     name = op.name() if isinstance(op, OpOverload) else op
     if not isinstance(name, str):
         raise ValueError(f"{purpose}({op}): got unexpected type for op: {type(op)}")
     name = name.removesuffix(".default")
-    if name not in _defined:
-        raise RuntimeError(f"{purpose}: operator {name} does not exist; define it first")
-    return _defined[name]
+    if name in _defined:
+        return _defined[name]
+    if name not in _undefined:
+        _undefined[name] = CustomOpDef(name, parse_schema("() -> ()"), mutates=False)
+    return _undefined[name]
 
 
 def custom_op(
@@ -341,10 +351,6 @@ def register_fake(
     """
     if func is None:
         return lambda func: register_fake(op, func)
-    if isinstance(op, str) and op not in _defined:
-        split_name(op)
-        _fakes_of_undefined[op] = func
-        return func
     return _find(op, "register_fake").register_fake(func)
 
 

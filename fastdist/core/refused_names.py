@@ -147,7 +147,6 @@ _GRAPHS: Final = {
     "_inductor.runtime.cache_dir_utils": "cache_dir",
     "_inductor.utils": "run_and_get_code",
     "_subclasses": "FakeTensor FakeTensorMode",
-    "_subclasses.fake_tensor": "FakeTensor FakeTensorMode unset_fake_temporarily",
     "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode",
     "_subclasses.meta_utils": "MetaConverter",
     "export": """

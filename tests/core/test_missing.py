@@ -111,7 +111,7 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
         ("qint8", "quantized tensors are not supported"),
         ("ScriptFunction", "programs are not captured as graphs"),
         ("TensorType", "programs are not captured as graphs"),
-        ("DispatchKey", "part of PyTorch's C[+][+] library"),
+        ("AliasDb", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),
         ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
         ("float8_e4m3fn", "the dtypes are float16"),

@@ -136,3 +136,24 @@ def test_decorators_of_torchscript_return_their_functions() -> None:
     with pytest.raises(NotImplementedError, match="_get_trace_graph: programs are not captured"):
         jit._get_trace_graph(len)
     assert issubclass(jit.Error, RuntimeError)
+
+
+def test_classes_of_the_compiled_half_are_there_for_annotations() -> None:
+    from fastdist import _C
+    from fastdist._subclasses import fake_tensor
+
+    for kind in (_C.Graph, _C.Value, _C.Node, _C.ScriptFunction, fd.PyTorchFileReader):
+        assert not isinstance(fd.ones(1), kind)
+        with pytest.raises(NotImplementedError, match=kind.__name__):
+            kind("x")
+    assert not fake_tensor.is_fake(fd.ones(1))
+    assert fake_tensor.maybe_get_fake_mode(fd.ones(1)) is None
+
+
+@pytest.mark.parametrize("name", ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"])
+def test_no_tensor_has_the_other_layouts(name: str) -> None:
+    layout = getattr(fd, name)
+    assert isinstance(layout, fd.layout) and repr(layout) == f"fastdist.{name}"
+    assert fd.ones(1).layout != layout != fd.ones(1).to_sparse().layout
+    with pytest.raises(TypeError, match=rf"must be fastdist\.strided, not fastdist\.{name}"):
+        fd.empty(1, layout=layout)

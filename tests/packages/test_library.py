@@ -165,8 +165,15 @@ def test_fake_functions_wait_for_their_operator() -> None:
     assert library._defined["tests::late"]._fake is fake
     with pytest.raises(ValueError, match='of the form "namespace::name"'):
         library.register_fake("late", fake)
-    with pytest.raises(RuntimeError, match="operator tests::never does not exist"):
-        library.register_autograd("tests::never", fake)
+    library.impl("tests::later", "CPU", lambda x: x * 2)
+    library.register_autograd("tests::later", lambda ctx, g: g * 7)
+    assert not hasattr(ops.tests, "later")
+    library.define("tests::later", "(Tensor x) -> Tensor")
+    x = fd.ones(1, requires_grad=True)
+    later: Any = ops.tests.later
+    assert later(x).item() == 2
+    later(x).backward()
+    assert x.grad is not None and x.grad.item() == 7
     with pytest.raises(ValueError, match="unexpected type for op"):
         library.register_vmap(3)
     for name in ("get_ctx", "opcheck", "triton_op", "wrap_triton", "register_torch_dispatch"):
@@ -241,3 +248,14 @@ def test_namespaces_are_found_under_the_package_of_operators_too() -> None:
     assert here.prims.convert_element_type.default(fd.ones(1), fd.int64).dtype == fd.int64
     with pytest.raises(AttributeError, match=r"module 'fastdist\.ops' has no attribute 'tests_no'"):
         _ = here.tests_no
+
+
+def test_dispatch_keys_form_sets_and_dispatch_nothing() -> None:
+    from fastdist._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
+
+    both = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.CPU)
+    assert both.has(DispatchKey.CPU) and not both.has(DispatchKey.CUDA)
+    left = both - DispatchKeySet(DispatchKey.CPU)
+    assert not left.has(DispatchKey.CPU) and (both & left).has(DispatchKey.AutocastCPU)
+    with pytest.raises(NotImplementedError, match="there is no dispatcher"):
+        _ExcludeDispatchKeyGuard(both)

@@ -40,6 +40,21 @@ class Shard(Placement):
 
 
 @dataclasses.dataclass(frozen=True)
+class _StridedShard(Shard):
+    """Each device has every n-th block of the tensor along a dimension.
+
+    Args:
+        dim: The dimension that is split.
+        split_factor: How many blocks a device has.
+    """
+
+    split_factor: int = dataclasses.field(kw_only=True)
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+@dataclasses.dataclass(frozen=True)
 class Replicate(Placement):
     """Each device has the whole tensor."""
 
