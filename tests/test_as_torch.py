@@ -188,7 +188,7 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
     for line, words in zip(told, (
         "No module named 'torch.nn.functinal'; nearest in fastdist.nn: functional",
         "'Linera' from 'fastdist.nn'; nearest in fastdist.nn: Linear", "randn", "optim",
-        "No module named 'torch.dispatch'", 
+        "No module named 'torch.dispatch'",
         "masked tensors are not supported", "No module named 'torch.ten",
         "[1]",
     ), strict=True):  # fmt: skip
