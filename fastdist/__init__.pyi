@@ -10,6 +10,7 @@ from .core.dtypes import DType
 from .core.memory_format import MemoryFormat, MemoryLayout
 from . import _C as _C
 from . import __config__ as __config__
+from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _inductor as _inductor
 from . import _jit_internal as _jit_internal

@@ -28,6 +28,7 @@ ROOMS = frozenset(
     {
         "_C",
         "__config__",
+        "_custom_ops",
         "_dynamo",
         "_inductor",
         "_jit_internal",

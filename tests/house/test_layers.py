@@ -60,6 +60,7 @@ ROOMS: dict[str, set[str]] = {
     "ao": {"core"},
     "export": {"core"},
     "quantization": set(),
+    "_custom_ops": {"library"},
     "fx": {"core"},
     "jit": {"compiler", "nn", "futures"},
     "hub": {"core"},

@@ -250,6 +250,11 @@ def test_namespaces_are_found_under_the_package_of_operators_too() -> None:
         _ = here.tests_no
 
 
+def test_the_earlier_module_has_the_same_names() -> None:
+    assert fd._custom_ops.custom_op is library.custom_op
+    assert fd._custom_ops.impl_abstract is library.register_fake
+
+
 def test_dispatch_keys_form_sets_and_dispatch_nothing() -> None:
     from fastdist._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 
