@@ -222,7 +222,9 @@ _QUANTIZATION: Final = {
     "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
     "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
 }
+_NO_FLOPS: Final = "profiler.profile(with_flops=True) counts the operations of a program"
 ROWS: Final = {
+    "utils.flop_counter": (_NO_FLOPS, "FlopCounterMode register_flop_formula"),
     **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
     **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
     **{module: (NO_GRAPHS, names) for module, names in _GRAPHS.items()},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ OTHERS = [module for module in _rows() if not module.startswith("fastdist.distri
 def test_every_name_of_the_table_can_be_imported_and_refuses_in_use(module: str) -> None:
     found = importlib.import_module(module)
     for name in refused_in(module):
-        words = "programs are not captured as graphs|quantized tensors are not supported"
+        words = "programs are not captured as graphs|quantized tensors are not supported|profiler"
         with pytest.raises(NotImplementedError, match=rf"{name}: ({words})"):
             getattr(found, name)(fd.ones(2))
 
@@ -157,3 +159,20 @@ def test_no_tensor_has_the_other_layouts(name: str) -> None:
     assert fd.ones(1).layout != layout != fd.ones(1).to_sparse().layout
     with pytest.raises(TypeError, match=rf"must be fastdist\.strided, not fastdist\.{name}"):
         fd.empty(1, layout=layout)
+
+
+def test_progress_of_downloads_is_shown_by_tqdm_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from fastdist.utils import model_zoo
+
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with model_zoo.tqdm([1, 2], total=2) as bar:
+        assert [*bar] == [1, 2]
+        bar.update(1)
+        bar.close()
+    shown = types.SimpleNamespace(tqdm=list)
+    monkeypatch.setitem(sys.modules, "tqdm", shown)
+    assert model_zoo.tqdm is list
+    with pytest.raises(AttributeError, match="has no attribute 'qwyx'"):
+        _ = model_zoo.qwyx
