@@ -140,6 +140,8 @@ from .futures import Future as Future
 from .amp import GradScaler as GradScaler
 from ._C import PyTorchFileReader as PyTorchFileReader
 from ._C import PyTorchFileWriter as PyTorchFileWriter
+from .jit import ScriptFunction as ScriptFunction
+from .jit import ScriptModule as ScriptModule
 from .accelerator import Stream as Stream
 from .namespace.control_flow import SymBool as SymBool
 from .namespace.control_flow import SymFloat as SymFloat

@@ -222,11 +222,21 @@ _QUANTIZATION: Final = {
     "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
     "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
 }
+_NO_SHARDS: Final = (
+    "a job saves and loads its state with distributed.checkpoint.save() and load(), which have "
+    "files of their own"
+)
+_SHARDS: Final = {
+    "distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
+    "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
+}
 _NO_FLOPS: Final = "profiler.profile(with_flops=True) counts the operations of a program"
 ROWS: Final = {
     "utils.flop_counter": (_NO_FLOPS, "FlopCounterMode register_flop_formula"),
     **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
     **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
+    **{module: (_NO_SHARDS, names) for module, names in _SHARDS.items()},
     **{module: (NO_GRAPHS, names) for module, names in _GRAPHS.items()},
     **{module: (_NO_QUANTIZATION, names) for module, names in _QUANTIZATION.items()},
 }

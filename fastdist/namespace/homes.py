@@ -18,6 +18,7 @@ _ROOMS = {
     "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
     "futures": "Future",
+    "jit": "ScriptFunction ScriptModule",
     "namespace.checks": """
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented
         _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with

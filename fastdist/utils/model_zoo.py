@@ -2,44 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.missing import NO_HUB, explain_missing, refusing
+from ..core.missing import NO_HUB, load_later, refusing
 
 __all__ = ["load_url"]
 
 load_url = refusing(__name__, "load_url", NO_HUB)
 
-
-class _NoProgress:
-    """Iterate over what is given without a bar: tqdm is not installed."""
-
-    def __init__(self, iterable: Iterable[Any] = (), *args: Any, **kwargs: Any) -> None:
-        self._iterable = iterable
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._iterable)
-
-    def update(self, n: float = 1) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def __enter__(self) -> _NoProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-def __getattr__(name: str) -> Any:
-    """Return the class `tqdm` of the package tqdm, or one without a bar where it is missing.
-
-    Raises:
-        AttributeError: The name is another one.
-    """
-    if name != "tqdm":
-        raise missing(__name__, name)
-    try:
-        return importlib.import_module("tqdm").tqdm
-    except ModuleNotFoundError:
-        return _NoProgress
+load_later(__name__, {"tqdm": ".progress"})

@@ -109,7 +109,7 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
         ("batch_norm_gather_stats", "an internal function of PyTorch's libraries"),
         ("quantize_per_tensor", "quantized tensors are not supported"),
         ("qint8", "quantized tensors are not supported"),
-        ("ScriptFunction", "programs are not captured as graphs"),
+        ("ScriptDict", "programs are not captured as graphs"),
         ("TensorType", "programs are not captured as graphs"),
         ("AliasDb", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),

@@ -144,7 +144,7 @@ def test_classes_of_the_compiled_half_are_there_for_annotations() -> None:
     from fastdist import _C
     from fastdist._subclasses import fake_tensor
 
-    for kind in (_C.Graph, _C.Value, _C.Node, _C.ScriptFunction, fd.PyTorchFileReader):
+    for kind in (_C.Graph, _C.Value, _C.Node, fd.PyTorchFileReader):
         assert not isinstance(fd.ones(1), kind)
         with pytest.raises(NotImplementedError, match=kind.__name__):
             kind("x")
@@ -176,3 +176,8 @@ def test_progress_of_downloads_is_shown_by_tqdm_or_not_at_all(
     assert model_zoo.tqdm is list
     with pytest.raises(AttributeError, match="has no attribute 'qwyx'"):
         _ = model_zoo.qwyx
+
+
+def test_classes_of_torchscript_are_found_at_the_top_too() -> None:
+    assert fd.ScriptModule is fd.jit.ScriptModule and fd.ScriptFunction is fd.jit.ScriptFunction
+    assert not isinstance(fd.nn.Linear(1, 1), fd.ScriptModule)
