@@ -13,13 +13,14 @@ from .random_numbers.generator import Generator
 
 __all__ = [
     "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Future", "Generator", "Graph",
-    "Node", "PyTorchFileReader", "PyTorchFileWriter", "Value",
+    "Node", "PyTorchFileReader", "PyTorchFileWriter", "TensorType", "Value",
 ]  # fmt: skip
 
 # Classes of compiled programs, which packages name in annotations and ask about with isinstance.
 Graph = refusing_class(__name__, "Graph", NO_GRAPHS)
 Node = refusing_class(__name__, "Node", NO_GRAPHS)
 
+TensorType = refusing_class(__name__, "TensorType", NO_GRAPHS)
 Value = refusing_class(__name__, "Value", NO_GRAPHS)
 _NO_READER = "load() and save() read and write such files"
 PyTorchFileReader = refusing_class(__name__, "PyTorchFileReader", _NO_READER)

@@ -146,6 +146,7 @@ from .accelerator import Stream as Stream
 from .namespace.control_flow import SymBool as SymBool
 from .namespace.control_flow import SymFloat as SymFloat
 from .namespace.control_flow import SymInt as SymInt
+from ._C import TensorType as TensorType
 from .namespace.checks import _assert as _assert
 from .namespace.checks import _assert_async as _assert_async
 from .namespace.checks import _check as _check

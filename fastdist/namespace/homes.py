@@ -5,7 +5,7 @@ from __future__ import annotations
 from .names import words
 
 _ROOMS = {
-    "_C": "DispatchKey PyTorchFileReader PyTorchFileWriter",
+    "_C": "DispatchKey PyTorchFileReader PyTorchFileWriter TensorType",
     "accelerator": "Event Stream get_device_module",
     "amp": "GradScaler autocast",
     "amp.autocast_mode": "get_autocast_dtype is_autocast_enabled",

@@ -110,7 +110,7 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
         ("quantize_per_tensor", "quantized tensors are not supported"),
         ("qint8", "quantized tensors are not supported"),
         ("ScriptDict", "programs are not captured as graphs"),
-        ("TensorType", "programs are not captured as graphs"),
+        ("IntType", "programs are not captured as graphs"),
         ("AliasDb", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),
         ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
