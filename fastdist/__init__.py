@@ -62,11 +62,13 @@ from .core.dtypes import bool_ as bool
 from .core.errors import KernelError as AcceleratorError
 from .core.errors import OutOfMemoryError
 from .core.memory_format import FORMATS as _FORMATS
+from .core.memory_format import OTHER_LAYOUTS as _OTHER_LAYOUTS
 from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
 from .core.missing import missing as _missing
 from .core.moved_modules import find_moved_modules as _find_moved_modules
+from .core.refused import find_refused_modules as _find_refused_modules
 from .graph.modes import (
     enable_grad,
     inference_mode,
@@ -98,6 +100,7 @@ globals().update(_TYPED_TENSORS)
 globals().update(_TYPED_STORAGES)
 globals().update(_SETTINGS)
 globals().update(_FORMATS)
+globals().update(_OTHER_LAYOUTS)
 cfloat, cdouble = complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
@@ -106,6 +109,7 @@ e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 _find_torch_here()
 _find_moved_modules()
+_find_refused_modules()
 __all__ = [
     "AcceleratorError",
     "Generator",
@@ -173,7 +177,15 @@ __all__ = [
     "uint32",
     "uint64",
 ]
-_made = {**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS, **_HOMES}
+_made = {
+    **_NAMES,
+    **_TYPED_TENSORS,
+    **_TYPED_STORAGES,
+    **_SETTINGS,
+    **_FORMATS,
+    **_OTHER_LAYOUTS,
+    **_HOMES,
+}
 __all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)
 
 # einops knows a kind of tensors by a class that is there when it meets one.
@@ -190,6 +202,8 @@ def __getattr__(name: str) -> _Any:
         if name in lists:
             globals()[name] = lists[name]
             return lists[name]
+    if name == "torch":
+        return _importlib.import_module(__name__)  # a name of this module itself, as in PyTorch
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found

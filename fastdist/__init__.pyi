@@ -10,8 +10,15 @@ from .core.dtypes import DType
 from .core.memory_format import MemoryFormat, MemoryLayout
 from . import _C as _C
 from . import __config__ as __config__
+from . import _custom_ops as _custom_ops
+from . import _dynamo as _dynamo
+from . import _inductor as _inductor
+from . import _jit_internal as _jit_internal
+from . import _ops as _ops
+from . import _subclasses as _subclasses
 from . import accelerator as accelerator
 from . import amp as amp
+from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler
@@ -20,12 +27,15 @@ from . import cuda as cuda
 from . import data as data
 from . import distributed as distributed
 from . import distributions as distributions
+from . import export as export
 from . import fft as fft
 from . import func as func
 from . import futures as futures
+from . import fx as fx
 from . import hub as hub
 from . import info as info
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import mps as mps
 from . import multiprocessing as multiprocessing
@@ -34,6 +44,7 @@ from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
+from . import quantization as quantization
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal
@@ -123,13 +134,30 @@ from .namespace.settings import set_flush_denormal as set_flush_denormal
 from .namespace.settings import set_num_interop_threads as set_num_interop_threads
 from .namespace.settings import set_warn_always as set_warn_always
 from .namespace.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from ._C import DispatchKey as DispatchKey
 from .accelerator import Event as Event
 from .futures import Future as Future
 from .amp import GradScaler as GradScaler
+from ._C import PyTorchFileReader as PyTorchFileReader
+from ._C import PyTorchFileWriter as PyTorchFileWriter
+from .jit import ScriptFunction as ScriptFunction
+from .jit import ScriptModule as ScriptModule
 from .accelerator import Stream as Stream
 from .namespace.control_flow import SymBool as SymBool
 from .namespace.control_flow import SymFloat as SymFloat
 from .namespace.control_flow import SymInt as SymInt
+from ._C import TensorType as TensorType
+from .namespace.checks import _assert as _assert
+from .namespace.checks import _assert_async as _assert_async
+from .namespace.checks import _check as _check
+from .namespace.checks import _check_index as _check_index
+from .namespace.checks import _check_is_size as _check_is_size
+from .namespace.checks import _check_not_implemented as _check_not_implemented
+from .namespace.checks import _check_tensor_all as _check_tensor_all
+from .namespace.checks import _check_tensor_all_with as _check_tensor_all_with
+from .namespace.checks import _check_type as _check_type
+from .namespace.checks import _check_value as _check_value
+from .namespace.checks import _check_with as _check_with
 from .nn.positional import adaptive_max_pool1d as adaptive_max_pool1d
 from .nn.positional import affine_grid_generator as affine_grid_generator
 from .ops.shape.view_copies import alias_copy as alias_copy
@@ -283,7 +311,12 @@ class UInt64Tensor(Tensor): ...
 channels_last: MemoryFormat
 channels_last_3d: MemoryFormat
 contiguous_format: MemoryFormat
+jagged: MemoryLayout
 preserve_format: MemoryFormat
+sparse_bsc: MemoryLayout
+sparse_bsr: MemoryLayout
+sparse_csc: MemoryLayout
+sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = ...) -> Tensor: ...
 def _standard_gamma(input: Tensor, generator: Generator | None = ...) -> Tensor: ...

@@ -29,11 +29,18 @@ ROOMS = frozenset(
         "_C",
         "__config__",
         "__future__",
+        "_custom_ops",
+        "_dynamo",
+        "_inductor",
+        "_jit_internal",
+        "_ops",
+        "_subclasses",
         "_tensor",
         "_tensor_str",
         "_utils",
         "accelerator",
         "amp",
+        "ao",
         "autograd",
         "backends",
         "compiler",
@@ -42,13 +49,16 @@ ROOMS = frozenset(
         "data",
         "distributed",
         "distributions",
+        "export",
         "fft",
         "func",
         "functional",
         "futures",
+        "fx",
         "hub",
         "info",
         "jit",
+        "library",
         "linalg",
         "mps",
         "mtia",
@@ -58,6 +68,7 @@ ROOMS = frozenset(
         "optim",
         "overrides",
         "profiler",
+        "quantization",
         "quasirandom",
         "random",
         "serialization",
@@ -124,7 +135,13 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
 
+    # PyTorch's module holds itself, and `ops` is there the operators by namespace.
+    names["torch"] = sys.modules["torch"]
+
     def find(name: str) -> Any:
+        if name == "ops":
+            found = names[name] = _operators()
+            return found
         # Kept, as a module keeps what was imported below it: asking again costs a look-up.
         found = names[name] = fastdist.__getattr__(name)
         return found
@@ -150,6 +167,9 @@ def _check_installed(file: str, version: str) -> None:
         f"the torch installed in {site_packages} {reason}; run `fastdist as-torch --install` again",
         stacklevel=2,
     )
+def _operators() -> Any:
+    """Return `torch.ops`; fastdist.ops is the package that declares the operators."""
+    return importlib.import_module("fastdist._ops").ops
 
 
 def _is_ours(torch: ModuleType | None) -> bool:
@@ -173,6 +193,9 @@ class AsTorchFinder:
         root, _, rest = name.partition(".")
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
             return None
+        if rest == "ops":
+            operators: Any = SameModule(_operators())
+            return ModuleSpec(name, operators)
         own = f"fastdist.{rest}"
         if rest.partition(".")[0] not in ROOMS:
             raise missing_module(name, own, ROOMS)

@@ -138,6 +138,8 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
     mark = given.name
     if mark == "interop":
         return no_others(*given.args)
+    if mark == "packages":
+        return no_package(config.option.markexpr, *given.args)
     if mark == "gpu":
         return no_gpu()
     if mark == "nvrtc":
@@ -155,6 +157,14 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
 def no_others(*packages: str) -> str | None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     return f"interop: {' and '.join(missing)} not installed" if missing else None
+
+
+def no_package(chosen: str, package: str) -> str | None:
+    if "packages" not in chosen:
+        return "packages: give -m packages"
+    if importlib.util.find_spec(package) is None:
+        return f"packages: {package} is not installed"
+    return None
 
 
 @functools.cache

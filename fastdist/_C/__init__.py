@@ -7,7 +7,10 @@ from typing import Any, Final
 
 from ..concurrency.future import Future as Future
 from ..core.device import get_default_device
-from ..core.missing import missing
+from ..core.dispatch_keys import DispatchKey, DispatchKeySet
+from ..core.dispatch_keys import ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard  # noqa: F401
+from ..core.missing import NO_GRAPHS, missing
+from ..core.refused import refusing_class
 from ..core.torch_function import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..core.torch_function import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
 from ..graph.modes import tls
@@ -15,7 +18,14 @@ from ..interpreters.batched_tensor import levels
 from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
 
-__all__ = ["DisableTorchFunctionSubclass", "Future", "Generator"]
+__all__ = [
+    "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Future", "Generator",
+    "PyTorchFileReader", "PyTorchFileWriter",
+]  # fmt: skip
+
+_NO_READER = "load() and save() read and write such files"
+PyTorchFileReader = refusing_class(__name__, "PyTorchFileReader", _NO_READER)
+PyTorchFileWriter = refusing_class(__name__, "PyTorchFileWriter", _NO_READER)
 
 
 def _jit_set_profiling_mode(mode: bool) -> bool:
@@ -84,16 +94,7 @@ def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
 
 
 _TensorMeta = type(Tensor)
-_SCRIPT: Final = "part of TorchScript: programs are not captured as graphs here"
-
-
-class _OfTorchScript:
-    """A class for annotations; making an instance raises NotImplementedError."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} is {_SCRIPT}")
-
-
+# Classes of compiled programs, which packages name in annotations and ask about with isinstance.
 _SCRIPT_CLASSES: Final = frozenset(
     {
         "Block", "BoolType", "DictType", "FloatType", "Graph", "IntType", "ListType", "Node",
@@ -107,6 +108,6 @@ def __getattr__(name: str) -> Any:
     if name == "_nn":
         return importlib.import_module("._nn", __name__)
     if name in _SCRIPT_CLASSES:
-        made = globals()[name] = type(name, (_OfTorchScript,), {"__module__": __name__})
+        made = globals()[name] = refusing_class(__name__, name, NO_GRAPHS)
         return made
     raise missing(__name__, name)

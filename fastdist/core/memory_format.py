@@ -92,3 +92,8 @@ class MemoryLayout:
 
 strided: Final = MemoryLayout("strided")
 sparse_coo: Final = MemoryLayout("sparse_coo")
+# Layouts that no tensor has: programs compare `tensor.layout` with them.
+OTHER_LAYOUTS: Final = {
+    name: MemoryLayout(name)
+    for name in ("jagged", "sparse_bsc", "sparse_bsr", "sparse_csc", "sparse_csr")
+}

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from .module_aliases import is_alias
+
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
-_NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
+NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
 NO_COLLECTIVES = (
     "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
     "send gradients between them with distributed.autograd (`fastdist run -n 2 ...`); "
@@ -24,12 +26,7 @@ NO_HUB = (
     "model, and pass the loaded weights to load_state_dict"
 )
 # What does the work of a name that is missing: not found by its spelling.
-_INSTEAD = {
-    "fastdist.fx": _NO_GRAPHS,
-    "fastdist._dynamo": _NO_GRAPHS,
-    "fastdist._inductor": _NO_GRAPHS,
-    "fastdist.export": _NO_GRAPHS,
-}
+_INSTEAD: dict[str, str] = {}
 
 
 # Names that PyTorch has in families, as patterns -> why none of them is here, and what is.
@@ -44,7 +41,7 @@ _FAMILIES = (
     (
         r"""
         \w*quantize\w* quantized_\w+ q_\w+ qu?int\d\w* QU?Int\w+ int_repr per_(tensor|channel)_\w+
-        choose_qparams\w* empty_quantized fused_moving_avg\w* qscheme ao quantization
+        choose_qparams\w* empty_quantized fused_moving_avg\w* qscheme
         """,
         "quantized tensors are not supported: compute in float16 or float32",
     ),
@@ -53,7 +50,7 @@ _FAMILIES = (
         Script\w+ \w+Type (Compilation|Execution)\w+ (import|parse)_\w+ Graph Block Node Value Use
         Code Argument\w* FunctionSchema JITException LiteScriptModule ErrorReport fork wait
         """,
-        f"part of TorchScript; {_NO_GRAPHS}",
+        f"part of TorchScript; {NO_GRAPHS}",
     ),
     (
         r"""
@@ -224,11 +221,13 @@ def _names(module: str, places: Mapping[str, str]) -> list[str]:
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:
     if name not in places:
-        raise missing(module, name)
+        return _refuse(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
     return getattr(importlib.import_module(f".{places[name]}", module), name)
 
 
 def _refuse(module: str, name: str) -> Any:
+    if is_alias(f"{module}.{name}"):
+        return importlib.import_module(f"{module}.{name}")
     raise missing(module, name)

@@ -17,13 +17,10 @@ _REASONS: Final = {
     ),
     "backends.mha backends.python_native": "it switches PyTorch's own kernels",
     "backends.opt_einsum": "einsum contracts its operands from left to right",
-    "backends.quantized nn.intrinsic nn.qat nn.quantizable nn.quantized": (
+    "backends.quantized nn.quantizable": (
         "quantized tensors are not supported: compute in float16 or float32"
     ),
-    "classes library": (
-        "there is no dispatcher to register with: autograd.Function adds an op with its own "
-        "gradient"
-    ),
+    "classes": "there are no classes of C++: Python's are enough",
     "compiler.config": "torch.compile returns its argument unchanged: there is nothing to set",
     "cpu.amp.autocast_mode cpu.amp.grad_scaler": "its names are in cpu.amp",
     "cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler": "its names are in cuda.amp",
@@ -38,12 +35,8 @@ _REASONS: Final = {
     "distributed.c10d_logger distributed.logging_handlers": (
         "workers log to the logger `fastdist.distributed`, each call and pass at DEBUG"
     ),
-    "distributed.config distributed.constants": (
+    "distributed.config": (
         "rpc.TensorPipeRpcBackendOptions has the options, rpc.constants their defaults"
-    ),
-    "distributed.distributed_c10d distributed.utils": (
-        "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
-        "send gradients between them with distributed.autograd"
     ),
     "jit.frontend": "programs are not compiled: jit.script returns its argument unchanged",
     "masked": "masked tensors are not supported: where() and masked_fill() compute with a mask",

@@ -23,6 +23,11 @@ def alias_modules(aliases: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, AliasFinder)
 
 
+def is_alias(name: str) -> bool:
+    """Return whether the name leads to a module of another name."""
+    return name in _ALIASES
+
+
 class SameModule:
     """The loader of a module that is loaded already, under its other name."""
 

@@ -13,6 +13,8 @@ autograd         backward passes and forward mode across workers
 explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
+distributed_c10d.py  process groups and collectives: names that refuse yet, next to constants
+tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device
 checkpoint       checkpoints of a whole job
 profiler         calls and time lines of several workers
@@ -30,13 +32,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.missing import NO_COLLECTIVES, instead, missing, refusing
+from fastdist.core.module_aliases import alias_modules
+from fastdist.core.refused import find_below
 from fastdist.system.import_hooks import load_when_rpc_starts
 
 if TYPE_CHECKING:
+    from . import algorithms as algorithms
     from . import autograd as autograd
     from . import checkpoint as checkpoint
+    from . import constants as constants
+    from . import distributed_c10d as distributed_c10d
+    from . import elastic as elastic
     from . import explain as explain
+    from . import fsdp as fsdp
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
@@ -47,6 +55,34 @@ if TYPE_CHECKING:
     from . import rpc as rpc
     from . import sockets as sockets
     from . import store as store
+    from . import tensor as tensor
+    from .distributed_c10d import Backend as Backend
+    from .distributed_c10d import GroupMember as GroupMember
+    from .distributed_c10d import ProcessGroup as ProcessGroup
+    from .distributed_c10d import ReduceOp as ReduceOp
+    from .distributed_c10d import Work as Work
+    from .distributed_c10d import all_gather as all_gather
+    from .distributed_c10d import all_gather_object as all_gather_object
+    from .distributed_c10d import all_reduce as all_reduce
+    from .distributed_c10d import all_to_all as all_to_all
+    from .distributed_c10d import barrier as barrier
+    from .distributed_c10d import broadcast as broadcast
+    from .distributed_c10d import broadcast_object_list as broadcast_object_list
+    from .distributed_c10d import destroy_process_group as destroy_process_group
+    from .distributed_c10d import gather as gather
+    from .distributed_c10d import get_backend as get_backend
+    from .distributed_c10d import get_rank as get_rank
+    from .distributed_c10d import get_world_size as get_world_size
+    from .distributed_c10d import group as group
+    from .distributed_c10d import init_process_group as init_process_group
+    from .distributed_c10d import irecv as irecv
+    from .distributed_c10d import isend as isend
+    from .distributed_c10d import new_group as new_group
+    from .distributed_c10d import recv as recv
+    from .distributed_c10d import reduce as reduce
+    from .distributed_c10d import reduce_scatter as reduce_scatter
+    from .distributed_c10d import scatter as scatter
+    from .distributed_c10d import send as send
     from .remote_device import _remote_device as _remote_device
     from .restarts import on_restart as on_restart
     from .restarts import restart_count as restart_count
@@ -60,6 +96,8 @@ _ROOMS = frozenset(
     {
         *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "profiler"),
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
+        *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
+        *("launcher", "pipelining", "tensor", "utils"),
     }
 )
 
@@ -75,39 +113,52 @@ _HOMES = {
     "_remote_device": "remote_device",
 }
 
-# Programs import these whether they use them or not.
-_COLLECTIVES = (
-    "all_gather", "all_gather_object", "all_reduce", "all_to_all", "barrier", "broadcast",
-    "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
-    "get_world_size", "init_process_group", "irecv", "isend", "new_group", "recv", "reduce",
-    "reduce_scatter", "scatter", "send",
-)  # fmt: skip
-globals().update({name: refusing(__name__, name, NO_COLLECTIVES) for name in _COLLECTIVES})
-if TYPE_CHECKING:
-    _refused = refusing("", "", "")
-    all_gather = _refused
-    all_gather_object = _refused
-    all_reduce = _refused
-    all_to_all = _refused
-    barrier = _refused
-    broadcast = _refused
-    broadcast_object_list = _refused
-    destroy_process_group = _refused
-    gather = _refused
-    get_backend = _refused
-    get_rank = _refused
-    get_world_size = _refused
-    init_process_group = _refused
-    irecv = _refused
-    isend = _refused
-    new_group = _refused
-    recv = _refused
-    reduce = _refused
-    reduce_scatter = _refused
-    scatter = _refused
-    send = _refused
-_LATER = ("DeviceMesh", "ReduceOp", "algorithms", "device_mesh", "fsdp")
-instead({f"{__name__}.{name}": NO_COLLECTIVES for name in _LATER})
+# The collectives, which refuse yet, with what belongs to them; packages import them in any case.
+_GROUP_NAMES = """
+    AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions
+    BroadcastOptions BuiltinCommHookType DebugLevel DistBackendError DistError DistNetworkError
+    DistStoreError GatherOptions GradBucket GroupMember GroupName Logger P2POp ProcessGroup
+    ProcessGroupGloo QueueEmptyError RankType ReduceOp ReduceOptions ReduceScatterOptions Reducer
+    ScatterOptions Work all_gather all_gather_coalesced all_gather_into_tensor all_gather_object
+    all_gather_single all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
+    batch_isend_irecv breakpoint broadcast broadcast_object_list default_pg_timeout
+    destroy_process_group gather gather_object get_backend get_backend_config get_debug_level
+    get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank get_pg_count
+    get_process_group_ranks get_rank get_world_size group init_process_group irecv
+    is_backend_available is_gloo_available is_mpi_available is_nccl_available
+    is_torchelastic_launched is_ucc_available is_xccl_available isend monitored_barrier new_group
+    new_subgroups new_subgroups_by_enumeration record_comm recv recv_object_list reduce reduce_op
+    reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter scatter_object_list send
+    send_object_list set_debug_level set_debug_level_from_env shrink_group split_group
+    supports_complex _all_gather_base _broadcast_coalesced _coalescing_manager
+    _create_process_group_wrapper _get_process_group_name _rank_not_in_group _reduce_scatter_base
+"""
+_HOMES |= dict.fromkeys(_GROUP_NAMES.split(), "distributed_c10d")
+_HOMES |= {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"}
+# Modules that have two names.
+alias_modules(
+    {
+        f"{__name__}.{name}": f"{__name__}.{real}"
+        for name, real in {
+            "_composable.fsdp": "fsdp",
+            "_shard.api": "_shard",
+            "_shard.sharded_tensor.api": "_shard.sharded_tensor",
+            "_tensor": "tensor",
+            "_tensor.experimental": "tensor.experimental",
+            "_tensor.placement_types": "tensor.placement_types",
+            "algorithms.join": "algorithms",
+            "elastic.agent.server.api": "elastic.agent.server",
+            "elastic.multiprocessing.api": "elastic.multiprocessing",
+            "fsdp.fully_sharded_data_parallel": "fsdp",
+            "launcher.api": "launcher",
+            "pipelining.schedules": "pipelining",
+            "pipelining.stage": "pipelining",
+            "tensor._api": "tensor",
+            "tensor.device_mesh": "device_mesh",
+            "tensor.parallel.style": "tensor.parallel",
+        }.items()
+    }
+)
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
@@ -127,7 +178,7 @@ if not TYPE_CHECKING:
             found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
             globals()[name] = found
             return found
-        raise missing(__name__, name)
+        return find_below(__name__, name)
 
 
 def is_available() -> bool:
@@ -142,4 +193,4 @@ def is_initialized() -> bool:
 
 def __dir__() -> list[str]:
     """Return the rooms and the names that can be asked for."""
-    return sorted(_ROOMS | _HOMES.keys() | {*_COLLECTIVES} | {"is_available", "is_initialized"})
+    return sorted(_ROOMS | _HOMES.keys() | {"is_available", "is_initialized"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .names import words
 
 _ROOMS = {
+    "_C": "DispatchKey PyTorchFileReader PyTorchFileWriter TensorType",
     "accelerator": "Event Stream get_device_module",
     "amp": "GradScaler autocast",
     "amp.autocast_mode": "get_autocast_dtype is_autocast_enabled",
@@ -17,6 +18,11 @@ _ROOMS = {
     "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
     "futures": "Future",
+    "jit": "ScriptFunction ScriptModule",
+    "namespace.checks": """
+        _assert _assert_async _check _check_index _check_is_size _check_not_implemented
+        _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
+    """,
     "namespace.control_flow": """
         SymBool SymFloat SymInt cond sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
         sym_sum while_loop

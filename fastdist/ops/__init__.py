@@ -12,7 +12,9 @@ in docs/glossary.md.
 
 from __future__ import annotations
 
-from typing import NoReturn
+import importlib
+import sys
+from typing import Any
 
 _OF_TORCH_OPS = (
     "aten", "debug_mode_ops", "debugprims", "export", "higher_order", "inductor", "mkl", "mkldnn",
@@ -20,8 +22,10 @@ _OF_TORCH_OPS = (
 )  # fmt: skip
 
 
-def __getattr__(name: str) -> NoReturn:
-    """Say what PyTorch's programs call instead of `torch.ops.aten.add` and its kin."""
-    # Not by core/missing.py: each `from ..ops import x` asks here first, in vain.
-    why = "; an op is called by its public name, as `torch.add`" if name in _OF_TORCH_OPS else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why}")
+def __getattr__(name: str) -> Any:
+    """Return a namespace of operators: PyTorch's, or one that the program defined."""
+    # Not by core/missing.py: each `from ..ops import x` looks here first and fails.
+    operators = sys.modules.get("fastdist._ops")
+    if name in _OF_TORCH_OPS or (operators is not None and name in vars(operators.ops)):
+        return getattr(importlib.import_module("fastdist._ops").ops, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.missing import explain_missing
+from ..core.missing import load_later
 
 __all__ = ["load_url"]
 
@@ -16,4 +16,4 @@ def load_url(url: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
     return load_state_dict_from_url(url, *args, **kwargs)
 
 
-explain_missing(__name__)
+load_later(__name__, {"tqdm": ".progress"})

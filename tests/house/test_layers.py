@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels": set(),
     "kernels.cpu": {"language", "random_numbers"},
     "kernels.cuda": {"language", "random_numbers"},
-    "as_torch": {"core"},
+    "as_torch": {"_ops"},
     "installation": {"as_torch", "system"},
     "futures": {"concurrency"},
     "multiprocessing": {"core"},
@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "graph": {"tensor"},
     "interpreters": {"graph"},
     "dispatch": {"interpreters"},
-    "ops": {"dispatch"},
+    "ops": {"_ops", "dispatch"},
     "engine": {"graph"},
     "namespace": {"ops", "engine"},
     "profiler": {"graph"},
@@ -57,9 +57,21 @@ ROOMS: dict[str, set[str]] = {
     "cuda": {"amp", "autograd"},
     "accelerator": {"cuda"},
     "compiler": {"core"},
-    "jit": {"compiler", "nn"},
+    "_dynamo": {"compiler"},
+    "_inductor": {"compiler"},
+    "_jit_internal": {"core"},
+    "_ops": {"tensor"},
+    "op_schemas": {"tensor"},
+    "library": {"_ops", "autograd", "op_schemas"},
+    "_subclasses": {"core"},
+    "ao": {"core"},
+    "export": {"core"},
+    "quantization": set(),
+    "_custom_ops": {"library"},
+    "fx": {"core"},
+    "jit": {"compiler", "nn", "futures"},
     "hub": {"serialization"},
-    "onnx": {"core"},
+    "onnx": {"namespace"},
     "mps": {"core"},
     "mtia": {"core"},
     "xpu": {"core"},
@@ -101,7 +113,17 @@ ROOMS: dict[str, set[str]] = {
     },
     "distributed.optim": {"optim", "distributed.autograd"},
     "distributed.checkpoint": {"distributed.optim", "serialization"},
+    "distributed.constants": {"core"},
+    "distributed.distributed_c10d": {"distributed.constants", "distributed.rendezvous"},
+    "distributed.tensor": {"core"},
+    "distributed.elastic": {"core"},
+    "distributed.fsdp": {"nn"},
+    "distributed.algorithms": {"distributed.fsdp", "utils"},
     "distributed": {
+        "distributed.algorithms",
+        "distributed.distributed_c10d",
+        "distributed.elastic",
+        "distributed.tensor",
         "distributed.nn",
         "distributed.checkpoint",
         "distributed.explain",
@@ -379,13 +401,14 @@ def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
 @pytest.mark.parametrize("folder", ["tests", "bench"])
 def test_tests_and_bench_keep_to_what_they_may_import(folder: str) -> None:
     """Neither says kernels for fastdist.kernels; bench does without _names, tests without torch,
-    but for those of interop, and samples of types, where torch is fastdist.
+    but for those of interop, and samples of types and programs of packages, where torch is
+        fastdist.
     """
     wrong = []
     for path in sorted((ROOT / folder).rglob("*.py")):
         for found in imports_of(path, ""):
             head = found.imported.partition(".")[0]
-            rooms = [ROOT / "tests" / room for room in ("interop", "types")]
+            rooms = [ROOT / "tests" / room for room in ("interop", "packages", "types")]
             meets_others = any(path.is_relative_to(room) for room in rooms)
             too_much = head in ONLY_IN_BENCH if folder == "tests" else is_private(found)
             too_much = too_much and not meets_others

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
-from .compiler import runs_as_it_is
-from .core.missing import explain_missing, refusing
-from .nn import Module
+from ..compiler import runs_as_it_is
+from ..core.missing import NO_GRAPHS, load_later, refusing
+from ..nn import Module
 
 __all__ = [
     "Attribute",
+    "Error",
     "Final",
     "RecursiveScriptModule",
     "ScriptFunction",
@@ -19,8 +20,10 @@ __all__ = [
     "TracerWarning",
     "annotate",
     "export",
+    "fork",
     "freeze",
     "ignore",
+    "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",
@@ -33,6 +36,7 @@ __all__ = [
     "trace",
     "trace_module",
     "unused",
+    "wait",
 ]
 _isinstance = isinstance
 
@@ -57,6 +61,10 @@ class RecursiveScriptModule(ScriptModule):
 
 class ScriptFunction:
     """The class of PyTorch's compiled functions: nothing here makes one."""
+
+
+class Error(RuntimeError):
+    """The error of PyTorch's compiled programs: nothing here raises it."""
 
 
 class ScriptWarning(Warning):
@@ -121,6 +129,41 @@ def unused(fn: Any) -> Any:
     return fn
 
 
+def interface(obj: Any) -> Any:
+    """Return the class unchanged."""
+    return obj
+
+
+def _overload(func: Any) -> Any:
+    """Return the function unchanged: it declares a signature, and the next definition computes."""
+    return func
+
+
+_overload_method = _overload
+
+
+def _script_if_tracing(fn: Any) -> Any:
+    """Return the function unchanged: nobody traces."""
+    return fn
+
+
+_get_trace_graph = refusing(__name__, "_get_trace_graph", NO_GRAPHS)
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return a Future of the function's result, which is computed at once, in this thread."""
+    from ..futures import Future
+
+    future: Future[Any] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Any) -> Any:
+    """Return the result of a Future that `fork` returned."""
+    return future.wait()
+
+
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
     """Return the module unchanged.
 
@@ -157,4 +200,5 @@ def is_scripting() -> bool:
 
 is_tracing: Callable[[], bool] = is_scripting
 
-explain_missing(__name__)
+del annotations  # the feature of Python: here it is the name of a module
+load_later(__name__, {"annotations": ""})

@@ -1,0 +1,12 @@
+"""The earlier module of `library`: the names that packages still import from it."""
+
+from __future__ import annotations
+
+from .core.missing import explain_missing
+from .library import custom_op, get_ctx, register_fake
+
+__all__ = ["custom_op", "get_ctx", "impl_abstract"]
+
+impl_abstract = register_fake
+
+explain_missing(__name__)

@@ -1,0 +1,42 @@
+"""Settings of PyTorch's compiler, which programs read and set; nothing here depends on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.settings_patch import patch_settings
+
+cache_size_limit = 8
+recompile_limit = 8
+accumulated_cache_size_limit = 256
+accumulated_recompile_limit = 256
+allow_unspec_int_on_nn_module = False
+assume_static_by_default = True
+automatic_dynamic_shapes = True
+capture_dynamic_output_shape_ops = False
+capture_scalar_outputs = False
+compiled_autograd = False
+disable = True
+dynamic_shapes = True
+error_on_recompile = False
+force_parameter_static_shapes = True
+guard_nn_modules = True
+inline_inbuilt_nn_modules = True
+log_file_name: str | None = None
+optimize_ddp = True
+skip_fwd_side_effects_in_bwd_under_checkpoint = False
+specialize_int = False
+suppress_errors = False
+trace_numpy = True
+verbose = False
+
+
+def patch(changes: Any = None, value: Any = None, **more: Any) -> Any:
+    """Return a context, which is a decorator as well, within which settings have other values.
+
+    Args:
+        changes: A dict of settings, or the name of one.
+        value: The value of the one that is named.
+        more: Settings by name.
+    """
+    return patch_settings(__name__, changes, value, more)

@@ -1,0 +1,13 @@
+"""The class of PyTorch's compiled modules, for `isinstance`; compile() makes none."""
+
+from __future__ import annotations
+
+from ..compiler import disable, reset
+from ..core.missing import NO_GRAPHS, explain_missing
+from ..core.refused import refusing_class
+
+__all__ = ["OptimizedModule", "disable", "reset"]
+
+OptimizedModule = refusing_class(__name__, "OptimizedModule", NO_GRAPHS)
+
+explain_missing(__name__)

@@ -1,0 +1,10 @@
+"""Questions to PyTorch's compiler that other packages ask."""
+
+from __future__ import annotations
+
+from ..compiler import is_compiling
+from ..core.missing import explain_missing
+
+__all__ = ["is_compiling"]
+
+explain_missing(__name__)

@@ -1,0 +1,32 @@
+"""Settings of PyTorch's compiler of graphs; programs may set them, and nothing changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.settings_patch import patch_settings
+
+aggressive_fusion = False
+allow_buffer_reuse = True
+conv_1x1_as_mm = False
+coordinate_descent_check_all_directions = False
+coordinate_descent_tuning = False
+epilogue_fusion = True
+force_fuse_int_mm_with_mul = False
+freezing = False
+fx_graph_cache = True
+max_autotune = False
+max_autotune_gemm = False
+shape_padding = True
+use_mixed_mm = False
+
+
+def patch(changes: Any = None, value: Any = None, **more: Any) -> Any:
+    """Return a context, which is a decorator as well, within which settings have other values.
+
+    Args:
+        changes: A dict of settings, or the name of one.
+        value: The value of the one that is named.
+        more: Settings by name.
+    """
+    return patch_settings(__name__, changes, value, more)

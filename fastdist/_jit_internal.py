@@ -1,0 +1,62 @@
+"""Decorators of PyTorch's compiler that other packages import; they return their functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .core.missing import explain_missing
+
+__all__ = ["Final", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]
+
+
+def _overload(func: Any) -> Any:
+    """Return the function unchanged."""
+    return func
+
+
+_overload_method = _copy_to_script_wrapper = export = unused = _overload
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Return the function unchanged, as `@ignore` or `@ignore(...)`."""
+    return drop if callable(drop) else _overload
+
+
+def is_scripting() -> bool:
+    """Return False."""
+    return False
+
+
+def boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable[..., Any],
+    if_false: Callable[..., Any],
+    module_name: str,
+    func_name: str,
+) -> Callable[..., Any]:
+    """Return a function that calls one of two, by the value of one of its arguments.
+
+    Args:
+        arg_name: The argument's name.
+        arg_index: Its place among the positional arguments.
+        default: Its value where it is not given.
+        if_true: The function for a true value.
+        if_false: The function for a false value.
+        module_name: The module that the function belongs to.
+        func_name: The function's name.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = args[arg_index] if len(args) > arg_index else kwargs.get(arg_name, default)
+        return (if_true if given else if_false)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = func_name
+    call.__module__ = module_name
+    call.__doc__ = if_true.__doc__ or if_false.__doc__
+    return call
+
+
+explain_missing(__name__)

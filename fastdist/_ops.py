@@ -1,0 +1,256 @@
+"""`torch.ops`: operators by namespace, name and overload, as in `ops.aten.add.Tensor(x, y)`.
+
+Operators of the namespaces `aten` and `prims` call fastdist's function of that name, and take the
+arguments that it takes; any name of an overload is accepted. Operators of
+other namespaces are those that a program defines with `library`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, NoReturn
+
+from .core.missing import refusing
+from .core.refused import refusing_class
+from .tensor.tensor import Tensor
+
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "ops"]
+
+HigherOrderOperator = refusing_class(
+    __name__, "HigherOrderOperator", "there is no dispatcher: write a function of tensors"
+)
+# Operators whose name is not that of a function here: its path, or a method with a dot before it.
+_OTHER_NAMES = {
+    "_local_scalar_dense": ".item",
+    "_log_softmax": "nn.functional.log_softmax",
+    "_reshape_alias": ".reshape",
+    "_softmax": "nn.functional.softmax",
+    "_to_copy": "to_copy",
+    "_unsafe_view": ".reshape",
+    "alias": ".view_as_itself",
+    "gelu": "nn.functional.gelu",
+    "lift_fresh": ".view_as_itself",
+    "convert_element_type": ".to",
+    "slice": "slice_along",
+    "sym_numel": ".numel",
+    "sym_size": ".size",
+    "sym_stride": ".stride",
+}
+
+
+class OpOverload:
+    """One overload of an operator: it is called as the operator is.
+
+    Args:
+        packet: The operator.
+        overload: The overload's name, such as "Tensor" or "default".
+    """
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self._packet = packet
+        self._overloadname = overload
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__qualname__ = self.__name__
+        self.__module__ = f"fastdist._ops.{packet.namespace}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._packet.function(self._overloadname)(*args, **kwargs)
+
+    @property
+    def namespace(self) -> str:
+        """The operator's namespace."""
+        return self._packet.namespace
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """The operator, with all its overloads."""
+        return self._packet
+
+    def name(self) -> str:
+        """Return the full name, such as "aten::add.Tensor"."""
+        suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"{self._packet.qualified_name}{suffix}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self._packet}', overload='{self._overloadname}')>"
+
+    def __deepcopy__(self, memo: Any) -> OpOverload:
+        return self
+
+
+class OpOverloadPacket:
+    """An operator: called, it chooses the overload by its arguments; attributes are overloads.
+
+    Args:
+        namespace: Its namespace, such as "aten".
+        name: Its name, such as "add".
+        function: Returns the function of an overload, by the overload's name.
+        overloads: The names of the overloads that a program defined; None allows any.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        function: Callable[[str], Callable[..., Any]],
+        overloads: list[str] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.function = function
+        self.__name__ = name
+        self._overload_names = overloads
+        self._made: dict[str, OpOverload] = {}
+
+    @property
+    def qualified_name(self) -> str:
+        """The name with the namespace, such as "aten::add"."""
+        return f"{self.namespace}::{self.__name__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function("default")(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> OpOverload:
+        known = self._overload_names
+        if name.startswith("__") or (known is not None and name not in known):
+            raise AttributeError(
+                f"The underlying op of '{self.namespace}.{self.__name__}' has no overload name "
+                f"'{name}'"
+            )
+        if name not in self._made:
+            self._made[name] = OpOverload(self, name)
+        return self._made[name]
+
+    def overloads(self) -> list[str]:
+        """Return the names of overloads that are defined, or that were used."""
+        return [*self._made] if self._overload_names is None else [*self._overload_names]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+    def __deepcopy__(self, memo: Any) -> OpOverloadPacket:
+        return self
+
+
+class OpNamespace(ModuleType):
+    """The operators of a namespace, which are looked up when they are first named."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"fastdist.ops.{name}")
+        self.name = name
+
+    def __getattr__(self, op_name: str) -> OpOverloadPacket:
+        if not op_name.startswith("__") and self.name in ("aten", "prims"):
+            function = find_function(op_name) or _refused(op_name)
+            if function is not None:
+                made = OpOverloadPacket(self.name, op_name, lambda overload: function)
+                vars(self)[op_name] = made
+                return made
+        raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op_name}'")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, op in vars(self).items() if isinstance(op, OpOverloadPacket)])
+
+
+class Ops(ModuleType):
+    """All namespaces of operators; `library` defines more."""
+
+    def __init__(self) -> None:
+        super().__init__("fastdist.ops")
+        self.loaded_libraries: set[str] = set()
+
+    def __getattr__(self, name: str) -> OpNamespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = vars(self)[name] = OpNamespace(name)
+        return made
+
+    def load_library(self, path: Any) -> NoReturn:
+        """Refuse: a library of C++ operators needs PyTorch's C++ library.
+
+        Raises:
+            OSError: Always, as PyTorch does for a library that it cannot load.
+        """
+        raise OSError(
+            f"Could not load this library: {path}. fastdist does not load operators that are "
+            "compiled for PyTorch; define them in Python with torch.library.custom_op"
+        )
+
+    import_module = load_library
+
+
+def find_function(name: str) -> Callable[..., Any] | None:
+    """Return fastdist's function for an operator of `aten`, None where there is none."""
+    path = _OTHER_NAMES.get(name, name)
+    if path == ".view_as_itself":
+        return lambda input: input.view_as(input)
+    if path in _OWN:
+        return _OWN[path]
+    fastdist: Any = sys.modules["fastdist"]
+    if not path.startswith("."):
+        for room in ("", "nn.functional."):
+            found = _find_path(fastdist, room + path)
+            if found is not None:
+                return found
+        for prefix in ("linalg", "special", "fft"):
+            if path.startswith(f"{prefix}_"):
+                found = _find_path(fastdist, f"{prefix}.{path.removeprefix(prefix)[1:]}")
+                if found is not None:
+                    return found
+    method = getattr(Tensor, path.lstrip("."), None)
+    return method if callable(method) else None
+
+
+def _refused(name: str) -> Callable[..., Any] | None:
+    from .core.aten_names import REFUSED
+
+    if name not in REFUSED:
+        return None
+    return refusing("torch.ops.aten", name, "fastdist does not have this operator of PyTorch")
+
+
+def _find_path(root: Any, path: str) -> Callable[..., Any] | None:
+    for name in path.split("."):
+        root = getattr(root, name, None)
+    return root if callable(root) and not isinstance(root, type) else None
+
+
+def to_copy(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return a copy of a tensor in a dtype and on a device: the operator `aten::_to_copy`."""
+    more = {} if memory_format is None else {"memory_format": memory_format}
+    copied: Tensor = input.to(
+        device=input.device if device is None else device,
+        dtype=input.dtype if dtype is None else dtype,
+        non_blocking=non_blocking,
+        copy=True,
+        **more,
+    )
+    return copied
+
+
+def slice_along(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """Return a view of each step-th index from start to end: the operator `aten::slice`."""
+    before = (slice(None),) * (dim % input.ndim)
+    return input[(*before, slice(start, end, step))]
+
+
+_OWN: dict[str, Callable[..., Any]] = {"slice_along": slice_along, "to_copy": to_copy}
+ops = Ops()

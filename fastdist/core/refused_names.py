@@ -1,0 +1,242 @@
+"""The names that refuse in use, by module: see refused.py.
+
+A row is the module below `fastdist.`, the reason, and the names: a class begins with a capital,
+with its static and class methods in parentheses; all others are functions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .missing import NO_COLLECTIVES, NO_GRAPHS
+
+_COLLECTIVES: Final = {
+    "distributed._composable": "checkpoint contract fully_shard replicate",
+    "distributed._functional_collectives": """
+        AsyncCollectiveTensor all_gather_single all_gather_single_autograd all_gather_tensor
+        all_gather_tensor_autograd all_gather_into_tensor_coalesced all_reduce all_reduce_coalesced
+        all_to_all_single all_to_all_single_autograd broadcast permute_tensor reduce_scatter_single
+        reduce_scatter_single_autograd reduce_scatter_tensor reduce_scatter_tensor_autograd
+        reduce_scatter_tensor_coalesced wait_tensor
+    """,
+    "distributed._shard": "load_with_process_group shard_module shard_parameter",
+    "distributed._shard.sharded_tensor": """
+        Shard ShardedTensor ShardedTensorBase ShardedTensorMetadata TensorProperties
+        custom_sharded_op_impl empty full init_from_local_shards ones pre_load_state_dict_hook rand
+        randn sharded_op_impl state_dict_hook zeros
+    """,
+    "distributed._shard.sharding_spec": """
+        ChunkShardingSpec DevicePlacementSpec EnumerableShardingSpec PlacementSpec ShardMetadata
+        ShardingSpec
+    """,
+    "distributed._state_dict_utils": """
+        _broadcast_state_dict _copy_state_dict _create_cpu_state_dict _flatten_state_dict
+        _gather_state_dict _offload_state_dict_to_cpu _unflatten_state_dict
+    """,
+    "distributed.algorithms": "Join(notify_join_context) JoinHook Joinable",
+    "distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
+    "distributed.algorithms.ddp_comm_hooks.ddp_zero_hook": """
+        hook_with_zero_step hook_with_zero_step_interleaved
+    """,
+    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": "noop_hook",
+    "distributed.algorithms.ddp_comm_hooks.default_hooks": """
+        allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
+        fp16_compress_wrapper
+    """,
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": """
+        PostLocalSGDState post_localSGD_hook
+    """,
+    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": """
+        PowerSGDState batched_powerSGD_hook powerSGD_hook
+    """,
+    "distributed.algorithms.ddp_comm_hooks.quantization_hooks": """
+        quantization_perchannel_hook quantization_pertensor_hook
+    """,
+    "distributed.algorithms.model_averaging": "",
+    "distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+    "distributed.algorithms.model_averaging.hierarchical_model_averager": """
+        HierarchicalModelAverager
+    """,
+    "distributed.algorithms.model_averaging.utils": """
+        average_parameters average_parameters_or_parameter_groups get_params_to_average
+    """,
+    "distributed.device_mesh": "DeviceMesh(from_group) init_device_mesh",
+    "distributed.distributed_c10d": """
+        ProcessGroup ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL P2POp Work AllToAllOptions
+        AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
+        GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions Reducer GradBucket Logger
+        BuiltinCommHookType all_gather all_gather_coalesced all_gather_into_tensor all_gather_object
+        all_gather_single all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
+        batch_isend_irecv breakpoint broadcast broadcast_object_list destroy_process_group gather
+        gather_object get_backend get_backend_config get_global_rank get_group_rank
+        get_process_group_ranks get_rank get_world_size init_process_group irecv isend
+        monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
+        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
+        scatter_object_list send send_object_list shrink_group split_group
+        _all_gather_base _broadcast_coalesced _coalescing_manager _create_process_group_wrapper
+        _get_default_group _get_default_store _get_group_size _get_group_size_by_name
+        _get_pg_default_device _get_process_group_name _new_process_group_helper
+        _object_to_tensor _rank_not_in_group _reduce_scatter_base _resolve_process_group
+        _tensor_to_object
+    """,
+    "distributed.fsdp": """
+        FSDPModule FullyShardedDataParallel(clip_grad_norm_ flatten_sharded_optim_state_dict
+        fsdp_modules full_optim_state_dict get_state_dict_type optim_state_dict
+        optim_state_dict_to_load rekey_optim_state_dict scatter_full_optim_state_dict
+        set_state_dict_type shard_full_optim_state_dict sharded_optim_state_dict state_dict_type
+        summon_full_params) UnshardHandle fully_shard register_fsdp_forward_method share_comm_ctx
+    """,
+    "distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+    "distributed.launcher": "LaunchConfig elastic_launch launch_agent",
+    "distributed.pipelining": """
+        Pipe PipelineScheduleMulti PipelineScheduleSingle PipelineStage Schedule1F1B
+        ScheduleDualPipeV ScheduleGPipe
+        ScheduleInterleaved1F1B ScheduleInterleavedZeroBubble ScheduleLoopedBFS
+        ScheduleZBVZeroBubble SplitPoint build_stage get_schedule_class pipe_split pipeline
+    """,
+    "distributed.tensor": """
+        DTensor(from_local) distribute_module distribute_tensor empty full ones rand randn zeros
+    """,
+    "distributed.tensor._dtensor_spec": "DTensorSpec TensorMeta",
+    "distributed.tensor._random": "OffsetBasedRNGTracker is_rng_supported_mesh manual_seed",
+    "distributed.tensor._utils": "compute_local_shape_and_global_offset compute_local_shape",
+    "distributed.tensor.debug": "CommDebugMode visualize_sharding",
+    "distributed.tensor.experimental": """
+        context_parallel implicit_replication local_map register_sharding
+    """,
+    "distributed.tensor.experimental._attention": "context_parallel set_rotate_method",
+    "distributed.tensor.parallel": """
+        ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
+        PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel parallelize_module
+    """,
+    "distributed.tensor.parallel.ddp": "_localize_dtensor _pre_dp_module_transform",
+    "distributed.tensor.parallel.fsdp": "DTensorExtensions",
+    "distributed.utils": """
+        _alloc_storage _free_storage _recursive_to _sync_module_states _sync_params_and_buffers
+        _to_kwargs _verify_param_shape_across_processes
+    """,
+}
+_NO_AGENT: Final = (
+    "fastdist's launcher has no agents and rendezvous handlers of PyTorch: start workers with "
+    "`fastdist run` or `python -m torch.distributed.run`"
+)
+_LAUNCHER: Final = {
+    "distributed.elastic.agent": "",
+    "distributed.elastic.agent.server": """
+        ElasticAgent RunResult SimpleElasticAgent Worker WorkerGroup WorkerSpec WorkerState
+    """,
+    "distributed.elastic.events": "Event EventSource record",
+    "distributed.elastic.metrics": "configure prof put_metric",
+    "distributed.elastic.multiprocessing": """
+        DefaultLogsSpecs LogsDest LogsSpecs MultiprocessContext PContext RunProcsResult
+        SignalException Std SubprocessContext start_processes
+    """,
+    "distributed.elastic.rendezvous": """
+        RendezvousHandler RendezvousHandlerRegistry RendezvousInfo RendezvousParameters
+        RendezvousStoreInfo
+    """,
+    "distributed.elastic.rendezvous.dynamic_rendezvous": "DynamicRendezvousHandler create_handler",
+    "distributed.elastic.timer": "TimerClient TimerServer configure expires",
+    "distributed.elastic.utils": "get_env_variable_or_raise get_socket_with_port",
+    "distributed.elastic.utils.distributed": "get_free_port get_socket_with_port",
+}
+_GRAPHS: Final = {
+    "_inductor": "aot_compile list_mode_options list_options",
+    "_inductor.cpu_vec_isa": "pick_vec_isa valid_vec_isa_list",
+    "_inductor.runtime": "",
+    "_inductor.runtime.cache_dir_utils": "cache_dir",
+    "_inductor.utils": "run_and_get_code",
+    "_subclasses": "FakeTensor FakeTensorMode",
+    "_subclasses.functional_tensor": "FunctionalTensor FunctionalTensorMode",
+    "_subclasses.meta_utils": "MetaConverter",
+    "export": """
+        AdditionalInputs CustomDecompTable Dim(AUTO DYNAMIC STATIC) ExportBackwardSignature
+        ExportGraphSignature ExportedProgram ModuleCallEntry ModuleCallSignature ShapesCollection
+        UnflattenedModule default_decompositions dims draft_export export export_for_training load
+        register_dataclass save unflatten
+    """,
+    "export._trace": "_export",
+    "export.decomp_utils": "CustomDecompTable",
+    "export.dynamic_shapes": "Dim dims",
+    "export.unflatten": "UnflattenedModule unflatten",
+    "fx": """
+        CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer map_arg replace_pattern
+        symbolic_trace
+    """,
+    "fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
+    "fx.experimental.optimization": "fuse optimize_for_inference",
+    "fx.immutable_collections": "immutable_dict immutable_list",
+    "fx.operator_schemas": "get_signature_for_torch_op normalize_function normalize_module",
+    "fx.passes": "",
+    "fx.passes.infra": "",
+    "fx.passes.infra.pass_base": "PassBase PassResult",
+    "fx.passes.shape_prop": "ShapeProp TensorMetadata",
+    "fx.passes.split_module": "split_module",
+    "onnx": "ExportableModule InputObserver ONNXProgram",
+    **{
+        f"onnx.symbolic_opset{version}": "cat dropout masked_fill select softmax squeeze unsqueeze"
+        for version in range(7, 21)
+    },
+}
+_NO_QUANTIZATION: Final = "quantized tensors are not supported: compute in float16 or float32"
+_QUANTIZATION: Final = {
+    "ao": "",
+    "ao.nn": "",
+    "ao.nn.intrinsic": """
+        BNReLU2d BNReLU3d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d
+        ConvReLU1d ConvReLU2d ConvReLU3d LinearBn1d LinearReLU
+    """,
+    "ao.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
+    "ao.nn.quantized": """
+        BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d DeQuantize Dropout ELU Embedding EmbeddingBag
+        FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm2d LayerNorm LeakyReLU
+        Linear QFunctional Quantize ReLU6 Sigmoid Softmax
+    """,
+    "ao.nn.quantized.dynamic": "GRU LSTM Linear",
+    "ao.pruning": "BaseSparsifier WeightNormSparsifier",
+    "ao.quantization": """
+        DeQuantStub FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize FixedQParamsObserver
+        FusedMovingAvgObsFakeQuantize HistogramObserver MinMaxObserver MovingAverageMinMaxObserver
+        MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase PerChannelMinMaxObserver
+        PlaceholderObserver QConfig QConfigDynamic QConfigMapping QuantStub QuantType QuantWrapper
+        RecordingObserver ReuseInputObserver UniformQuantizationObserverBase add_quant_dequant
+        convert default_debug_observer default_dynamic_quant_observer default_eval_fn
+        default_fake_quant default_histogram_observer default_observer
+        default_per_channel_weight_fake_quant default_per_channel_weight_observer
+        default_placeholder_observer default_weight_fake_quant default_weight_observer
+        disable_fake_quant disable_observer enable_fake_quant enable_observer fuse_conv_bn
+        fuse_conv_bn_relu fuse_linear_bn fuse_modules fuse_modules_qat get_default_qat_qconfig
+        get_default_qat_qconfig_mapping get_default_qconfig get_default_qconfig_mapping
+        get_fuser_method get_observer_state_dict load_observer_state_dict no_observer_set prepare
+        prepare_qat propagate_qconfig_ quantize quantize_dynamic quantize_qat swap_module
+    """,
+    "ao.quantization.fake_quantize": "FakeQuantize FakeQuantizeBase FusedMovingAvgObsFakeQuantize",
+    "ao.quantization.fx": "",
+    "ao.quantization.fx._decomposed": "dequantize_per_channel quantize_per_channel",
+    "ao.quantization.observer": """
+        HistogramObserver MinMaxObserver MovingAverageMinMaxObserver ObserverBase
+        PerChannelMinMaxObserver PlaceholderObserver default_observer default_weight_observer
+    """,
+    "ao.quantization.qconfig": "QConfig get_default_qat_qconfig get_default_qconfig",
+    "ao.quantization.qconfig_mapping": "QConfigMapping get_default_qconfig_mapping",
+    "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
+    "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
+}
+_NO_SHARDS: Final = (
+    "a job saves and loads its state with distributed.checkpoint.save() and load(), which have "
+    "files of their own"
+)
+_SHARDS: Final = {
+    "distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
+    "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
+}
+_NO_FLOPS: Final = "profiler.profile(with_flops=True) counts the operations of a program"
+ROWS: Final = {
+    "utils.flop_counter": (_NO_FLOPS, "FlopCounterMode register_flop_formula"),
+    **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
+    **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
+    **{module: (_NO_SHARDS, names) for module, names in _SHARDS.items()},
+    **{module: (NO_GRAPHS, names) for module, names in _GRAPHS.items()},
+    **{module: (_NO_QUANTIZATION, names) for module, names in _QUANTIZATION.items()},
+}

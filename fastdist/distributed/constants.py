@@ -1,0 +1,15 @@
+"""The constants of process groups."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..core.missing import explain_missing
+
+__all__ = ["default_pg_nccl_timeout", "default_pg_timeout"]
+
+default_pg_timeout = timedelta(minutes=30)
+# PyTorch has one only where it is built with NCCL.
+default_pg_nccl_timeout: timedelta | None = None
+
+explain_missing(__name__)

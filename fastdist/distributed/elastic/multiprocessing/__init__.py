@@ -1,0 +1,19 @@
+"""How PyTorch's elastic agent starts workers: its classes refuse, `errors` is real."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from ....core.refused import find_below, refused_in
+from . import errors
+
+_refused = refused_in(__name__)
+globals().update(_refused)
+__all__ = ["errors", *_refused]  # noqa: PLE0604 (a table has the names)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+else:
+    __getattr__ = functools.partial(find_below, __name__)

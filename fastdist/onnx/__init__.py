@@ -1,0 +1,75 @@
+"""PyTorch's exporter, which is not here: options are constants, and exporting refuses."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..core.missing import refusing
+from ..core.refused import find_below, refused_in
+
+__all__ = [
+    "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "dynamo_export", "export",
+    "is_in_onnx_export", "is_onnxrt_backend_supported", "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
+]  # fmt: skip
+
+_NO_EXPORT = (
+    "programs are not captured as graphs here, so there is none to export: export from PyTorch, "
+    "which reads this model's state_dict()"
+)
+export = refusing(__name__, "export", _NO_EXPORT)
+dynamo_export = refusing(__name__, "dynamo_export", _NO_EXPORT)
+_refused = refused_in(__name__)
+globals().update(_refused)
+__all__ += sorted(_refused)  # noqa: PLE0605 (a table has the names)
+
+
+class OnnxExporterError(RuntimeError):
+    """The error of PyTorch's exporter."""
+
+
+class OperatorExportTypes(enum.Enum):
+    """Which operators an export may use."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+class TrainingMode(enum.Enum):
+    """The mode of a model in an export."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+def is_in_onnx_export() -> bool:
+    """Return False."""
+    return False
+
+
+def is_onnxrt_backend_supported() -> bool:
+    """Return False."""
+    return False
+
+
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
+) -> None:
+    """Do nothing: packages register their operators on import, and `export` refuses in any case."""
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Do nothing: no operator is registered."""
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+else:
+    __getattr__ = functools.partial(find_below, __name__)

@@ -1,0 +1,45 @@
+"""The bar that shows the progress of a download: tqdm, or nothing where it is not installed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..core.missing import missing
+
+
+class _NoProgress:
+    """Iterate over an iterable without a bar."""
+
+    def __init__(self, iterable: Iterable[Any] = (), *args: Any, **kwargs: Any) -> None:
+        self._iterable = iterable
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._iterable)
+
+    def update(self, n: float = 1) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> _NoProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class `tqdm` of the package tqdm, or one without a bar where it is missing.
+
+    Raises:
+        AttributeError: The name is another one.
+    """
+    if name != "tqdm":
+        raise missing(__name__, name)
+    try:
+        return importlib.import_module("tqdm").tqdm
+    except ModuleNotFoundError:
+        return _NoProgress

@@ -1,0 +1,259 @@
+"""List all names of torch that a package needs and fastdist lacks, from one run.
+
+    python -m tests.packages.record PACKAGE [MODULE ...]
+    python -m tests.packages.record --script PROGRAM [ARGUMENT ...]
+
+Imports the modules, or runs the program, with `torch` being fastdist. Each name that is missing
+becomes a placeholder, so that the import goes on, and is listed with the places that asked for it.
+A placeholder is a class: it can be called, subclassed, indexed and used as a decorator, which
+returns the function unchanged. A name that is only probed, with hasattr() or getattr() with a
+default, is listed as such and stays missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import dis
+import functools
+import importlib
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from types import CodeType, FrameType, ModuleType
+from typing import Any, NamedTuple
+
+USES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_NAME"})
+
+
+class Missing(NamedTuple):
+    """A name that was asked for, how, and where: "use" or "probe", and "file:line"."""
+
+    name: str
+    how: str
+    place: str
+
+
+class Kind(type):
+    """The class of placeholders: every attribute, call and index of one gives a placeholder."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return placeholder(f"{cls.__module__}.{cls.__qualname__}.{name}")
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if "is_placeholder" not in vars(cls):
+            return super().__call__(*args, **kwargs)
+        if len(args) == 1 and not kwargs and callable(args[0]):
+            return args[0]
+        return cls
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
+
+    def __or__(cls, other: Any) -> Any:
+        return cls
+
+    __ror__ = __or__
+
+    def __bool__(cls) -> bool:
+        return "is_placeholder" not in vars(cls)
+
+    def __enter__(cls) -> Any:
+        return cls
+
+    def __exit__(cls, *error: object) -> None:
+        pass
+
+
+def placeholder(name: str) -> Any:
+    """Return a class that stands in the place of a name."""
+    module, _, own = name.rpartition(".")
+    return Kind(own, (), {"is_placeholder": True, "__module__": module, "__qualname__": own})
+
+
+class Recorder:
+    """Within it, missing names below torch become placeholders; `missing` lists them."""
+
+    def __init__(self) -> None:
+        self.missing: list[Missing] = []
+        self._made: dict[str, Any] = {}
+        self._watched: set[str] = set()
+
+    def __enter__(self) -> Recorder:
+        self._import = builtins.__import__
+        builtins.__import__ = self._imported
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        self._watch_modules()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        builtins.__import__ = self._import
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to make an empty module for one below torch that fastdist does not have."""
+        if not name.startswith("torch."):
+            return None
+        for finder in sys.meta_path:
+            if finder is not self:
+                try:
+                    if finder.find_spec(name, path, target) is not None:
+                        return None
+                except ModuleNotFoundError as error:
+                    if error.name is not None and not f"{name}.".startswith(f"{error.name}."):
+                        raise
+        where = asker()
+        self.missing.append(Missing(name, "use", place_of(where)))
+        loader: Any = EmptyModule(self)
+        return ModuleSpec(name, loader, is_package=True)
+
+    def _imported(self, *args: Any, **kwargs: Any) -> Any:
+        module = self._import(*args, **kwargs)
+        self._watch_modules()
+        return module
+
+    def _watch_modules(self) -> None:
+        """Let each module of torch that was imported since give placeholders."""
+        for name in [*sys.modules]:
+            if name not in self._watched and name.partition(".")[0] in ("torch", "fastdist"):
+                self._watched.add(name)
+                module = sys.modules[name]
+                if isinstance(module, ModuleType) and not name.startswith("fastdist.kernels"):
+                    self._watch(module)
+
+    def _watch(self, module: ModuleType) -> None:
+        names = vars(module)
+        if isinstance(names.get("__getattr__"), Watched):
+            return
+        names["__getattr__"] = Watched(self, module, names.get("__getattr__"))
+
+    def find(self, module: ModuleType, name: str, ask: Callable[[str], Any] | None) -> Any:
+        """Return a module's attribute, or a placeholder where it has none."""
+        try:
+            if ask is None:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            found = ask(name)
+            self._watch_modules()
+            return found
+        except (AttributeError, ImportError):
+            frame = asker()
+            if name.startswith("__") or frame is None:
+                raise
+            whole = f"{module.__name__}.{name}".replace("fastdist", "torch", 1)
+            used = operation(frame) in USES
+            self.missing.append(Missing(whole, "use" if used else "probe", place_of(frame)))
+            if not used:
+                raise
+        if whole not in self._made:
+            self._made[whole] = placeholder(whole)
+        return self._made[whole]
+
+
+class Watched:
+    """The `__getattr__` of a module whose missing names are recorded."""
+
+    def __init__(
+        self, recorder: Recorder, module: ModuleType, ask: Callable[[str], Any] | None
+    ) -> None:
+        self._find = functools.partial(recorder.find, module, ask=ask)
+
+    def __call__(self, name: str) -> Any:
+        """Return the attribute or its placeholder."""
+        return self._find(name)
+
+
+class EmptyModule:
+    """The loader of a module that is not there."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let importlib make the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module empty: its names are recorded as they are asked for."""
+        names: Any = module
+        names.__path__ = []
+        # At once: `from module import name` looks for a module of that name where it finds none.
+        names.__getattr__ = Watched(self._recorder, module, None)
+
+
+def asker() -> FrameType | None:
+    """Return the frame that asked, or None where fastdist itself did."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (
+        frame.f_code.co_filename == __file__
+        or str(frame.f_globals.get("__name__")).startswith(("importlib", "_frozen_importlib"))
+    ):
+        frame = frame.f_back
+    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] == "fastdist":
+        return None
+    return frame
+
+
+@functools.cache
+def operations(code: CodeType) -> dict[int, str]:
+    """Return the name of the instruction at each offset of a code object."""
+    return {one.offset: one.opname for one in dis.get_instructions(code)}
+
+
+def operation(frame: FrameType) -> str:
+    """Return the name of the instruction that a frame is at."""
+    return operations(frame.f_code).get(frame.f_lasti, "")
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return "file:line" of a frame, the file by its last three parts."""
+    if frame is None:
+        return "?"
+    return "/".join(frame.f_code.co_filename.split("/")[-3:]) + f":{frame.f_lineno}"
+
+
+def report(missing: Sequence[Missing]) -> str:
+    """Return one line for each name, in the order in which they were asked for."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in missing:
+        places.setdefault((one.how, one.name), []).append(one.place)
+    lines = [
+        f"{how:6}{name:60} {where[0]}" + (f" and {len(where) - 1} more" if where[1:] else "")
+        for (how, name), where in places.items()
+    ]
+    return "\n".join([*lines, f"{len(places)} names"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record what the command line names; return 1 if it failed all the same."""
+    parser = argparse.ArgumentParser(prog="tests.packages.record")
+    parser.add_argument("--script", action="store_true", help="the first is a program to run")
+    parser.add_argument("what", nargs=argparse.REMAINDER)
+    args = parser.parse_args(argv)
+    importlib.import_module("fastdist").install_as_torch()
+    importlib.import_module("torch")
+    failed = False
+    with Recorder() as recorder:
+        try:
+            if args.script:
+                sys.argv = args.what
+                runpy.run_path(args.what[0], run_name="__main__")
+            else:
+                for name in args.what:
+                    importlib.import_module(name)
+        except Exception:
+            traceback.print_exc()
+            failed = True
+    sys.stdout.write(report(recorder.missing) + "\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
