@@ -36,7 +36,7 @@ register_autocast = refusing(__name__, "register_autocast", _NO_DISPATCHER)
 
 _Backward = Callable[..., Any]
 _defined: dict[str, CustomOpDef] = {}
-# What is registered for operators that are not defined yet: a package may lack its C++ library.
+# Registrations for operators that are not defined yet: a package may lack its C++ library.
 _undefined: dict[str, CustomOpDef] = {}
 
 

@@ -1,7 +1,7 @@
 """PyTorch's compiler of bytecode, switched off: programs run as they are written.
 
-Hints do nothing, decorators return their functions, and `is_compiling()` is False. Whatever would
-return a graph refuses.
+Hints do nothing, decorators return their functions, and `is_compiling()` is False. Functions that
+return a graph refuse.
 """
 
 from __future__ import annotations

@@ -222,10 +222,7 @@ _QUANTIZATION: Final = {
     "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
     "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
 }
-_NO_SHARDS: Final = (
-    "a job saves and loads its state with distributed.checkpoint.save() and load(), which have "
-    "files of their own"
-)
+_NO_SHARDS: Final = "a job saves and loads its state with distributed.checkpoint.save() and load()"
 _SHARDS: Final = {
     "distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
     "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
