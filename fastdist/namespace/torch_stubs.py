@@ -21,7 +21,8 @@ distributions distributions.bernoulli distributions.categorical
 distributions.constraint_registry distributions.constraints distributions.distribution
 distributions.gamma distributions.independent distributions.kl distributions.multivariate_normal
 distributions.normal distributions.transformed_distribution distributions.transforms
-distributions.utils fft func futures hub jit linalg mps multiprocessing nn nn.attention
+distributions.utils export fft func futures fx hub jit library linalg mps multiprocessing nn
+nn.attention
 nn.functional nn.init nn.modules nn.parallel nn.parameter nn.utils nn.utils.clip_grad
 nn.utils.convert_parameters nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
 nn.utils.rnn nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm onnx optim optim.adagrad
