@@ -10,12 +10,16 @@ from .core.dtypes import DType
 from .core.memory_format import MemoryFormat, MemoryLayout
 from . import _C as _C
 from . import __config__ as __config__
+from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _inductor as _inductor
 from . import _jit_internal as _jit_internal
 from . import _ops as _ops
 from . import _subclasses as _subclasses
+from . import _tensor as _tensor
+from . import _tensor_str as _tensor_str
+from . import _utils as _utils
 from . import accelerator as accelerator
 from . import amp as amp
 from . import ao as ao
@@ -30,6 +34,7 @@ from . import distributions as distributions
 from . import export as export
 from . import fft as fft
 from . import func as func
+from . import functional as functional
 from . import futures as futures
 from . import fx as fx
 from . import hub as hub
@@ -38,6 +43,7 @@ from . import jit as jit
 from . import library as library
 from . import linalg as linalg
 from . import mps as mps
+from . import mtia as mtia
 from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import onnx as onnx
@@ -45,6 +51,7 @@ from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
 from . import quantization as quantization
+from . import quasirandom as quasirandom
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal

@@ -228,9 +228,7 @@ _SHARDS: Final = {
     "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
 }
-_NO_FLOPS: Final = "profiler.profile(with_flops=True) counts the operations of a program"
 ROWS: Final = {
-    "utils.flop_counter": (_NO_FLOPS, "FlopCounterMode register_flop_formula"),
     **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
     **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
     **{module: (_NO_SHARDS, names) for module, names in _SHARDS.items()},

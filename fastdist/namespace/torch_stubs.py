@@ -21,7 +21,7 @@ distributions distributions.bernoulli distributions.categorical
 distributions.constraint_registry distributions.constraints distributions.distribution
 distributions.gamma distributions.independent distributions.kl distributions.multivariate_normal
 distributions.normal distributions.transformed_distribution distributions.transforms
-distributions.utils fft func functional futures hub jit linalg mps mtia
+distributions.utils export fft func functional futures fx hub jit library linalg mps mtia
 multiprocessing nn nn.attention nn.attention.bias nn.attention.flex_attention
 nn.functional nn.init nn.modules nn.parallel nn.parameter nn.utils nn.utils.clip_grad
 nn.utils.convert_parameters nn.utils.parametrizations nn.utils.parametrize nn.utils.prune

@@ -13,6 +13,11 @@ from fastdist.namespace.torch_stubs import MODULES
 
 # The modules behind `fastdist ...` and `python -m fastdist`, and the finder of `import torch`.
 COMMANDS = ("__main__", "as_torch", "cli", "info", "run", "warm")
+# PyTorch's private modules, and those behind `library` and `quantization`.
+PRIVATE = (
+    "__future__", "_custom_ops", "_jit_internal", "_ops", "_tensor", "_tensor_str", "_utils",
+    "op_schemas", "quantization",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,8 +28,7 @@ def test_each_stub_is_of_a_module_that_there_is(name: str) -> None:
 def test_modules_at_the_top_are_pytorch_s_or_commands() -> None:
     """A module of PyTorch's must be a file there, or type checkers would not find it."""
     top = {path.stem for path in Path(fastdist.__file__).parent.glob("*.py")} - {"__init__"}
-    private = {"__config__", "__future__", "_tensor", "_tensor_str", "_utils"}
-    assert top - {*MODULES} == {*private, *COMMANDS}
+    assert top - {*MODULES} == {"__config__", *PRIVATE, *COMMANDS}
 
 
 def test_the_command_writes_a_stub_for_each_module(
