@@ -19,7 +19,9 @@ class DType:
 
     `may_have_gradient` says whether tensors of it are differentiated, `computes_in` in which dtype
     kernels compute: float32 for half types, whose results are rounded once, else the dtype itself.
-    `is_bare` says that it holds numbers and meets no other whole dtype: uint16, uint32, uint64.
+    `is_bare` says that no other whole dtype meets it, and that storages of it have no class:
+    uint16, uint32, uint64, and the float8 types. Of the latter `is_float8` is true as well: they
+    are stored, moved and cast, and hardly anything is computed in them.
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning
@@ -31,6 +33,7 @@ class DType:
         "computes_in",
         "is_bare",
         "is_complex",
+        "is_float8",
         "is_floating_point",
         "is_signed",
         "itemsize",
@@ -54,7 +57,7 @@ class DType:
         self.is_complex = category == COMPLEX
         self.may_have_gradient = category >= FLOATING
         self.computes_in: DType = self
-        self.is_signed, self.is_bare = True, False
+        self.is_signed, self.is_bare, self.is_float8 = True, False, False
 
     @property
     def is_half(self) -> bool:
@@ -88,8 +91,11 @@ class BorrowedDType(DType):
 
     __slots__ = ()
 
-    def __init__(self, name: str, itemsize: int, code: int, rank: int) -> None:
+    def __init__(
+        self, name: str, itemsize: int, code: int, rank: int, *, is_float8: bool = False
+    ) -> None:
         self._tell(name, itemsize, code, rank, FLOATING)
+        self.is_float8 = self.is_bare = is_float8
 
     @property
     def numpy(self) -> Any:  # type: ignore[override]
@@ -112,14 +118,23 @@ uint32: Final = DType("uint32", 13, 0, is_bare=True)
 uint64: Final = DType("uint64", 14, 0, is_bare=True)
 complex64: Final = DType("complex64", 10, 10)
 complex128: Final = DType("complex128", 11, 11)
+float8_e4m3fn: Final = BorrowedDType("float8_e4m3fn", 1, 15, 6, is_float8=True)
+float8_e5m2: Final = BorrowedDType("float8_e5m2", 1, 16, 6, is_float8=True)
+float8_e4m3fnuz: Final = BorrowedDType("float8_e4m3fnuz", 1, 17, 6, is_float8=True)
+float8_e5m2fnuz: Final = BorrowedDType("float8_e5m2fnuz", 1, 18, 6, is_float8=True)
+float8_e8m0fnu: Final = BorrowedDType("float8_e8m0fnu", 1, 19, 6, is_float8=True)
+float8_e8m0fnu.is_signed = False
 float16.computes_in = bfloat16.computes_in = float32
 # Of NumPy's half types the dtypes in which kernels compute.
 WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
+# NumPy's float8 types, from the first use of each on.
+FLOAT8: Final[dict[Any, DType]] = {}
 
 
 ALL: Final = (
     *(bool_, uint8, int8, int16, int32, int64, float16, float32, float64),
     *(bfloat16, complex64, complex128, uint16, uint32, uint64),
+    *(float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu),
 )
 # What PyTorch calls them in errors, and in the names of storages and of old constructors.
 WORDS: Final = {
@@ -138,9 +153,11 @@ WORDS: Final = {
     uint16: "UInt16",
     uint32: "UInt32",
     uint64: "UInt64",
+    **{dtype: dtype.name.capitalize() for dtype in ALL if dtype.is_float8},
 }
 _BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL if not isinstance(dtype, BorrowedDType)}
+_LENDABLE: Final = {dtype.name: dtype for dtype in ALL if isinstance(dtype, BorrowedDType)}
 _borrowed: Final[dict[DType, Any]] = {}
 
 
@@ -149,7 +166,11 @@ def _borrow(dtype: DType) -> Any:
 
     found = np.dtype(getattr(ml_dtypes, dtype.name))
     # Filed last, as others look there without waiting.
-    WIDE[found], _BY_NUMPY[found] = dtype.computes_in.numpy, dtype
+    if dtype.is_float8:
+        FLOAT8[found] = dtype
+    else:
+        WIDE[found] = dtype.computes_in.numpy
+    _BY_NUMPY[found] = dtype
     _borrowed[dtype] = found
     return found
 
@@ -182,8 +203,8 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
     Raises  DTypeError where fastdist has none (strings, objects)
     """
     dtype = _BY_NUMPY.get(numpy_dtype)
-    if dtype is None and numpy_dtype.name == bfloat16.name:
-        _borrow(bfloat16)
+    if dtype is None and numpy_dtype.name in _LENDABLE:
+        _borrow(_LENDABLE[numpy_dtype.name])
         dtype = _BY_NUMPY.get(numpy_dtype)
     if dtype is None:
         known = ", ".join(dtype.name for dtype in ALL)
@@ -208,7 +229,14 @@ _OF_PYTHON: Final = {complex: complex128, float: float64, int: int64, bool: bool
 
 
 def complex_of(dtype: DType) -> DType:
-    """Return the complex dtype whose parts are of a floating one: complex64 for half types."""
+    """Return the complex dtype whose parts are of a floating one: complex64 for half types.
+
+    Raises  RuntimeError for a float8 type
+    """
+    if dtype.is_float8:
+        raise DTypeError(
+            f"Unknown Complex ScalarType for {WORDS[dtype]}: cast it with .to(fastdist.float32)"
+        )
     return complex128 if dtype in (float64, complex128) else complex64
 
 
@@ -222,10 +250,16 @@ def real_of(dtype: DType) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype in which a and b of equal priority meet, as torch.promote_types does.
 
-    Raises  RuntimeError for uint16, uint32 or uint64 beside another dtype that is not floating
+    Raises  RuntimeError for a float8 type with any other dtype, and for uint16, uint32 or uint64
+            with one that is not floating
     """
     if a is b:
         return a
+    if a.is_float8 or b.is_float8:
+        raise DTypeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{WORDS[a]} and {WORDS[b]}: cast the float8 tensor, with .to(fastdist.float32)"
+        )
     if (a.is_bare or b.is_bare) and FLOATING not in (a.category, b.category):
         raise DTypeError(
             "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "

@@ -40,7 +40,7 @@ _FAMILIES = (
     ),
     (
         r"""
-        \w*quantize\w* quantized_\w+ q_\w+ qu?int\d\w* QU?Int\w+ int_repr per_(tensor|channel)_\w+
+        \w*quantize\w* quantized_\w+ q_\w+ QU?Int\w+ int_repr per_(tensor|channel)_\w+
         choose_qparams\w* empty_quantized fused_moving_avg\w* qscheme
         """,
         "quantized tensors are not supported: compute in float16 or float32",
@@ -72,10 +72,6 @@ _FAMILIES = (
     (
         r"complex32 chalf",
         "the complex dtypes are complex64 and complex128; fft has transforms of them",
-    ),
-    (
-        r"float[48]_\w+ u?int[1-7] bits\w+",
-        "the dtypes are float16 to float64, bfloat16, int8 to int64, uint8 to uint64, bool",
     ),
 )
 

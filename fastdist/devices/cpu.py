@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from fastdist.core.dtypes import FLOAT8
 from fastdist.core.errors import ShapeError
-from fastdist.kernels.cpu import memory
+from fastdist.kernels.cpu import float8, memory
 from fastdist.kernels.cpu.halves import add_many, convert_many, in_float32
 from fastdist.kernels.cpu.memory import LINES_FROM
 from fastdist.kernels.cpu.pointwise.pointwise import SMALL_LIMIT
@@ -156,6 +157,8 @@ _STREAM = CpuStream()
 
 
 def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
+    if FLOAT8 and float8.wrote(array, out):
+        return
     size = out.size
     if size < SMALL_LIMIT or not (
         convert_many(array, out) or (size >= _MANY and repeat(array, out))

@@ -249,7 +249,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Write 0 into every element."""
-    if may_write_at_once(self):
+    if may_write_at_once(self) and not self._layout.dtype.is_float8:
         self.array.fill(0)
         storage_of(self).bump()
         return self

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..core.dtypes import WORDS, DType, bool_, int64
+from ..core.dtypes import FLOAT8, WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..language.scalar import CONDITIONS
@@ -27,6 +27,7 @@ from ..tensor.tensor import Tensor, from_array
 from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
+from .float8 import by_float32, computed_in_float32, no_float8_kernel
 from .general_path import GeneralPath
 from .op import OPS, Given, Op, common_device, declarator
 from .pointwise_form import PointwiseForm
@@ -88,6 +89,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             raise NoKernelError(
                 f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
             )
+        if found.is_float8:
+            raise no_float8_kernel(self.called, found)
         if self.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
         if self.dtype in ("number", "whole") and found is bool_:
@@ -154,6 +157,10 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         complex numbers, and where half operands meet a wider tensor without axes that scales them;
         or None.
         """
+        if FLOAT8:
+            float8 = self._float8_of(operands)
+            if float8 is not None and computed_in_float32(self.name, float8, operands):
+                return partial(by_float32, self.name, float8)
         complex_decomposition = super().decomposition(operands, attributes)
         if complex_decomposition is not None or not self.scaled_by:
             return complex_decomposition
@@ -163,6 +170,13 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             return None
         compute = self.compute_dtype(operands, attributes)
         return partial(self._scaled, compute) if compute.is_half else None
+
+    def _float8_of(self, operands: Given) -> DType | None:
+        """Return the float8 type in which operands meet, None for any other dtype."""
+        if not any(isinstance(o, Tensor) and o._layout.dtype.is_float8 for o in operands):
+            return None
+        found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
+        return found if found.is_float8 else None
 
     def _scaled(self, half: DType, *operands: Any) -> Tensor:
         """Compute half operands with such a factor in float32, and round once."""

@@ -269,7 +269,8 @@ def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
     """
     dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]
     dtypes += [layout.dtype for layout in layouts if layout is not None]
-    return len(layouts) if any(dtype.is_half for dtype in dtypes) else None
+    narrow = any(dtype.is_half or dtype.is_float8 for dtype in dtypes)
+    return len(layouts) if narrow else None
 
 
 def filling(

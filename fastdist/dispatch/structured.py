@@ -8,8 +8,10 @@ from typing import Any
 
 from ..core.dtypes import WORDS, dtype_of
 from ..core.errors import DeclarationError, NoKernelError
+from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
 from .argument_kinds import require_tensors
+from .float8 import no_float8_kernel
 from .general_path import GeneralPath, as_operand_of
 from .op import Given, Op, common_device, declarator
 from .outline import outlines
@@ -85,6 +87,8 @@ class StructuredOp(StructuredForm, GeneralPath):
         require_declared_plan(self.name, plan)
         if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
+        if self.kernel not in MOVES:
+            require_no_float8(self.called, plan, operands)
         route = Route(self, attributes, layouts_of(operands), plan)
         device = common_device(self, tuple(operands))
         find_functions(route, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
@@ -133,6 +137,15 @@ def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
     found = next((dtype for dtype in (*given, plan.dtype) if dtype.is_complex), None)
     if found is not None:
         raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')
+
+
+def require_no_float8(name: str, plan: Plan, operands: Sequence[Any]) -> None:
+    """Raise NoKernelError where an op would compute in a float8 type."""
+    given = [o._layout.dtype for o in operands if isinstance(o, Tensor)]
+    computed = given if plan.compute is None else [plan.compute]
+    found = next((dtype for dtype in (*computed, plan.dtype) if dtype.is_float8), None)
+    if found is not None:
+        raise no_float8_kernel(name, found)
 
 
 structured = declarator(StructuredOp)

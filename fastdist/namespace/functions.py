@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
-from ..core.dtypes import bfloat16
+from ..core.dtypes import WORDS, BorrowedDType
 from ..core.errors import DeviceError, ShapeError
 from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
@@ -76,8 +76,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if self._layout.dtype is bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; call .float() first")
+    if isinstance(self._layout.dtype, BorrowedDType):
+        raise TypeError(
+            f"Got unsupported ScalarType {WORDS[self._layout.dtype]}: NumPy has none; call "
+            ".float() first"
+        )
     storage_of(self)  # NumPy may change it from now on; views made later share one version
     return self.to_numpy()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import INTEGRAL, DType, float_limits
+from ..core.dtypes import INTEGRAL, DType, float8_e5m2fnuz, float_limits
 from ..core.errors import DTypeError
 from ..core.short_repr import short_repr
 from ..tensor.promotion import get_default_dtype
+
+# PyTorch's number, of which programs make tolerances; the step from 1 to the next is 0.25.
+_EPS: dict[DType, float] = {float8_e5m2fnuz: 0.125}
 
 
 class finfo:
@@ -30,11 +33,11 @@ class finfo:
         limits = float_limits(dtype)
         self.dtype = dtype.name
         self.bits = 8 * dtype.itemsize
-        self.eps = float(limits.eps)
+        self.eps = _EPS.get(dtype, float(limits.eps))
         self.max = float(limits.max)
         self.min = float(limits.min)
         self.tiny = self.smallest_normal = float(limits.smallest_normal)
-        self.resolution = float(f"1e-{limits.precision}")
+        self.resolution = 1.0 if dtype.is_float8 else float(f"1e-{limits.precision}")
 
     def __repr__(self) -> str:
         numbers = (self.resolution, self.min, self.max, self.eps, self.smallest_normal, self.tiny)

@@ -125,7 +125,11 @@ def _typed(
     return made
 
 
-TYPED_TENSORS = {f"{name}Tensor": _typed(f"{name}Tensor", dtype) for dtype, name in WORDS.items()}
+TYPED_TENSORS = {
+    f"{name}Tensor": _typed(f"{name}Tensor", dtype)
+    for dtype, name in WORDS.items()
+    if not dtype.is_float8
+}
 TYPED_CUDA_TENSORS = {
     name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
     for name, made in TYPED_TENSORS.items()

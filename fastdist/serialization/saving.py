@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ..core.device import Device
-from ..core.dtypes import DType
+from ..core.dtypes import BorrowedDType, DType
 from ..core.errors import MissingFolderError
 from ..core.folded_frames import folds
 from ..core.memory_format import MemoryLayout, sparse_coo
@@ -394,7 +394,7 @@ class _TorchPickler(pickle._Pickler):
     dispatch[TypedStorage] = save_storage
     dispatch[UntypedStorage] = save_storage
     dispatch[_StorageOf] = save_place
-    dispatch[DType] = save_global
+    dispatch[DType] = dispatch[BorrowedDType] = save_global
     dispatch[type] = save_class
     dispatch[type(TypedStorage)] = save_global
     dispatch[type(save)] = save_global

@@ -75,7 +75,7 @@ def own(module: str, name: str) -> Any:
 
 def _missing_dtype(module: str, name: str) -> str | None:
     known = ("complex32",)
-    return name if module == "torch" and (name in known or name.startswith("float8_")) else None
+    return name if module == "torch" and name in known else None
 
 
 def find(module: str, name: str) -> Any:

@@ -12,6 +12,7 @@ from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float_limits
 from ..core.errors import DTypeError
 from ..core.short_repr import short_repr
+from ..kernels.cpu import float8
 from .layout import Layout
 from .tensor import Tensor, wrap
 
@@ -67,6 +68,8 @@ def _whole(value: Any, dtype: DType) -> Any:
 
 
 def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = False) -> Any:
+    if dtype.is_float8:
+        return value  # the general path computes in float32, or refuses
     found = _cache.get(key)
     if found is not None:
         return found
@@ -137,7 +140,8 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     if value.__class__ is int:
         require_64_bits(value)
     with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype.numpy)
+        array = np.asarray(value)
+        return float8.rounded(array, dtype.numpy) if dtype.is_float8 else array.astype(dtype.numpy)
 
 
 def require_64_bits(value: int) -> None:
@@ -195,6 +199,8 @@ def _holds(dtype: DType, value: Any) -> bool:
     """Return whether dtype holds a number up to rounding."""
     if isinstance(value, bool) or dtype is bool_:
         return True
+    if dtype.is_float8:
+        return True  # casts saturate
     if dtype.may_have_gradient:
         most = _most(dtype)
         if value.__class__ is float and -most <= value <= most:

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import WIDE
+from ..core.dtypes import FLOAT8, WIDE
 from ..core.short_repr import short_repr
+from ..kernels.cpu.float8 import to_wide
 
 
 class PrintOptions(NamedTuple):
@@ -69,6 +70,11 @@ def set_printoptions(
     _options = options._replace(sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
 
 
+def in_plain_numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return array, as float32 if it is of a float8 type: its numbers are not Python floats."""
+    return to_wide(array) if FLOAT8 and array.dtype in FLOAT8 else array
+
+
 def format_tensor(
     array: Any,
     dtype_name: str,
@@ -85,6 +91,7 @@ def format_tensor(
     Note    printed exactly as PyTorch prints it, with our module's name before the dtype
     """
     options = _options
+    array = in_plain_numbers(array)
     indent = len(class_name) + 1
     notes = [f"device='{device}'"] if device != "cpu" else []
     if not isinstance(array, np.ndarray):  # of the meta device, without values

@@ -26,7 +26,7 @@ from ..devices.backend import backend_of
 from .axes import axis_number
 from .layout import Layout, Shape
 from .methods import TensorMethods
-from .printing import format_sparse, format_tensor
+from .printing import format_sparse, format_tensor, in_plain_numbers
 from .sparse import Coo
 from .storage import BoundedStorage
 from .subclasses import OfferedMethods, be_tensor, call_for_subclass, order_with_offers
@@ -381,7 +381,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         if self._layout.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
         try:
-            return self.to_numpy().item()  # type: ignore[no-any-return]
+            return in_plain_numbers(self.to_numpy()).item()  # type: ignore[no-any-return]
         except NoDataError as error:
             if error.op:
                 raise
@@ -389,7 +389,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
-        return self.to_numpy().tolist()
+        return in_plain_numbers(self.to_numpy()).tolist()
 
     def __bool__(self) -> bool:
         if self._layout.numel != 1:

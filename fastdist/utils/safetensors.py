@@ -23,6 +23,8 @@ __all__ = ["load", "load_file", "save", "save_file"]
 def _word_of(dtype: DType) -> str:
     if dtype in (bool_, bfloat16):
         return "BOOL" if dtype is bool_ else "BF16"
+    if dtype.is_float8:
+        return dtype.name.removeprefix("float").upper().replace("8_", "F8_").removesuffix("FN")
     letter = "F" if dtype.category == FLOATING else "I" if dtype.is_signed else "U"
     return f"{letter}{8 * dtype.itemsize}"
 

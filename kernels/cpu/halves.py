@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.dtypes import WIDE
+from fastdist.core.dtypes import FLOAT8, WIDE
 from fastdist.language.scalar import Body, Call, Name
 
+from . import float8
 from .pointwise.pointwise import HALF_LIMIT, kernel_for
 from .silence import silent
 from .small.call_facts import CallFacts
@@ -22,11 +23,13 @@ from .small.call_facts import CallFacts
 Array = Any
 
 # Kernels that move elements of any dtype, or cast them, and compute nothing.
-_MOVES: Final = frozenset(
+MOVES: Final = frozenset(
     {f"shape.copying.{name}" for name in ("cast", "cat", "flip", "place", "place_diagonal", "roll")}
     | {f"index.indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
     | {"shape.copying.triangle", "index.indexing.select", "index.indexing.take", "nn.windows.pick"}
 )
+# Those among them that change no dtype: numbers of float8 types are their bytes to them.
+_OF_BYTES: Final = MOVES - {"shape.copying.cast", "shape.copying.cat"}
 
 
 def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[..., None]:
@@ -35,7 +38,9 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
     Note    what it writes may be added to, so its copies begin as what stands there
     """
-    if name in _MOVES:
+    if name in _OF_BYTES:
+        return _of_bytes(kernel)
+    if name in MOVES:
         return kernel
     wide_of = WIDE
 
@@ -54,6 +59,24 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
     return run
 
 
+def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Return a kernel that moves elements, for arrays of float8 types too, to which NumPy's zero
+    may be NaN.
+    """
+
+    def run(*arguments: Any) -> None:
+        if FLOAT8 and any(one.dtype in FLOAT8 for one in arguments if one.__class__ is np.ndarray):
+            arguments = tuple([_as_bytes(one) for one in arguments])
+        kernel(*arguments)
+
+    return run
+
+
+def _as_bytes(value: Any) -> Any:
+    is_float8 = value.__class__ is np.ndarray and value.dtype in FLOAT8
+    return value.view(np.uint8) if is_float8 else value
+
+
 def computed_in_float32(
     name: str,
     find: Callable[[CallFacts], Callable[..., Any] | None],
@@ -63,7 +86,7 @@ def computed_in_float32(
     """Return what find makes of facts in which float32 stands for half types, given float32 copies;
     what it makes is rounded to the dtypes of results. None for a kernel that moves elements.
     """
-    if name in _MOVES:
+    if name in MOVES:
         return None
     as_wide = [None if dtype is None else WIDE.get(dtype, dtype) for dtype in facts.dtypes]
     make = find(facts._replace(dtypes=tuple(as_wide), dtype=WIDE.get(facts.dtype, facts.dtype)))
@@ -113,6 +136,8 @@ def add_many(x: Array, to: Array) -> bool:
 @silent
 def convert(x: Array, to: Array) -> None:
     """Write x into `to`, as C casts its dtype to that of `to`. Same shape."""
+    if FLOAT8 and float8.wrote(x, to):
+        return
     if to.size <= HALF_LIMIT or not convert_many(x, to):
         np.copyto(to, x, casting="unsafe")
 

@@ -122,13 +122,11 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
         ("mkldnn_convolution", "an internal function of PyTorch's libraries"),
         ("batch_norm_gather_stats", "an internal function of PyTorch's libraries"),
         ("quantize_per_tensor", "quantized tensors are not supported"),
-        ("qint8", "quantized tensors are not supported"),
         ("ScriptDict", "programs are not captured as graphs"),
         ("IntType", "programs are not captured as graphs"),
         ("AliasDb", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),
         ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
-        ("float8_e4m3fn", "the dtypes are float16"),
     ],
 )
 def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from ...core import dtypes
 from ...core.caller_warning import warn_caller
 from ...core.device import CPU, Device, chosen, get_default_device
-from ...core.dtypes import DType, dtype_of, uint64
+from ...core.dtypes import FLOAT8, DType, dtype_of, uint64
 from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ...core.short_repr import short_repr
 from ...devices.backend import Result, backend_of
-from ...devices.cpu import copy_of
+from ...devices.cpu import copy_into, copy_of
 from ...devices.gpus import device_count
 from ...dispatch.arguments import checked
 from ...dispatch.output import SignatureWithOut, store_in_out
@@ -126,7 +126,7 @@ def _filled(
             return _empty(shape, dtype.numpy)
         if number.__class__ is int and number == 0:
             return np.zeros(shape, dtype.numpy)  # the pages come with their first use
-        return _laid_in(_empty(shape, dtype.numpy), number)
+        return laid_in(_empty(shape, dtype.numpy), number)
 
     def write(backend: Any, raw: Any) -> None:
         if number is not None:
@@ -270,8 +270,12 @@ def tensor(
     return finish(rounded(array, wanted), device, requires_grad)
 
 
-def _laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
-    np.copyto(room, values, "unsafe")
+def laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
+    """Write values into room, as C casts them or as PyTorch rounds to float8 types; return it."""
+    if room.dtype in FLOAT8:
+        copy_into(room, np.asarray(values))
+    else:
+        np.copyto(room, values, "unsafe")
     return room
 
 
@@ -279,6 +283,8 @@ def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
     """Return array in the wanted dtype, infinite where that is too small, without a warning."""
     require_real(array, wanted)
     with np.errstate(all="ignore"):
+        if wanted.is_float8:
+            return laid_in(_empty(array.shape, wanted.numpy), array)
         return array.astype(wanted.numpy, copy=False)
 
 
@@ -424,7 +430,7 @@ def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequ
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
     """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
     room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
-    return _laid_in(room, array)
+    return laid_in(room, array)
 
 
 def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core.dtypes import FLOAT8
+
 from .call_facts import LIMIT, CallFacts, Run, row_starts, small
 
 
@@ -15,9 +17,11 @@ def _cast(facts: CallFacts) -> Run | None:
     shape = facts.shapes[0]
     if not shape or math.prod(shape) > LIMIT:
         return None
-    if facts.dtype == facts.dtypes[0]:
-        return np.ndarray.copy
     dtype = facts.dtype
+    if dtype == facts.dtypes[0]:
+        return np.ndarray.copy
+    if dtype in FLOAT8 or facts.dtypes[0] in FLOAT8:
+        return None
     return lambda x: x.astype(dtype, "C")
 
 

@@ -1,0 +1,74 @@
+"""What is computed of float8 tensors: a few ops, by way of float32, and refusals of the others.
+
+PyTorch has kernels that move and cast them, and for a handful of ops. The same ones run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ..core.dtypes import WORDS, DType, float8_e5m2, float8_e8m0fnu, float32
+from ..core.errors import NoKernelError
+from ..tensor.tensor import Tensor
+from .op import OPS
+
+# PyTorch's names of kernels, in its errors, where they are not the op's with "_cpu" behind it.
+_KERNELS: Final = {
+    "add": "add_stub",
+    "sub": "add_stub",
+    "pow": "pow",
+    "exp": "exp_vml_cpu",
+    "sqrt": "sqrt_vml_cpu",
+    "floor": "floor_vml_cpu",
+    "round": "round_vml_cpu",
+    "masked_fill": "masked_fill",
+    "isinf": "isinf",
+    "isfinite": "isfinite",
+    "bmm": "bmm",
+    "dot": "dot",
+    "prod": "prod_out_cpu",
+    "softmax": "softmax_kernel_impl",
+}
+_SIGNED: Final = lambda dtype: dtype is not float8_e8m0fnu  # noqa: E731
+_EVERY: Final = lambda dtype: True  # noqa: E731
+# Pointwise ops that PyTorch has for float8 operands -> for which of the types.
+_COMPUTED: Final[dict[str, Callable[[DType], bool]]] = {
+    "eq": _EVERY,
+    "ne": _EVERY,
+    "isnan": _EVERY,
+    "where": _EVERY,
+    "mul": _EVERY,
+    "abs": _SIGNED,
+    "isinf": lambda dtype: dtype is float8_e5m2,
+    "isfinite": lambda dtype: dtype in (float8_e5m2, float8_e8m0fnu, float32),
+}
+
+
+def no_float8_kernel(name: str, dtype: DType) -> NoKernelError:
+    """Return the error for an op that would compute in a float8 type."""
+    kernel = _KERNELS.get(name, f"{name}_cpu")
+    return NoKernelError(
+        f"\"{kernel}\" not implemented for '{WORDS[dtype]}': cast with .to(fastdist.float32) "
+        f"first, and the result with .to(fastdist.{dtype.name})"
+    )
+
+
+def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> bool:
+    """Return whether a pointwise op takes operands that meet in a float8 type."""
+    takes = _COMPUTED.get(name)
+    if takes is None or not takes(dtype):
+        return False
+    # As in PyTorch, whose product with a number has no kernel.
+    return name != "mul" or all(isinstance(o, Tensor) for o in operands)
+
+
+def by_float32(name: str, dtype: DType, *operands: Any) -> Tensor:
+    """Return the result of an op for float8 operands: computed in float32, then rounded."""
+    cast = OPS["cast"].public
+    wide = [
+        cast(o, float32) if isinstance(o, Tensor) and o._layout.dtype.is_float8 else o
+        for o in operands
+    ]
+    found: Tensor = OPS[name].public(*wide)
+    return cast(found, dtype) if found._layout.dtype.is_floating_point else found

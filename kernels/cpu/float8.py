@@ -1,0 +1,67 @@
+"""Casts from and to the float8 types: 256 numbers each, rounded from float32 as PyTorch rounds.
+
+All go by float32, as in PyTorch: a float64 is rounded twice. ml_dtypes rounds to the nearest
+number, of two equally near ones to the even one. The rest is here: float8_e4m3fn has no
+infinity and takes its largest number instead, and float8_e8m0fnu, the powers of two, leaves the
+sign out.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from fastdist.core.dtypes import FLOAT8
+
+Array = Any
+
+
+def wrote(x: Array, out: Array) -> bool:
+    """Write x into out, of the same shape, if one is of a float8 type; else return False."""
+    if x.dtype not in FLOAT8 and out.dtype not in FLOAT8:
+        return False
+    if x.dtype == out.dtype:
+        np.copyto(out, x)
+        return True
+    if x.dtype in FLOAT8:
+        x = to_wide(x)
+    elif x.dtype.kind == "c":
+        x = x.real
+    with np.errstate(all="ignore"):
+        np.copyto(out, rounded(x, out.dtype) if out.dtype in FLOAT8 else x, casting="unsafe")
+    return True
+
+
+def to_wide(x: Array) -> Array:
+    """Return float32 numbers of an array of a float8 type."""
+    return _values_of(x.dtype)[x.view(np.uint8)]
+
+
+def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return real numbers as an array of a float8 type."""
+    with np.errstate(all="ignore"):
+        return _rounded(np.asarray(x).astype(np.float32), dtype)
+
+
+def _rounded(wide: Array, dtype: np.dtype[Any]) -> Array:
+    name = dtype.name
+    if name == "float8_e4m3fn":
+        most = np.float32(448)
+        return np.clip(wide, -most, most).astype(dtype)  # NaN remains NaN
+    size = np.abs(wide)
+    found = np.asarray((size if name == "float8_e8m0fnu" else wide).astype(dtype))
+    codes = found.view(np.uint8)
+    if name == "float8_e8m0fnu":
+        codes *= size != 0  # its least number stands for 0, which it lacks
+    elif name == "float8_e5m2":
+        codes |= np.isnan(wide)  # one of three NaN, the one that PyTorch writes
+    return found
+
+
+@functools.cache
+def _values_of(dtype: np.dtype[Any]) -> Array:
+    values: Array = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+    values.flags.writeable = False
+    return values
