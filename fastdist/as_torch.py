@@ -167,6 +167,8 @@ def _check_installed(file: str, version: str) -> None:
         f"the torch installed in {site_packages} {reason}; run `fastdist as-torch --install` again",
         stacklevel=2,
     )
+
+
 def _operators() -> Any:
     """Return `torch.ops`; fastdist.ops is the package that declares the operators."""
     return importlib.import_module("fastdist._ops").ops
