@@ -17,6 +17,7 @@ from ..core.errors import out_of_memory
 from ..core.sequences import as_lists
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
+from ..system.file_memory import map_file
 from .memory import flat_of
 from .tensor import Tensor
 
@@ -65,6 +66,11 @@ class UntypedStorage:
     def from_buffer(cls, buffer: Any) -> UntypedStorage:
         """Return a copy of an object's bytes."""
         return cls.around(np.frombuffer(buffer, np.uint8).copy(), CPU)
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Return the first bytes of a file as memory: see system/file_memory.py."""
+        return cls.around(map_file(filename, nbytes.__index__(), shared=shared), CPU)
 
     @property
     def raw(self) -> Any:

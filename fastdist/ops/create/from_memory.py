@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any
 
@@ -16,10 +15,12 @@ from ...core.memory_format import MemoryLayout
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.arguments import checked
+from ...system.file_memory import map_file
 from ...tensor.constants import placed
 from ...tensor.dlpack import from_dlpack
 from ...tensor.promotion import dtype_or_default
 from ...tensor.tensor import Tensor, from_users_array
+from ...tensor.typed_storage import TypedStorage, UntypedStorage
 from .creation import finish, from_numpy, laid_out, sizes_of, tensor
 
 
@@ -32,12 +33,14 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return obj as a Tensor: a Tensor itself, the memory of an array, of what speaks DLPack and of
-    a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
+    """Return obj as a Tensor: a Tensor itself, the memory of an array, a storage, what speaks DLPack
+    and a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
 
     Dtype   a buffer's bytes are of the default dtype unless dtype is given
     Raises  ValueError or, for a NumPy number, RuntimeError where copy=False cannot be
     """
+    if isinstance(obj, TypedStorage | UntypedStorage):
+        obj, dtype = _elements_of(obj, dtype)
     found = _shared(obj, dtype, copy)
     if found is None:
         if copy is False:
@@ -60,6 +63,14 @@ def asarray(
     if requires_grad and not result.requires_grad:
         result.requires_grad_()
     return result
+
+
+def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
+    """Return the array over a storage's memory, and its dtype: of bytes, that which is asked for."""
+    raw = storage.untyped().numpy()
+    wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)
+    whole = raw.nbytes // wanted.itemsize * wanted.itemsize
+    return raw[:whole].view(wanted.numpy), dtype or wanted
 
 
 def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
@@ -151,28 +162,8 @@ def from_file(
     Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
     """
     wanted = dtype_or_default(dtype)
-    needed = size * wanted.itemsize
-    if needed < 0:
-        raise ShapeError(f"unable to mmap {needed} bytes from file <{filename}>")
-    try:
-        with open(filename, "ab" if shared else "rb") as file:
-            found = os.fstat(file.fileno()).st_size
-            if shared and found < needed:
-                file.truncate(needed)
-    except OSError as error:
-        mode = "read-write" if shared else "read-only"
-        raise RuntimeError(
-            f"unable to open file <{filename}> in {mode} mode: {error.strerror} ({error.errno})"
-        ) from error
-    if not shared and found < needed:
-        raise ShapeError(
-            f"file <{filename}> size <{found}> is smaller than the required mapping size <{needed}>"
-        )
-    # What has no elements has nothing to map.
-    array: Any = np.empty(0, wanted.numpy)
-    if needed:
-        array = np.memmap(filename, wanted.numpy, "r+" if shared else "c", shape=(size,))
-    return finish(np.asarray(array), device, requires_grad, layout, pin_memory)
+    array = map_file(filename, size * wanted.itemsize, shared=bool(shared)).view(wanted.numpy)
+    return finish(array, device, requires_grad, layout, pin_memory)
 
 
 @checked

@@ -100,6 +100,24 @@ def test_from_file_refuses_a_file_that_is_missing_or_short(tmp_path: Path) -> No
     assert fd.from_file(str(path)).shape == (0,)
 
 
+def test_a_storage_in_a_file_is_shared_by_its_slices_and_tensors(tmp_path: Path) -> None:
+    # As safetensors reads: bytes of the file, a slice for each tensor, then its dtype.
+    path = tmp_path / "numbers"
+    path.write_bytes(b"head" + np.arange(4, dtype=np.int16).tobytes())
+    storage = fd.UntypedStorage.from_file(str(path), nbytes=12)
+    found = fd.asarray(storage[6:12], dtype=fd.uint8).view(dtype=fd.int16)
+    assert found.tolist() == [1, 2, 3]
+    found[0] = 9
+    assert storage[6] == 9 and path.read_bytes()[6] == 1, "not shared with the file"
+    assert fd.asarray(storage[4:9], dtype=fd.int16).tolist() == [0, 9], "whole elements"
+    assert fd.asarray(fd.FloatStorage([1.0, 2.0])).tolist() == [1.0, 2.0]
+    kept = fd.UntypedStorage.from_file(str(path), True, 14)
+    kept[13] = 7
+    assert len(path.read_bytes()) == 14 and path.read_bytes()[13] == 7
+    with pytest.raises(RuntimeError, match="unable to mmap -1 bytes"):
+        fd.UntypedStorage.from_file(str(path), nbytes=-1)
+
+
 def test_empty_memory_lies_as_told() -> None:
     assert fd.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
     assert fd.ones(1).double().new_empty_strided((2, 3), (3, 1)).dtype is fd.float64

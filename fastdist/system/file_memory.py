@@ -1,0 +1,45 @@
+"""Memory that lies in a file: `from_file` of tensors and of storages."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError
+
+
+def map_file(path: str, num_bytes: int, *, shared: bool) -> np.ndarray[Any, Any]:
+    """Return the first bytes of a file as an array of uint8 that may be written to.
+
+    Args:
+        path: The file.
+        num_bytes: How many bytes; 0 maps nothing.
+        shared: Whether writes go to the file, which is made longer if it is too short; else they
+            stay with the array.
+
+    Raises:
+        RuntimeError: The file cannot be opened.
+        ShapeError: num_bytes is negative, or the file is too short and not shared.
+    """
+    if num_bytes < 0:
+        raise ShapeError(f"unable to mmap {num_bytes} bytes from file <{path}>")
+    try:
+        with open(path, "ab" if shared else "rb") as file:
+            found = os.fstat(file.fileno()).st_size
+            if shared and found < num_bytes:
+                file.truncate(num_bytes)
+    except OSError as error:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{path}> in {mode} mode: {error.strerror} ({error.errno})"
+        ) from error
+    if not shared and found < num_bytes:
+        raise ShapeError(
+            f"file <{path}> size <{found}> is smaller than the required mapping size <{num_bytes}>"
+        )
+    if not num_bytes:
+        return np.empty(0, np.uint8)
+    mapped: Any = np.memmap(path, np.uint8, "r+" if shared else "c", shape=(num_bytes,))
+    return np.asarray(mapped)
