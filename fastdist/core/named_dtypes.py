@@ -83,7 +83,7 @@ class NamedDType(DType):
 
 
 class NoTensorsError(DTypeError, NotImplementedError):
-    """A tensor that was to be made in a dtype that exists only as a name."""
+    """A request for a tensor of a dtype that exists only as a name."""
 
 
 NAMED: Final[dict[str, NamedDType]] = {name: NamedDType(name) for name in _ROWS}
