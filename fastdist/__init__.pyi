@@ -191,8 +191,10 @@ from .core.named_dtypes import bits4x2 as bits4x2
 from .core.named_dtypes import bits8 as bits8
 from .signal.windows import blackman_window as blackman_window
 from .nn.functional import celu_ as celu_
+from .core.named_dtypes import chalf as chalf
 from .amp.switches import clear_autocast_cache as clear_autocast_cache
 from .compiler import compile as compile
+from .core.named_dtypes import complex32 as complex32
 from .namespace.control_flow import cond as cond
 from .nn.positional import constant_pad_nd as constant_pad_nd
 from .nn.functional import conv_tbc as conv_tbc

@@ -20,8 +20,8 @@ class DType:
     `may_have_gradient` says whether tensors of it are differentiated, `computes_in` in which dtype
     kernels compute: float32 for half types, whose results are rounded once, else the dtype itself.
     `is_bare` says that no other whole dtype meets it, and that storages of it have no class:
-    uint16, uint32, uint64, and the float8 types. Of the latter `is_float8` is true as well: they
-    are stored, moved and cast, and hardly anything is computed in them.
+    uint16, uint32, uint64, and the float8 types. `is_float8` marks dtypes that are stored, moved
+    and cast, and in which hardly any op computes.
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning

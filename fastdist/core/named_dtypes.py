@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-from .dtypes import FLOATING, INTEGRAL, DType
+from .dtypes import COMPLEX, FLOATING, INTEGRAL, DType
 from .errors import DTypeError
 
 _QUANTIZED: Final = (
@@ -16,6 +16,7 @@ _QUANTIZED: Final = (
 )
 _PACKED: Final = "keep such numbers in int8 or uint8"
 _BITS: Final = "keep such bytes in uint8"
+_HALVES: Final = "compute in complex64; view_as_real() of it, as float16, has half the bytes"
 _FLOAT4: Final = "keep pairs of them in uint8, and compute in float16 or float32"
 # name -> PyTorch's word in errors, size in bytes, and what to do instead.
 _ROWS: Final = {
@@ -35,6 +36,7 @@ _ROWS: Final = {
     },
     **{f"uint{n}": (f"UInt{n}", 1, _PACKED) for n in range(1, 8)},
     **{f"int{n}": (f"Int{n}", 1, _PACKED) for n in range(1, 8)},
+    "complex32": ("ComplexHalf", 4, _HALVES),
     "float4_e2m1fn_x2": ("Float4_e2m1fn_x2", 1, _FLOAT4),
 }
 # A tensor's dtype alone goes over the wire by a code.
@@ -48,8 +50,8 @@ class NamedDType(DType):
 
     def __init__(self, name: str) -> None:
         self.word, itemsize, self.instead = _ROWS[name]
-        is_float = name.startswith("float")
-        self._tell(name, itemsize, _NO_CODE, -1, FLOATING if is_float else INTEGRAL)
+        category = {"f": FLOATING, "c": COMPLEX}.get(name[0], INTEGRAL)
+        self._tell(name, itemsize, _NO_CODE, -1, category)
         self.may_have_gradient = False
         self.is_bare = True
 
@@ -83,7 +85,7 @@ class NamedDType(DType):
 
 
 class NoTensorsError(DTypeError, NotImplementedError):
-    """A tensor that was to be made in a dtype that exists only as a name."""
+    """A request for a tensor of a dtype that exists only as a name."""
 
 
 NAMED: Final[dict[str, NamedDType]] = {name: NamedDType(name) for name in _ROWS}
@@ -95,8 +97,8 @@ def named(name: str) -> NamedDType:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a dtype by its name; `bit` is another one of uint1."""
-    found = NAMED.get("uint1" if name == "bit" else name)
+    """Return a dtype by its name; `bit` is another one of uint1, `chalf` of complex32."""
+    found = NAMED.get({"bit": "uint1", "chalf": "complex32"}.get(name, name))
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found

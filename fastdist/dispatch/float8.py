@@ -1,4 +1,4 @@
-"""What is computed of float8 tensors: a few ops, by way of float32, and refusals of the others.
+"""Ops on float8 tensors: a few compute by way of float32, the others refuse.
 
 PyTorch has kernels that move and cast them, and for a handful of ops. The same ones run here.
 """
@@ -15,6 +15,8 @@ from .op import OPS
 
 # PyTorch's names of kernels, in its errors, where they are not the op's with "_cpu" behind it.
 _KERNELS: Final = {
+    "rand": "check_uniform_bounds",
+    "randn": "normal_kernel_cpu",
     "add": "add_stub",
     "sub": "add_stub",
     "pow": "pow",

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeclarationError, DeviceError
@@ -52,6 +52,9 @@ class Op:
     kind = "op"
     several = False  # whether all of its results have gradients
     homes: frozenset[str] = frozenset({"function", "method"})
+
+    # A keyword whose value may also stand alone in the list of a parameter such as `*shape`.
+    also_listed: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -256,17 +259,14 @@ def public_function(op: Op) -> Callable[..., Any]:
         parts.append(text)
     keywords = ["out=None"] if op.has_out else []
     keywords += [f"{NUMPY_NAMES[name]}=_absent" for name in aliased]
-    keywords += [f"{listed}=_absent"] if listed else []
+    lists = [name for name in (listed, op.also_listed) if name]
+    keywords += [f"{name}=_absent" for name in lists]
     if op.formatted is not None:
         names["_formatted"] = op.formatted
         keywords.append("memory_format=None")
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
-    if listed:
-        # permute(x, 1, 0), or permute(x, dims=(1, 0))
-        lines.append(
-            f"    {listed} = _{listed} if {listed} is _absent else (*_{listed}, {listed})\n"
-        )
+    lines += _joined_list(listed, op.also_listed) if listed else []
     for name in aliased:
         other = NUMPY_NAMES[name]
         default = "_absent" if name in required else f"_default_{name}"
@@ -286,6 +286,16 @@ def public_function(op: Op) -> Callable[..., Any]:
     public = define(op, head + tail, names)
     op.written = (public, head, tail)
     return public
+
+
+def _joined_list(name: str, also: str | None) -> list[str]:
+    """Return the lines by which a list may be given whole and by name: permute(x, 1, 0), or
+    permute(x, dims=(1, 0)).
+    """
+    lines = [f"    {name} = _{name} if {name} is _absent else (*_{name}, {name})\n"]
+    if also:
+        lines.append(f"    if {also} is not _absent: {name} = (*{name}, {also})\n")
+    return lines
 
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()

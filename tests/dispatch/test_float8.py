@@ -28,6 +28,8 @@ def test_equality_products_and_choices_are_computed() -> None:
         (lambda x: x < x, "lt_cpu"),
         (lambda x: x.exp(), "exp_vml_cpu"),
         (lambda x: x.sum(), "sum_cpu"),
+        (lambda x: fd.rand(2, dtype=x.dtype), "check_uniform_bounds"),
+        (lambda x: fd.randn(2, dtype=x.dtype), "normal_kernel_cpu"),
     ],
 )
 def test_other_ops_are_refused_and_say_what_to_do(call: object, kernel: str) -> None:

@@ -33,8 +33,8 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return obj as a Tensor: a Tensor itself, the memory of an array, a storage, what speaks DLPack
-    and a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
+    """Return obj as a Tensor: a Tensor itself, the memory of an array, of a storage, of what speaks
+    DLPack and of a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
 
     Dtype   a buffer's bytes are of the default dtype unless dtype is given
     Raises  ValueError or, for a NumPy number, RuntimeError where copy=False cannot be
@@ -66,7 +66,7 @@ def asarray(
 
 
 def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """Return the array over a storage's memory, and its dtype: of bytes, that which is asked for."""
+    """Return the array over a storage's memory, and its dtype: for bytes the one asked for."""
     raw = storage.untyped().numpy()
     wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)
     whole = raw.nbytes // wanted.itemsize * wanted.itemsize

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.dtypes import WORDS, DType
 from ...core.errors import ShapeError
@@ -17,6 +17,8 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 class ShapeOrDType(ViewOp):
     """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
+
+    also_listed: ClassVar[str | None] = "dtype"  # x.view(dtype=int32) is x.view(int32)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return attributes, tensors that stand for sizes as numbers; a dtype fits alone."""

@@ -102,7 +102,7 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
 
 
 @view_or_dtype("method")
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *size: Any) -> Tensor:
     """Return the same elements under another shape, sharing memory; or, given a dtype, the same
     bytes as elements of that dtype.
 

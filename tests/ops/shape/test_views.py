@@ -33,3 +33,11 @@ def test_contiguous_copies_in_c_order() -> None:
 def test_softmax_refuses_integers(name: str) -> None:
     with pytest.raises(RuntimeError, match="not implemented for 'Long'"):
         getattr(fastdist.tensor([1, 2]), name)(0)
+
+
+def test_sizes_and_a_dtype_are_given_by_name_as_well() -> None:
+    x = fastdist.arange(4.0)
+    assert x.view(size=(2, 2)).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert x.view(dtype=fastdist.int32).tolist() == x.view(fastdist.int32).tolist()
+    with pytest.raises(TypeError, match="sizes must be integers"):
+        x.view(4, dtype=fastdist.int32)

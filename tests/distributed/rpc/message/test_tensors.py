@@ -102,7 +102,7 @@ def test_tensors_of_every_dtype_and_shape_come_back(
     came = round_trip({"t": from_array(array)})["t"]
     assert came.dtype is dtype
     assert came.array.shape == shape
-    np.testing.assert_array_equal(came.array, array)
+    assert came.array.tobytes() == array.tobytes()  # float8_e8m0fnu has no 0, and takes NaN
     assert came.array.flags.writeable
 
 
