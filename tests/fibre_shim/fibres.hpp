@@ -123,9 +123,10 @@ static inline double __longlong_as_double(long long bits) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-static inline float rsqrt(float x) { return float(1 / sqrt(double(x))); }
-static inline double rsqrt(double x) { return 1 / sqrt(x); }
-static inline double cospi(double x) { return cos(x * M_PI); }
+// Templates, because newer C libraries declare cospi (glibc 2.41) and rsqrt (glibc 2.42). Overload
+// resolution prefers the function of the C library where there is one.
+template <typename T> T rsqrt(T x) { return T(1 / sqrt(double(x))); }
+template <typename T> T cospi(T x) { return T(cos(x * M_PI)); }
 static inline void sincospi(double x, double* sine, double* cosine) {
     *sine = sin(x * M_PI), *cosine = cos(x * M_PI);
 }
