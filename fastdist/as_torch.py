@@ -135,6 +135,10 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
 
+    printed_as = type(fastdist.Tensor).printed_as
+    printed_as[fastdist.Tensor] = "<class 'torch.Tensor'>"
+    for kind in (fastdist.nn.Parameter, fastdist.nn.Buffer):
+        printed_as[kind] = f"<class 'torch.nn.parameter.{kind.__name__}'>"
     # PyTorch's module holds itself, and `ops` is there the operators by namespace.
     names["torch"] = sys.modules["torch"]
 

@@ -206,6 +206,22 @@ def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
     assert "Linear(in_features=2" in python(text, tmp_path, by=AS_TORCH)
 
 
+def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
+    # tensorboardX, for one, asks whether "torch" is in that text.
+    text = """
+        import pickle, torch
+        class Own(torch.Tensor): pass
+        print(type(torch.ones(2)), type(torch.nn.Linear(1, 1).weight), torch.nn.Buffer)
+        assert "Own" in str(Own) and "torch" not in str(Own)
+        assert b"fastdist" in pickle.dumps(torch.Tensor) and b"torch." not in pickle.dumps(Own(2))
+    """
+    assert python(text, tmp_path, by=AS_TORCH) == (
+        "<class 'torch.Tensor'> <class 'torch.nn.parameter.Parameter'> "
+        "<class 'torch.nn.parameter.Buffer'>\n"
+    )
+    assert repr(fastdist.Tensor) == "<class 'fastdist.tensor.tensor.Tensor'>"
+
+
 def test_the_tools_of_imports_see_a_package(tmp_path: Path) -> None:
     text = """
         import importlib, importlib.metadata, importlib.util, pkgutil, torch, fastdist
