@@ -140,7 +140,8 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
     *[
         (name, [x], [((2, 3), "c16"), *[((2, 3, 3), "c16")] * (name == "eig"), ((2,), "i4")], ())
         for name in ("eig", "eigvals")
-        for x in (drawn(2, 3, 3), np.where(np.arange(18).reshape(2, 3, 3) == 4, np.nan, 1.0))
+        # Distinct eigenvalues: the vectors of repeated ones depend on the build of LAPACK.
+        for x in (drawn(2, 3, 3), pair(drawn(2, 3, 3), np.full((3, 3), np.nan)))
     ],
 ]  # fmt: skip
 
