@@ -95,7 +95,7 @@ def load_state_dict_from_url(
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,
-    weights_only: bool = False,
+    weights_only: bool = True,
 ) -> dict[str, Any]:
     """Return what a file of weights holds, which is downloaded unless the folder has it already.
 
@@ -106,7 +106,7 @@ def load_state_dict_from_url(
         progress: Whether the number of bytes is printed after a download.
         check_hash: Whether the file's name holds the start of its SHA-256, which must agree.
         file_name: Another name for the file.
-        weights_only: As for load(): without it, as by default, a file can run code.
+        weights_only: As for load(), where False lets a file run code. PyTorch has False here.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(folder, exist_ok=True)

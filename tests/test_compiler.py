@@ -56,8 +56,6 @@ def test_script_and_trace_return_what_they_are_given() -> None:
         ("jit", "save", r"save model.state_dict\(\)"),
         ("jit", "load", "create the model from its class"),
         ("onnx", "export", "export from PyTorch"),
-        ("hub", "load", "load_state_dict"),
-        ("utils.model_zoo", "load_url", "load_state_dict"),
         ("nn.parallel", "DistributedDataParallel", "distributed.autograd"),
         ("distributed", "init_process_group", "rpc.init_rpc"),
         ("distributed", "get_rank", r"is_initialized\(\) is False"),

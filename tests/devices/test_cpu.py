@@ -22,7 +22,9 @@ def test_backend_of_returns_the_same_backend_at_each_call() -> None:
 
 
 def test_backend_of_names_the_known_types_when_there_is_none() -> None:
-    with pytest.raises(DeviceError, match="no backend of type 'tpu'; known types: cpu, cuda, sim"):
+    with pytest.raises(
+        DeviceError, match="no backend of type 'tpu'; known types: cpu, cuda, meta, sim"
+    ):
         backend_of("tpu")
 
 

@@ -6,11 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import fastdist as fd
 
-pytestmark = pytest.mark.interop
+pytestmark = pytest.mark.interop("torch")
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """PyTorch, imported once it is known to be installed."""
+    import torch
+
+    return torch
+
 
 # Programs of a module `t` (PyTorch or fastdist) that run on meta tensors x (2, 3), y (3, 4),
 # i (4 integers below 2) and z (2, 3, 8, 8).
@@ -126,7 +134,7 @@ BY_ROWS = ("einsum", "inverse", "svd", "qr")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_results_have_pytorchs_layouts(name: str) -> None:
+def test_results_have_pytorchs_layouts(torch: Any, name: str) -> None:
     run = PROGRAMS[name]
     ours, theirs = geometry(run(fd, arguments(fd))), geometry(run(torch, arguments(torch)))
     if name in BY_ROWS:
@@ -161,7 +169,7 @@ def gradients(t: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_pytorch_refuses_is_refused_with_its_kind_of_error(name: str) -> None:
+def test_what_pytorch_refuses_is_refused_with_its_kind_of_error(torch: Any, name: str) -> None:
     with pytest.raises(Exception, match=r"\w") as theirs:
         REFUSED[name](torch, arguments(torch))
     with pytest.raises(Exception, match=r"\w") as ours:
@@ -173,7 +181,7 @@ STEPS = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NA
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_steps_keep_pytorchs_state(name: str) -> None:
+def test_steps_keep_pytorchs_state(torch: Any, name: str) -> None:
     states = []
     for t in (fd, torch):
         parameters = gradients(t)
@@ -187,7 +195,7 @@ def test_steps_keep_pytorchs_state(name: str) -> None:
     assert states[0] == states[1]
 
 
-def test_text_is_pytorchs() -> None:
+def test_text_is_pytorchs(torch: Any) -> None:
     for make in (
         lambda t: t.empty(2, 3, device="meta"),
         lambda t: t.empty((), device="meta", dtype=t.int64),

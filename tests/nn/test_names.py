@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -91,11 +92,11 @@ def test_libraries_ask_of_arguments_what_they_are() -> None:
     assert not fd.overrides.is_tensor_method_or_property(len)
 
 
-def test_a_hook_s_handle_and_the_hub_have_their_older_homes() -> None:
+def test_a_hook_s_handle_and_the_hub_have_their_older_homes(tmp_path: Path) -> None:
     from fastdist.utils.hooks import RemovableHandle
     from fastdist.utils.model_zoo import load_url
 
     handle = fd.nn.Linear(1, 1).register_forward_hook(lambda *args: None)
     assert isinstance(handle, RemovableHandle)
-    with pytest.raises(NotImplementedError, match="the file of weights yourself"):
-        load_url("https://example.com/weights.pt")
+    with pytest.raises(ValueError, match="unknown url type"):
+        load_url("weights.pt", model_dir=str(tmp_path))

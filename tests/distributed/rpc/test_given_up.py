@@ -37,6 +37,14 @@ def init(transport: str) -> None:
     rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options(transport))
 
 
+def init_patient_sleeper(transport: str) -> None:
+    """Join; w1, which will be frozen, would declare another worker lost only after a minute."""
+    chosen = options(transport)
+    rank = int(os.environ["RANK"])
+    chosen.frozen_s = 60.0 if rank == 1 else FROZEN_S
+    rpc.init_rpc(f"w{rank}", rpc_backend_options=chosen)
+
+
 def init_dynamic(transport: str, path: str) -> None:
     rank = int(os.environ["RANK"])
     os.environ.pop("WORLD_SIZE", None)
@@ -248,7 +256,8 @@ def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
     start: Callable[[int], Group],
 ) -> None:
     group = start(2)
-    group.run_all(init, "uv")
+    # With lane 0 deaf, w1 could take w0 for lost before the lane of its call is read.
+    group.run_all(init_patient_sleeper, "uv")
     group[1].run(hear_on_lanes_of_calls_alone)
     group[1].run(begin_to_wait_alone)
     freeze(group)
