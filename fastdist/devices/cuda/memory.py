@@ -85,7 +85,9 @@ class _Block:
                 events = [stream.record_event() for stream in self.streams]
             except KernelError:
                 # A kernel before has failed, of which CUDA tells at every call: nobody uses the
-                # memory any more, so the pool may have it at once.
+                # memory any more, so the pool may have it at once. On Python 3.13 the error's
+                # traceback is in a cycle that keeps this block until the next garbage collection.
+                self._pointer = None
                 return
             self._limbo.append((events, self._pointer))
 
