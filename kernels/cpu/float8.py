@@ -2,8 +2,8 @@
 
 All go by float32, as in PyTorch: a float64 is rounded twice. ml_dtypes rounds to the nearest
 number, of two equally near ones to the even one. The rest is here: float8_e4m3fn has no
-infinity and takes its largest number instead, and float8_e8m0fnu, the powers of two, leaves the
-sign out.
+infinity and takes its largest number instead, and float8_e8m0fnu, the powers of two, is the
+exponent without the sign.
 """
 
 from __future__ import annotations
@@ -50,14 +50,26 @@ def _rounded(wide: Array, dtype: np.dtype[Any]) -> Array:
     if name == "float8_e4m3fn":
         most = np.float32(448)
         return np.clip(wide, -most, most).astype(dtype)  # NaN remains NaN
-    size = np.abs(wide)
-    found = np.asarray((size if name == "float8_e8m0fnu" else wide).astype(dtype))
-    codes = found.view(np.uint8)
     if name == "float8_e8m0fnu":
-        codes *= size != 0  # its least number stands for 0, which it lacks
-    elif name == "float8_e5m2":
+        return _exponents(wide).view(dtype)
+    found = np.asarray(wide.astype(dtype))
+    if name == "float8_e5m2":
+        codes = found.view(np.uint8)
         codes |= np.isnan(wide)  # one of three NaN, the one that PyTorch writes
     return found
+
+
+def _exponents(wide: Array) -> Array:
+    """Return the exponents of float32 numbers, rounded to the nearest power of two: these are the
+    codes of float8_e8m0fnu. Ties go up, 0 and the least numbers to code 0, inf and NaN to 255.
+
+    Note    ml_dtypes before 0.6 sends a tie to the even code
+    """
+    bits = np.ascontiguousarray(wide).view(np.uint32).reshape(np.shape(wide))
+    exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
+    half = 0x400000
+    is_up = (fraction > half) | ((fraction == half) & (exponent > 0))
+    return np.minimum(exponent + is_up, 255).astype(np.uint8)
 
 
 @functools.cache
