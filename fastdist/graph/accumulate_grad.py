@@ -137,6 +137,8 @@ class AccumulateGrad(Node):
         backend.copy_into(kept, g)
         if order is not None:
             return kept.transpose(undone(order)), layout
+        if layout.contiguous:
+            return kept, layout  # without a look-up, which takes 0.4 us
         return kept, Layout.of(layout.dtype, layout.device, layout.shape)
 
     def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
