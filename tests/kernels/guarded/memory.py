@@ -3,7 +3,8 @@
 # [forbidden page | canaries, header, numbers, canaries up to 16 bytes | forbidden page]
 #
 # The numbers end at the last page, so that a read or write behind them ends the process. In front
-# of them lie canaries, which are compared as NumPy gives memory back. New memory holds the canary
+# of them lie canaries and a header whose sign covers its other words; both are compared as NumPy
+# gives memory back. New memory holds the canary
 # as well, unless NumPy wants zeros: a result that holds it has a number that nobody wrote.
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _map(state: int, size: int, value: int) -> int:
     _store(numbers - 32, 0, mapping)
     _store(numbers - 24, 0, (pages + 2) * _PAGE)
     _store(numbers - 16, 0, size)
-    _store(numbers - 8, 0, _SIGN)
+    _store(numbers - 8, 0, _SIGN ^ mapping ^ (pages + 2) * _PAGE ^ size)
     _store(state, _ALLOCATIONS, _load(state, _ALLOCATIONS) + 1)
     return numbers  # type: ignore[no-any-return]
 
@@ -155,10 +156,10 @@ def _give(state: int, numbers: int, _: int) -> None:
 @compiled(alone=False)
 def _unmap(state: int, numbers: int) -> None:
     """Compare the canaries around numbers, and give the system their memory back."""
-    if _load(numbers - 8, 0) != _SIGN:
+    mapping, length, size = _load(numbers - 32, 0), _load(numbers - 24, 0), _load(numbers - 16, 0)
+    if _load(numbers - 8, 0) != _SIGN ^ mapping ^ length ^ size:
         _store(state, _CHANGED, _load(state, _CHANGED) + 1)
         return  # where it begins is lost
-    mapping, size = _load(numbers - 32, 0), _load(numbers - 16, 0)
     is_whole = True
     for place in range(mapping + _PAGE, numbers - _HEADER, 8):
         is_whole = is_whole and _load(place, 0) == _CANARIES
@@ -166,4 +167,4 @@ def _unmap(state: int, numbers: int) -> None:
         is_whole = is_whole and _load_byte(place, 0) == CANARY
     if not is_whole:
         _store(state, _CHANGED, _load(state, _CHANGED) + 1)
-    _munmap(mapping, _load(numbers - 24, 0))
+    _munmap(mapping, length)
