@@ -160,8 +160,8 @@ def _is_leaf(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> bool
 def _broadcast_to_and_flatten(
     tree: PyTree, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Any] | None:
-    """Return a value for each leaf of a spec: that of the tree's leaf above it; None where the
-    tree is not the beginning of such a one.
+    """Return a value for each leaf of a spec: the value of the tree's leaf above it. Return None
+    where the tree does not begin as the spec does.
     """
     found: list[Any] = []
 

@@ -213,7 +213,7 @@ def register_dataclass(
         serialized_type_name: The class's name in the text of a spec.
 
     Raises  ValueError for names that are not the fields
-    Note    an attribute that is None is no part
+    Note    an attribute whose value is None is left out
     """
     names = _fields_of(cls, field_names, drop_field_names or [])
 

@@ -29,7 +29,7 @@ USES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_NAME"})
 
 
 class Missing(NamedTuple):
-    """A name that was asked for, how, and where: "use" or "probe", and "file:line"."""
+    """A missing name that was looked up, how, and where: "use" or "probe", and "file:line"."""
 
     name: str
     how: str
@@ -181,7 +181,7 @@ class EmptyModule:
         """Let importlib make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module empty: its names are recorded as they are asked for."""
+        """Leave the module empty: its names are recorded as they are looked up."""
         names: Any = module
         names.__path__ = []
         # At once: `from module import name` looks for a module of that name where it finds none.
@@ -220,7 +220,7 @@ def place_of(frame: FrameType | None) -> str:
 
 
 def report(missing: Sequence[Missing]) -> str:
-    """Return one line for each name, in the order in which they were asked for."""
+    """Return one line for each name, in the order in which they were looked up."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in missing:
         places.setdefault((one.how, one.name), []).append(one.place)

@@ -65,7 +65,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _DatasetKind:
-    """Whether the samples of a dataset have indices (Map) or come in its own order (Iterable)."""
+    """Whether the samples of a dataset have indices (Map) or are read in its own order (Iterable)."""
 
     Map = 0
     Iterable = 1
@@ -78,7 +78,7 @@ class _DatasetKind:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
     ) -> _BaseDatasetFetcher:
-        """Return what makes batches of a dataset of this kind."""
+        """Return a fetcher of batches for a dataset of this kind."""
         made = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)
 
