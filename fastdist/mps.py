@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from .core.missing import explain_missing
 from .core.unavailable_gpus import (
     device_count,
     empty_cache,
     is_available,
     manual_seed,
-    without_device,
+    raise_without_device,
 )
 
 __all__ = [
@@ -18,14 +17,11 @@ __all__ = [
     "manual_seed",
 ]
 
-_RAISING = without_device(
-    __name__,
+raise_without_device(
+    globals(),
     "mps",
     """
-        Event compile_shader current_allocated_memory driver_allocated_memory get_rng_state
-        recommended_max_memory seed set_per_process_memory_fraction set_rng_state synchronize
-        """,
+    Event compile_shader current_allocated_memory driver_allocated_memory get_rng_state
+    recommended_max_memory seed set_per_process_memory_fraction set_rng_state synchronize
+    """,
 )
-globals().update(_RAISING)
-__all__ += sorted(_RAISING)  # noqa: PLE0605 (the names of functions, all strings)
-explain_missing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..core.settings_patch import patch_settings
+from ..core.settings_patch import patch_of
 
 cache_size_limit = 8
 recompile_limit = 8
@@ -30,13 +28,4 @@ suppress_errors = False
 trace_numpy = True
 verbose = False
 
-
-def patch(changes: Any = None, value: Any = None, **more: Any) -> Any:
-    """Return a context, which is a decorator as well, within which settings have other values.
-
-    Args:
-        changes: A dict of settings, or the name of one.
-        value: The value of the one that is named.
-        more: Settings by name.
-    """
-    return patch_settings(__name__, changes, value, more)
+patch = patch_of(__name__)

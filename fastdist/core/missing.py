@@ -121,17 +121,19 @@ class MissingMethod:
         raise AttributeError(text, name=self._name, obj=instance)
 
 
-def refusing(module: str, name: str, words: str) -> Callable[..., NoReturn]:
-    """Return a function that programs can import by its name, and that says when it is called why
-    it does nothing here.
+def refusing(
+    module: str, name: str, words: str, error: type[Exception] = NotImplementedError
+) -> Callable[..., NoReturn]:
+    """Return a function that programs can import by its name, and that raises an error when it is
+    called: the words are why it does nothing here.
     """
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"{module}.{name}: {words}")
+        raise error(f"{module}.{name}: {words}")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__module__ = module
-    refuse.__doc__ = f"Raise NotImplementedError: {words}."
+    refuse.__doc__ = f"Raise {error.__name__}: {words}."
     return refuse
 
 

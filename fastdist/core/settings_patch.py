@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 _ABSENT = object()
 
 
-def patch_settings(
-    module: str, changes: Any, value: Any, more: dict[str, Any]
-) -> AbstractContextManager[None]:
-    """Return a context within which a module's settings have other values.
+def patch_of(module: str) -> Callable[..., AbstractContextManager[None]]:
+    """Return the function `patch` of a module of settings."""
 
-    Args:
-        module: The module's name.
-        changes: A dict of settings, or the name of one, or None.
-        value: The value of the one that is named.
-        more: Further settings.
-    """
-    named = {changes: value} if isinstance(changes, str) else dict(changes or {})
-    return _patched(vars(sys.modules[module]), {**named, **more})
+    def patch(changes: Any = None, value: Any = None, **more: Any) -> AbstractContextManager[None]:
+        """Return a context, which is a decorator as well, within which settings have other values.
+
+        Args:
+            changes: A dict of settings, or the name of one.
+            value: The value of the one that is named.
+            more: Settings by name.
+        """
+        named = {changes: value} if isinstance(changes, str) else dict(changes or {})
+        return _patched(vars(sys.modules[module]), {**named, **more})
+
+    patch.__module__ = module
+    return patch
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 """Answers for devices that fastdist has no kernels for: `mps`, `mtia` and `xpu` use them.
 
+`__all__` lists what `mtia` and `xpu` both offer.
+
 Questions are answered as by a machine without such a device; what would use it raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from .errors import DeviceError
+from .missing import explain_missing, refusing
 
 __all__ = [
     "device_count",
@@ -20,9 +22,7 @@ __all__ = [
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
-    "max_memory_reserved",
     "memory_allocated",
-    "memory_reserved",
     "memory_stats",
     "reset_peak_memory_stats",
     "seed",
@@ -109,18 +109,16 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     """Do nothing: nothing is counted."""
 
 
-def without_device(module: str, kind: str, names: str) -> dict[str, Callable[..., NoReturn]]:
-    """Return functions that raise DeviceError when called: they need a device of this kind."""
-    return {name: _raising(module, kind, name) for name in names.split()}
+def raise_without_device(names: dict[str, Any], kind: str, raising: str) -> None:
+    """Give a module functions that raise DeviceError when called: they need a device of this kind.
 
-
-def _raising(module: str, kind: str, name: str) -> Callable[..., NoReturn]:
+    Args:
+        names: The module's globals; `__all__` gets the names of the functions as well.
+        kind: The device's type, such as "xpu".
+        raising: The names, separated by blanks.
+    """
+    module, listed = names["__name__"], raising.split()
     words = f"fastdist has no {kind} devices: {module}.is_available() is False; use cpu or cuda"
-
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise DeviceError(f"{module}.{name}: {words}")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__module__ = module
-    refuse.__doc__ = f"Raise DeviceError: {words}."
-    return refuse
+    names.update({name: refusing(module, name, words, DeviceError) for name in listed})
+    names["__all__"] += sorted(listed)
+    explain_missing(module)
