@@ -11,32 +11,16 @@ from ..core.dtypes import DType
 from ..core.memory_format import MemoryFormat
 from ..core.missing import missing
 from ..nn import functional
-from ..tensor.tensor import Tensor
+from ..nn.module import parse_to
 
 __all__ = ["flatten_dense_tensors", "unflatten_dense_tensors"]
 
 
 def _parse_to(
-    *args: Any,
-    device: Any = None,
-    dtype: DType | None = None,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: MemoryFormat | None = None,
+    *args: Any, copy: bool = False, memory_format: MemoryFormat | None = None, **named: Any
 ) -> tuple[Device | None, DType | None, bool, MemoryFormat | None]:
-    """Return what the arguments of Tensor.to say: device, dtype, non_blocking, memory_format."""
-    flags: list[bool] = []
-    for value in args:
-        if isinstance(value, Tensor):
-            device, dtype = value.device, value.dtype
-        elif isinstance(value, DType):
-            dtype = value
-        elif isinstance(value, bool):
-            flags.append(value)
-        elif value is not None:
-            device = value
-    parsed = None if device is None else Device.parse(device)
-    return parsed, dtype, flags[0] if flags else non_blocking, memory_format
+    """Return device, dtype, non_blocking and memory_format from the arguments of Tensor.to."""
+    return (*parse_to(*args, **named), memory_format)
 
 
 def __getattr__(name: str) -> Any:

@@ -199,7 +199,12 @@ class Module(StateDict):
                 axes than the format orders
         """
         memory_format: MemoryFormat = kwargs.pop("memory_format", None) or preserve_format
-        device, dtype, late = _parse_to(*args, **kwargs)
+        device, dtype, late = parse_to(*args, **kwargs)
+        if dtype is not None and not dtype.may_have_gradient:
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={short_repr(dtype)}; convert a buffer of integers separately"
+            )
 
         def convert(tensor: Tensor) -> Tensor:
             how: dict[str, Any] = {
@@ -344,24 +349,22 @@ def clear_grad(tensor: Tensor, *, set_to_none: bool) -> None:
             grad.zero_()
 
 
-def _parse_to(
+def parse_to(
     *args: Any,
     device: Any = None,
     dtype: DType | None = None,
     non_blocking: bool = False,
 ) -> tuple[Device | None, DType | None, bool]:
+    """Return device, dtype and non_blocking from the arguments of Tensor.to."""
+    flags = list[bool]()
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
         elif isinstance(value, DType):
             dtype = value
         elif isinstance(value, bool):
-            non_blocking = value
+            flags.append(value)  # non_blocking, then copy
         elif value is not None:
             device = value
-    if dtype is not None and not dtype.may_have_gradient:
-        raise TypeError(
-            "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-            f"dtype={short_repr(dtype)}; convert a buffer of integers separately"
-        )
-    return (None if device is None else Device.parse(device)), dtype, non_blocking
+    found = None if device is None else Device.parse(device)
+    return found, dtype, flags[0] if flags else non_blocking
