@@ -73,7 +73,7 @@ from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
 from .core.missing import missing as _missing
 from .core.moved_modules import find_moved_modules as _find_moved_modules
-from .core.refused import find_refused_modules as _find_refused_modules
+from .core.refused_finder import find_refused_modules as _find_refused_modules
 from .graph.modes import (
     enable_grad,
     inference_mode,

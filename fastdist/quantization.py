@@ -1,12 +1,14 @@
-"""The earlier name of ao.quantization, which an import of this module returns.
-
-The file is for type checkers, which run no import hook.
-"""
+"""The earlier name of ao.quantization, which an import of this module returns."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
+
+
+sys.modules[__name__] = importlib.import_module("fastdist.ao.quantization")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from .module_aliases import is_alias
+from .module_aliases import real_name
 
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
@@ -223,6 +223,7 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
 
 
 def _refuse(module: str, name: str) -> Any:
-    if is_alias(f"{module}.{name}"):
-        return importlib.import_module(f"{module}.{name}")
+    whole = f"{module}.{name}"
+    if not name.startswith("__") and real_name(whole) is not None:
+        return importlib.import_module(whole)
     raise missing(module, name)

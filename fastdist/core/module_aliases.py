@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,16 @@ def alias_modules(aliases: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, AliasFinder)
 
 
-def is_alias(name: str) -> bool:
-    """Return whether the name leads to a module of another name."""
-    return name in _ALIASES
+def real_name(name: str) -> str | None:
+    """Return the full name of the module to which a name of alias_names.py leads, or None."""
+    return _table().get(name)
+
+
+@functools.cache
+def _table() -> Mapping[str, str]:
+    from .alias_names import ALIASES
+
+    return {f"fastdist.{name}": f"fastdist.{real}" for name, real in ALIASES.items()}
 
 
 class SameModule:
@@ -59,8 +67,11 @@ class AliasFinder:
     ) -> ModuleSpec | None:
         """Return a spec that leads to the real module, which is imported first."""
         real = _ALIASES.get(name)
-        if real is None:
-            return None
-        module = importlib.import_module(real)
-        loader: Any = SameModule(module)
-        return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
+        return None if real is None else spec_of_alias(name, real)
+
+
+def spec_of_alias(name: str, real: str) -> ModuleSpec:
+    """Return the spec of a module's other name; the real module is imported first."""
+    module = importlib.import_module(real)
+    loader: Any = SameModule(module)
+    return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))

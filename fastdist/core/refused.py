@@ -5,8 +5,8 @@ name is here as a class or a function. Calling it raises NotImplementedError, wh
 the call and the alternative; `isinstance` with such a class is False.
 
 `refused_names.py` lists the names by module. A module that has nothing else needs no file: the
-finder of this file makes it. A module that has a file takes its rows with `refused_in`.
-An implemented name leaves its row.
+finder in refused_finder.py makes it with `spec_of`. A module that has a file takes its rows with
+`offer_refused`. An implemented name leaves its row. Most programs load none of these tables.
 """
 
 from __future__ import annotations
@@ -14,24 +14,14 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
 from .missing import instead, missing, refusing
-from .module_aliases import alias_modules, is_alias
+from .module_aliases import real_name, spec_of_alias
 
-# Modules that PyTorch has under two names, or whose names are in one place here.
-_ALIASES = {
-    **dict.fromkeys(("fx.graph", "fx.graph_module", "fx.interpreter", "fx.node", "fx.proxy"), "fx"),
-    "fx._symbolic_trace": "fx",
-    "nn.intrinsic": "ao.nn.intrinsic",
-    "nn.qat": "ao.nn.qat",
-    "nn.quantized": "ao.nn.quantized",
-    "quantization": "ao.quantization",
-}
 _WORD = re.compile(r"(\w+)(?:\(([\w ]*)\))?")
 
 
@@ -83,18 +73,29 @@ def refused_in(module: str) -> dict[str, Any]:
     return found
 
 
-class RefusedModuleFinder:
-    """Makes the modules of `refused_names.py` that have no file."""
+def offer_refused(names: dict[str, Any]) -> None:
+    """Give a module its rows of the table, and its submodules on first use.
 
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return how to make a module of the table, None for any other."""
-        if not name.startswith("fastdist.") or name not in _rows():
-            return None
-        loader: Any = _RefusedModuleLoader
-        return ModuleSpec(name, loader, is_package=True)
+    Args:
+        names: The module's globals; `__all__`, if they have one, gets the public names as well.
+    """
+    module = names["__name__"]
+    refused = refused_in(module)
+    names.update(refused)
+    public = sorted(name for name in refused if not name.startswith("_"))
+    names["__all__"] = [*names.get("__all__", ()), *public]
+    names["__getattr__"] = functools.partial(find_below, module)
+
+
+def spec_of(name: str) -> ModuleSpec | None:
+    """Return how to make a module that the tables name and that has no file, None for any other."""
+    real = real_name(name)
+    if real is not None:
+        return spec_of_alias(name, real)
+    if name not in _rows():
+        return None
+    loader: Any = _RefusedModuleLoader
+    return ModuleSpec(name, loader, is_package=True)
 
 
 class _RefusedModuleLoader:
@@ -104,32 +105,21 @@ class _RefusedModuleLoader:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Give the module its names, and its submodules on first use."""
+        """Give the module its names."""
         words, _ = _rows()[module.__name__]
-        refused = refused_in(module.__name__)
-        names = vars(module)
-        names.update(refused)
-        names["__all__"] = sorted(name for name in refused if not name.startswith("_"))
-        names["__doc__"] = f"Names of PyTorch that refuse when they are used: {words}."
-        names["__getattr__"] = functools.partial(find_below, module.__name__)
+        vars(module)["__doc__"] = f"Names of PyTorch that refuse when they are used: {words}."
+        offer_refused(vars(module))
 
 
 def find_below(module: str, name: str) -> Any:
-    """Return a submodule of the table or an alias, for a module's `__getattr__`.
+    """Return a submodule of the tables, for a module's `__getattr__`.
 
     Raises:
-        AttributeError: There is none of that name.
+        AttributeError: The tables do not have that name.
     """
     whole = f"{module}.{name}"
-    if whole in _rows() or is_alias(whole):
+    if whole in _rows() or real_name(whole) is not None:
         return importlib.import_module(whole)
     if module in _rows():
         instead({whole: _rows()[module][0]})
     raise missing(module, name)
-
-
-def find_refused_modules() -> None:
-    """Add the finder after all others, once."""
-    if not any(getattr(one, "__name__", "") == "RefusedModuleFinder" for one in sys.meta_path):
-        sys.meta_path.append(RefusedModuleFinder)
-        alias_modules({f"fastdist.{name}": f"fastdist.{to}" for name, to in _ALIASES.items()})

@@ -27,7 +27,6 @@ from ..tensor.tensor import Tensor, from_array
 from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
-from .float8 import by_float32, computed_in_float32, no_float8_kernel
 from .general_path import GeneralPath
 from .op import OPS, Given, Op, common_device, declarator
 from .pointwise_form import PointwiseForm
@@ -90,6 +89,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
                 f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
             )
         if found.is_float8:
+            from .float8 import no_float8_kernel
+
             raise no_float8_kernel(self.called, found)
         if self.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
@@ -158,6 +159,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         or None.
         """
         if FLOAT8:
+            from .float8 import by_float32, computed_in_float32
+
             float8 = self._float8_of(operands)
             if float8 is not None and computed_in_float32(self.name, float8, operands):
                 return partial(by_float32, self.name, float8)

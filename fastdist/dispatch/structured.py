@@ -11,7 +11,6 @@ from ..core.errors import DeclarationError, NoKernelError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
 from .argument_kinds import require_tensors
-from .float8 import no_float8_kernel
 from .general_path import GeneralPath, as_operand_of
 from .op import Given, Op, common_device, declarator
 from .outline import outlines
@@ -145,6 +144,8 @@ def require_no_float8(name: str, plan: Plan, operands: Sequence[Any]) -> None:
     computed = given if plan.compute is None else [plan.compute]
     found = next((dtype for dtype in (*computed, plan.dtype) if dtype.is_float8), None)
     if found is not None:
+        from .float8 import no_float8_kernel
+
         raise no_float8_kernel(name, found)
 
 

@@ -32,8 +32,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.module_aliases import alias_modules
-from fastdist.core.refused import find_below
+from fastdist.core.missing import missing
 from fastdist.system.import_hooks import load_when_rpc_starts
 
 if TYPE_CHECKING:
@@ -111,54 +110,9 @@ _HOMES = {
     "Store": "store",
     "TCPStore": "store",
     "_remote_device": "remote_device",
+    "DeviceMesh": "device_mesh",
+    "init_device_mesh": "device_mesh",
 }
-
-# The collectives, which refuse yet, with what belongs to them; packages import them in any case.
-_GROUP_NAMES = """
-    AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions
-    BroadcastOptions BuiltinCommHookType DebugLevel DistBackendError DistError DistNetworkError
-    DistStoreError GatherOptions GradBucket GroupMember GroupName Logger P2POp ProcessGroup
-    ProcessGroupGloo QueueEmptyError RankType ReduceOp ReduceOptions ReduceScatterOptions Reducer
-    ScatterOptions Work all_gather all_gather_coalesced all_gather_into_tensor all_gather_object
-    all_gather_single all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
-    batch_isend_irecv breakpoint broadcast broadcast_object_list default_pg_timeout
-    destroy_process_group gather gather_object get_backend get_backend_config get_debug_level
-    get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank get_pg_count
-    get_process_group_ranks get_rank get_world_size group init_process_group irecv
-    is_backend_available is_gloo_available is_mpi_available is_nccl_available
-    is_torchelastic_launched is_ucc_available is_xccl_available isend monitored_barrier new_group
-    new_subgroups new_subgroups_by_enumeration record_comm recv recv_object_list reduce reduce_op
-    reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter scatter_object_list send
-    send_object_list set_debug_level set_debug_level_from_env shrink_group split_group
-    supports_complex _all_gather_base _broadcast_coalesced _coalescing_manager
-    _create_process_group_wrapper _get_process_group_name _rank_not_in_group _reduce_scatter_base
-"""
-_HOMES |= dict.fromkeys(_GROUP_NAMES.split(), "distributed_c10d")
-_HOMES |= {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"}
-# Modules that have two names.
-alias_modules(
-    {
-        f"{__name__}.{name}": f"{__name__}.{real}"
-        for name, real in {
-            "_composable.fsdp": "fsdp",
-            "_shard.api": "_shard",
-            "_shard.sharded_tensor.api": "_shard.sharded_tensor",
-            "_tensor": "tensor",
-            "_tensor.experimental": "tensor.experimental",
-            "_tensor.placement_types": "tensor.placement_types",
-            "algorithms.join": "algorithms",
-            "elastic.agent.server.api": "elastic.agent.server",
-            "elastic.multiprocessing.api": "elastic.multiprocessing",
-            "fsdp.fully_sharded_data_parallel": "fsdp",
-            "launcher.api": "launcher",
-            "pipelining.schedules": "pipelining",
-            "pipelining.stage": "pipelining",
-            "tensor._api": "tensor",
-            "tensor.device_mesh": "device_mesh",
-            "tensor.parallel.style": "tensor.parallel",
-        }.items()
-    }
-)
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
@@ -178,6 +132,13 @@ if not TYPE_CHECKING:
             found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
             globals()[name] = found
             return found
+        if name.startswith("__"):
+            raise missing(__name__, name)
+        # What follows loads the table of names that refuse.
+        if name in _collectives():
+            return getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
+        from fastdist.core.refused import find_below
+
         return find_below(__name__, name)
 
 
@@ -193,4 +154,11 @@ def is_initialized() -> bool:
 
 def __dir__() -> list[str]:
     """Return the rooms and the names that can be asked for."""
-    return sorted(_ROOMS | _HOMES.keys() | {"is_available", "is_initialized"})
+    return sorted(_ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"})
+
+
+def _collectives() -> frozenset[str]:
+    """Return the names of process groups, which this module offers as well."""
+    found: Any = importlib.import_module(f"{__name__}.distributed_c10d")
+    names: frozenset[str] = found.OFFERED_ABOVE
+    return names

@@ -34,6 +34,17 @@ REAL: Final = (
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)
 __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # noqa: PLE0604
+# What `distributed` offers as well: all but the backends that only some builds of PyTorch have,
+# and some private names.
+_PRIVATE_ABOVE = (
+    "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
+    "_create_process_group_wrapper", "_get_process_group_name", "_rank_not_in_group",
+    "_reduce_scatter_base",
+)  # fmt: skip
+OFFERED_ABOVE: Final = frozenset({*__all__, *_PRIVATE_ABOVE}) - {
+    "ProcessGroupMPI",
+    "ProcessGroupNCCL",
+}
 
 
 class DistError(RuntimeError):

@@ -6,14 +6,11 @@ fastdist.trace(fn)(x) records the ops that a function calls.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
-from ..core.refused import find_below, refused_in
+from ..core.refused import offer_refused
 
-_refused = refused_in(__name__)
-globals().update(_refused)
-__all__ = ["has_side_effect", "wrap", *_refused]  # noqa: PLE0604 (a table has the names)
+__all__ = ["has_side_effect", "wrap"]
 
 
 def wrap(fn_or_name: Any) -> Any:
@@ -38,4 +35,4 @@ if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    __getattr__ = functools.partial(find_below, __name__)
+    offer_refused(globals())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.missing import refusing
-from ..core.refused import find_below, refused_in
+from ..core.refused import offer_refused
 
 __all__ = [
     "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "dynamo_export", "export",
@@ -22,9 +21,6 @@ _NO_EXPORT = (
 )
 export = refusing(__name__, "export", _NO_EXPORT)
 dynamo_export = refusing(__name__, "dynamo_export", _NO_EXPORT)
-_refused = refused_in(__name__)
-globals().update(_refused)
-__all__ += sorted(_refused)  # noqa: PLE0605 (a table has the names)
 
 
 class OnnxExporterError(RuntimeError):
@@ -72,4 +68,4 @@ if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    __getattr__ = functools.partial(find_below, __name__)
+    offer_refused(globals())

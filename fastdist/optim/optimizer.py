@@ -428,8 +428,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return one of the private functions that other packages' optimisers import."""
-    from . import for_subclasses
+    # Each `from .optimizer import X` asks for `__path__`.
+    if not name.startswith("__"):
+        from . import for_subclasses
 
-    if name in for_subclasses.NAMES:
-        return getattr(for_subclasses, name)
+        if name in for_subclasses.NAMES:
+            return getattr(for_subclasses, name)
     raise missing(__name__, name)

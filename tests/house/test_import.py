@@ -56,6 +56,16 @@ print(*[n for n in sys.modules if n.startswith("fastdist.distributed.profiler")]
     assert _printed(program) == set()
 
 
+def test_a_worker_loads_no_table_of_names_that_it_does_not_use() -> None:
+    program = """
+import sys, fastdist.distributed.rpc, fastdist.distributed.optim
+from fastdist.optim.optimizer import Optimizer
+few = ("refused", "refused_names", "alias_names", "moved_names", "float8", "for_subclasses")
+print(*[name for name in sys.modules if name.startswith("fastdist.") and name.endswith(few)])
+"""
+    assert _printed(program) == {"fastdist.kernels.cpu.float8"}  # copies ask it, once one is used
+
+
 def test_the_import_reads_no_text_of_an_op() -> None:
     program = "import fastdist.language.scalar as scalar; print(len(scalar.Body._interned))"
     assert _printed(program) == {"0"}

@@ -66,7 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "_subclasses": {"core"},
     "ao": {"core"},
     "export": {"core"},
-    "quantization": set(),
+    "quantization": {"ao"},
     "_custom_ops": {"library"},
     "fx": {"core"},
     "jit": {"compiler", "nn", "futures"},

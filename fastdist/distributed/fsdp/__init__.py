@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
-from ...core.refused import find_below, refused_in
+from ...core.refused import offer_refused
 from .api import (
     BackwardPrefetch,
     CPUOffload,
@@ -36,12 +35,9 @@ __all__ = [
     "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig", "StateDictSettings",
     "StateDictType",
 ]  # fmt: skip
-_refused = refused_in(__name__)
-globals().update(_refused)
-__all__ += sorted(_refused)  # noqa: PLE0605 (a table has the names)
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    __getattr__ = functools.partial(find_below, __name__)
+    offer_refused(globals())

@@ -15,7 +15,6 @@ from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
-from ...dispatch.float8 import no_float8_kernel
 from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...interpreters.batch_loop import require_randomness
@@ -61,6 +60,8 @@ def _drawn(
     if not dtype.may_have_gradient:
         raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
     if dtype.is_float8:
+        from ...dispatch.float8 import no_float8_kernel
+
         raise no_float8_kernel(kind, dtype)
     name = "uniform" if kind == "rand" else "normal"
     # Rounded to a half type, numbers just below 1 would be 1: those are drawn as they are.

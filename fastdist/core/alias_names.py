@@ -1,0 +1,35 @@
+"""The table of module_aliases.py, which imports it when a name is found nowhere else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Modules that PyTorch has under two names, or whose names are in one place here.
+ALIASES: Final = {
+    **dict.fromkeys(("fx.graph", "fx.graph_module", "fx.interpreter", "fx.node", "fx.proxy"), "fx"),
+    "fx._symbolic_trace": "fx",
+    "nn.intrinsic": "ao.nn.intrinsic",
+    "nn.qat": "ao.nn.qat",
+    "nn.quantized": "ao.nn.quantized",
+    **{
+        f"distributed.{name}": f"distributed.{real}"
+        for name, real in {
+            "_composable.fsdp": "fsdp",
+            "_shard.api": "_shard",
+            "_shard.sharded_tensor.api": "_shard.sharded_tensor",
+            "_tensor": "tensor",
+            "_tensor.experimental": "tensor.experimental",
+            "_tensor.placement_types": "tensor.placement_types",
+            "algorithms.join": "algorithms",
+            "elastic.agent.server.api": "elastic.agent.server",
+            "elastic.multiprocessing.api": "elastic.multiprocessing",
+            "fsdp.fully_sharded_data_parallel": "fsdp",
+            "launcher.api": "launcher",
+            "pipelining.schedules": "pipelining",
+            "pipelining.stage": "pipelining",
+            "tensor._api": "tensor",
+            "tensor.device_mesh": "device_mesh",
+            "tensor.parallel.style": "tensor.parallel",
+        }.items()
+    },
+}
