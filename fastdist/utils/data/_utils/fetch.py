@@ -65,7 +65,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _DatasetKind:
-    """Whether the samples of a dataset have indices (Map) or are read in its own order (Iterable)."""
+    """Whether the samples of a dataset have indices (Map) or are read in order (Iterable)."""
 
     Map = 0
     Iterable = 1
