@@ -96,8 +96,7 @@ class TensorType(type):
     """
 
     construct: Callable[..., Tensor]
-    # Classes that print as PyTorch's where a program imports fastdist as torch: packages look for
-    # "torch" in that text. Their names stay as they are, so pickles do not depend on it.
+    # Texts of classes under as-torch, in which packages look for "torch"; pickles use the names.
     printed_as: ClassVar[dict[type, str]] = {}
 
     # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
@@ -380,23 +379,25 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  RuntimeError if there is not exactly one
         """
-        if self._layout.numel != 1:
+        layout = self._layout
+        if layout.numel != 1:
             raise RuntimeError(
-                f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar: its "
-                f"shape is {self._layout.shape}; index one element, or call tolist()"
+                f"a Tensor with {layout.numel} elements cannot be converted to Scalar: its shape "
+                f"is {layout.shape}; index one element, or call tolist()"
             )
-        if self._layout.is_sparse:
+        if layout.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
         try:
-            return in_plain_numbers(self.to_numpy()).item()  # type: ignore[no-any-return]
+            found: Any = self.array if layout.device is CPU else self.to_numpy()
         except NoDataError as error:
-            if error.op:
-                raise
-            raise NoDataError("Tensor.item() cannot be called on meta tensors") from None
+            unnamed = NoDataError("Tensor.item() cannot be called on meta tensors")
+            raise (error if error.op else unnamed) from None
+        return (in_plain_numbers(found) if layout.dtype.is_float8 else found).item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
-        return in_plain_numbers(self.to_numpy()).tolist()
+        found = self.to_numpy()
+        return (in_plain_numbers(found) if self._layout.dtype.is_float8 else found).tolist()
 
     def __bool__(self) -> bool:
         if self._layout.numel != 1:
