@@ -14,6 +14,8 @@ from collections.abc import Sequence
 # +-- StoreError
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
+# +-- CollectiveError                  a collective of a process group failed
+# |   +-- CollectiveMismatchError, CollectiveLostError, CollectiveTimeoutError
 # +-- RpcError                         everything that a call to another worker can end with
 #     +-- RpcTimeoutError, WorkerLostError, AuthenticationError
 #     +-- StaleIncarnationError
@@ -201,6 +203,22 @@ class GivenUpError(StaleIncarnationError):
     def __init__(self, message: str, *, incarnation: int = 0) -> None:
         super().__init__(message)
         self.incarnation = incarnation
+
+
+class CollectiveError(FastdistError, RuntimeError):
+    """A collective of a process group failed; the arrays that it was given are as before."""
+
+
+class CollectiveMismatchError(CollectiveError):
+    """The members of a group called different collectives, or one with different arguments."""
+
+
+class CollectiveLostError(CollectiveError, ConnectionError):
+    """A member of the group ended, or cannot be reached any more."""
+
+
+class CollectiveTimeoutError(CollectiveError, TimeoutError):
+    """Some members had not called the collective when its time was over."""
 
 
 class AuthenticationError(RpcError, PermissionError):

@@ -13,6 +13,7 @@ autograd         backward passes and forward mode across workers
 explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
+process_group    what carries the collectives of a process group
 distributed_c10d.py  process groups and collectives: names that refuse yet, next to constants
 tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device
