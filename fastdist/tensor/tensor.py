@@ -363,16 +363,16 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return str(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements as NumPy sees them: the same memory on the CPU, a copy from other
-        devices.
+        """Return the elements as NumPy sees them: the same memory on the CPU, else a copy.
 
         Thread  waits until the device has computed them
         Raises  TypeError for a sparse tensor
         """
         if self._layout.is_sparse:
             self.array.__array__()
-        array: np.ndarray[Any, Any] = backend_of(self._layout.device.type).to_numpy(self.array)
-        return array
+        if self.array.__class__ is np.ndarray:
+            return self.array
+        return backend_of(self._layout.device.type).to_numpy(self.array)
 
     def item(self) -> int | float | bool:
         """Return the only element as a Python number.
