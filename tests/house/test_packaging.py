@@ -121,6 +121,8 @@ def test_the_distribution_has_a_name_and_the_version_of_the_package(unpacked: Pa
     head = HeaderParser().parsestr(metadata.read_text())
     assert (head["Name"], head["Version"]) == (NAME, fastdist.__version__)
     assert head["Requires-Python"] == ">=3.11"
+    urls = head.get_all("Project-URL", [])
+    assert urls and all(f"https://pypi.org/project/{NAME}/" in url for url in urls)
 
 
 def test_the_wheel_asks_for_what_it_cannot_do_without_alone(unpacked: Path) -> None:
