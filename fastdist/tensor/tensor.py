@@ -50,7 +50,7 @@ class Extra:
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
     # The tensor whose tangent has this view's tangent as a view: base (None), none (OWN_TANGENT),
-    # or (a tensor, the number of steps of replay before it).
+    # or (a tensor, the number of steps of replay before it, steps that restore its layout).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
