@@ -197,8 +197,8 @@ class AsTorchFinder:
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
             return None
         if rest in ("ops", "return_types"):
-            is_ops = rest == "ops"
-            found = _operators() if is_ops else importlib.import_module("fastdist.ops.return_types")
+            ours: Any = sys.modules["fastdist"]
+            found = _operators() if rest == "ops" else ours.return_types
             elsewhere: Any = SameModule(found)
             return ModuleSpec(name, elsewhere)
         own = f"fastdist.{rest}"
