@@ -7,6 +7,7 @@ import threading
 from typing import ClassVar
 
 from .errors import DeviceError
+from .moved_modules import earlier_names
 from .short_repr import short_repr
 
 KNOWN_TYPES = ("cpu", "cuda", "meta", "sim")
@@ -168,3 +169,7 @@ def get_default_device() -> Device:
 def _count(change: int) -> None:
     with _chosen_lock:
         chosen.count += change
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)
