@@ -31,6 +31,7 @@ ROOMS = frozenset(
         "__future__",
         "_custom_ops",
         "_dynamo",
+        "_functorch",
         "_inductor",
         "_jit_internal",
         "_ops",
@@ -194,6 +195,10 @@ class AsTorchFinder:
         Raises  ModuleNotFoundError that names what there is, where fastdist has no such module
         """
         root, _, rest = name.partition(".")
+        if name == "functorch" and _is_ours(sys.modules.get("torch")):
+            # PyTorch's distribution installs it next to `torch`.
+            top: Any = SameModule(importlib.import_module("fastdist._functorch.top_level"))
+            return ModuleSpec(name, top)
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
             return None
         if rest in ("ops", "return_types"):

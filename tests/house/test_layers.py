@@ -58,6 +58,7 @@ ROOMS: dict[str, set[str]] = {
     "accelerator": {"cuda"},
     "compiler": {"core"},
     "_dynamo": {"compiler"},
+    "_functorch": {"_C", "func", "utils"},
     "_inductor": {"compiler"},
     "_jit_internal": {"core"},
     "_ops": {"tensor"},
