@@ -56,7 +56,9 @@ def scaled_dot_product_attention(
     if suits_blocks(query, key, value, dropout_p, enable_gqa):
         given = query, key, value, attn_mask, factor, is_causal
         return in_blocks(*given, float(dropout_p))  # type: ignore[no-any-return]
-    if enable_gqa:
+    if enable_gqa and query._layout.shape[:-2] != key._layout.shape[:-2]:
+        if not dropout_p and key._layout.shape[:-2] == value._layout.shape[:-2]:
+            return _of_shared_heads(query * factor, key, value, attn_mask, is_causal)  # type: ignore[no-any-return]
         key, value = (_shared_heads(query, one) for one in (key, value))
     weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
     if dropout_p:
@@ -139,12 +141,41 @@ def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
 
 def _shared_heads(query: Any, one: Any) -> Any:
     """Return one with as many heads (the third axis from the end) as query has, each repeated."""
+    groups = _require_groups(query, one)
+    return one if groups == 1 else one.repeat_interleave(groups, -3)
+
+
+def _require_groups(query: Any, one: Any) -> int:
+    """Return how many heads of query share one of key or value.
+
+    Raises  ShapeError where they cannot share them evenly
+    """
     heads, mine = query.size(-3), one.size(-3)
-    if heads == mine:
-        return one
     if not mine or heads % mine:
+        if heads == mine:
+            return 1
         raise ShapeError(
             "Number of heads in key and value must divide the number of heads in query: they are "
             f"{mine} and {heads}"
         )
-    return one.repeat_interleave(heads // mine, -3)
+    return int(heads // mine)
+
+
+def _of_shared_heads(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> Any:
+    """Return the attention of scaled queries whose heads share heads of key and value: the queries
+    of heads that share one are rows of one matrix, so that nothing is repeated.
+    """
+    groups = _require_groups(query, key)
+    *lead, heads, rows, width = query._layout.shape
+    mine, keys = heads // groups, key._layout.shape[-2]
+    together = (*lead, mine, groups * rows)
+    if key._layout.shape[:-3] != tuple(lead):
+        key, value = (_shared_heads(query, one) for one in (key, value))
+        return weights_of(query @ key.transpose(-2, -1), mask, is_causal) @ value
+    scores = query.reshape(*together, width) @ key.transpose(-2, -1)
+    if mask is None and not is_causal:
+        weights = weights_of(scores, None, False)
+    else:
+        apart = scores.reshape(*lead, heads, rows, keys)
+        weights = weights_of(apart, mask, is_causal).reshape(*together, keys)
+    return (weights @ value).reshape(*lead, heads, rows, value._layout.shape[-1])
