@@ -95,7 +95,9 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     steps.rpc.shutdown()
 
 
-def serve_steps(makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection) -> None:
+def serve_steps(
+    makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection
+) -> None:
     """Make jobs, do their steps, and tell losses or seconds, until the end."""
     steps: dict[str, Callable[[], float]] = {}
     while True:

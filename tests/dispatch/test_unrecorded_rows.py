@@ -1,4 +1,4 @@
-"""Ops that take axes together give the same within no_grad() as in the graph, in memory of theirs."""
+"""Ops that take axes together give the same in no_grad() as in the graph, in memory of their own."""
 
 from __future__ import annotations
 

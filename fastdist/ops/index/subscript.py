@@ -216,7 +216,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
 
 
 def _makes_a_view(index: tuple[Any, ...]) -> bool:
-    """Return whether an index is one of NumPy as well: of plain integers, slices, None and `...`."""
+    """Return whether NumPy takes an index as it is: plain integers, slices, None and one `...`."""
     dots = 0
     for one in index:
         kind = one.__class__
