@@ -1,4 +1,4 @@
-"""Ops that take axes together give the same in no_grad() as in the graph, in memory of their own."""
+"""Ops that take axes together give the same in no_grad() as in the graph, in their own memory."""
 
 from __future__ import annotations
 
