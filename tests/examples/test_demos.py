@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
+import fastdist
 from fastdist import cli
 from fastdist.examples import catalogue, gpt
 
@@ -47,9 +49,15 @@ def run(name: str, steps: int, folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture(autouse=True)
-def writes_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the GPT write a line: each letter is a pass, and more of them than steps."""
+def takes_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let kernels take one thread, since other tests need the cores: two that wait for each other
+    took ten times the CPU time. Let the GPT write a line: each letter is a pass.
+    """
     monkeypatch.setattr(gpt, "WRITTEN", gpt.LENGTH + 16)
+    before = fastdist.get_num_threads()
+    fastdist.set_num_threads(1)
+    yield
+    fastdist.set_num_threads(before)
 
 
 def test_every_demo_is_tested() -> None:

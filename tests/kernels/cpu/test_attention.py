@@ -87,11 +87,16 @@ GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMAL
 
 
 @pytest.fixture(params=LARGEST)
-def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let blocks have so many scores."""
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Let blocks have so many scores, and one thread make them: other tests hold that more make
+    the same bits.
+    """
     monkeypatch.setattr(kernels, "_BLOCK", request.param)
     monkeypatch.setattr(kernels, "_FEWEST", 3)
-    return int(request.param)
+    before = fastdist.get_num_threads()
+    fastdist.set_num_threads(1)
+    yield int(request.param)
+    fastdist.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("block")
