@@ -357,6 +357,6 @@ def group_norm(
             f"Expected more than 1 value per channel when training, got input size {list(shape)}"
         )
     length = input._layout.numel // max(n * num_groups, 1)
-    rows = input.reshape(1, n * num_groups, length)
-    found = normalize_channels.public(rows, None, None, eps)[0]
+    rows = input.reshape(n * num_groups, length)
+    found = layer_norm_rows.public(rows, None, None, eps)[0]
     return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))
