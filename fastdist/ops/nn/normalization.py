@@ -18,7 +18,7 @@ from ...tensor.layout import Layout, Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 from ..refusals import require_dtype_of_norm
-from .batch_norm import normalize_channels, require_channeled, scale_channels
+from .batch_norm import require_channeled, scale_channels
 
 
 @structured(
