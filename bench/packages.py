@@ -31,7 +31,7 @@ JOBS: dict[str, tuple[int, dict[str, str]]] = {
     "PyG GCN epoch": (5, {"torch-geometric": "torch_geometric"}),
 }
 
-# What a ratio above 1 is made of, by job, on one core of an AMD EPYC (Zen 4).
+# The causes of a ratio above 1, by job, on one core of an AMD EPYC (Zen 4).
 REASONS = {
     "Llama generate": (
         "200 ops a token on a few hundred numbers each: what counts is the call. a layer "

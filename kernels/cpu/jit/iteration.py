@@ -345,7 +345,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
             else:
                 block = blocks + i * (8 * BLOCK)
                 _put(pointers, i, block)
-                # What is repeated fills its block once.
+                # A repeated number fills its block once.
                 if i < out and step != 0:
                     _pack(source, step, block, size, n, size)
                 elif i < out and _get(filled, i) != source:
@@ -417,7 +417,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
-# What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements, and whether
+# The words of a share: loop, count, ndim, plan, sizes, total, elements, and whether
 # rows are counted, and not their elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:

@@ -114,7 +114,7 @@ def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array |
     return out
 
 
-# Rows shorter than this are added up with what lies beside them.
+# Shorter rows are added up together with the other axes.
 _ROW: Final = 16
 
 
