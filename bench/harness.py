@@ -139,12 +139,16 @@ def one_thread_each() -> None:
 
 
 def peer_torch() -> Any:
-    """Return torch on one thread, or None where it is not installed or not the peer."""
+    """Return torch on one thread, or None where it is not installed, or is fastdist under torch's
+    name, or not the peer.
+    """
     if _conductor is not None:
         return None
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError:
+        return None
+    if "+fastdist" in torch.__version__:
         return None
     torch.set_num_threads(1)
     return torch

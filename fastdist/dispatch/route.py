@@ -25,7 +25,7 @@ from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Size, Tensor
 from ..tensor.view_steps import ViewSteps
 
 
@@ -136,7 +136,7 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
     """Return whether attributes are numbers, texts and tuples of them, which are possible keys."""
     for one in attributes:
         kind = one.__class__
-        if kind is tuple:
+        if kind is tuple or kind is Size:
             if not are_keys(one):
                 return False
         # 0.0 and -0.0 would be one key.

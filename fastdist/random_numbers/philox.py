@@ -116,7 +116,7 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 @functools.cache
 def _bits_of(dtype: np.dtype[Any]) -> int:
-    # NumPy makes a dtype's name anew each time it is asked for: 1 us.
+    # NumPy composes a dtype's name at each access: 1 us.
     return _BITS[dtype.name]
 
 

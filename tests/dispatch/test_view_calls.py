@@ -21,6 +21,8 @@ MASK = fd.tensor([[True, False, True], [False, False, True]])
 CALLS: dict[str, Callable[[Any], Any]] = {
     "view": lambda x: x.view(3, 2),
     "view(tuple)": lambda x: x.view((6,)),
+    "view(Size)": lambda x: x.view(fd.Size([3, 2])),
+    "expand(Size)": lambda x: x[:1].expand(x.shape),
     "reshape": lambda x: x.reshape(3, 2),
     "reshape(-1)": lambda x: x.reshape(-1),
     "reshape(list)": lambda x: x.reshape([3, -1]),
@@ -192,6 +194,15 @@ def test_an_index_that_was_changed_is_noticed() -> None:
     places.add_(0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+def test_repeat_and_einsum_find_their_views_again() -> None:
+    x = fd.ones(2, 3)
+    for call in (lambda: x.repeat(2, 1, 3), lambda: fd.einsum("ij,kj->ki", x, x)):
+        first = call()
+        with general_calls(ViewOp) as went:
+            assert fd.equal(call(), first)
+        assert went == []
 
 
 def test_0d_and_empty_tensors_have_views() -> None:

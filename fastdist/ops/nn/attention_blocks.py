@@ -133,7 +133,7 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     layout = scores._layout
     if is_causal:
         # Each query may look at the first key, so no row is wholly masked.
-        later = _later(*layout.shape[-2:], layout.device)
+        later = _later(layout.shape[-2], layout.shape[-1], layout.device)
         return softmax.public(scores.masked_fill(later, -math.inf), -1)
     if mask is None:
         return softmax.public(scores, -1)

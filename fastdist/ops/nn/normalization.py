@@ -18,7 +18,7 @@ from ...tensor.layout import Layout, Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 from ..refusals import require_dtype_of_norm
-from .batch_norm import normalize_channels, require_channeled, scale_channels
+from .batch_norm import require_channeled, scale_channels
 
 
 @structured(
@@ -357,6 +357,6 @@ def group_norm(
             f"Expected more than 1 value per channel when training, got input size {list(shape)}"
         )
     length = input._layout.numel // max(n * num_groups, 1)
-    rows = input.reshape(1, n * num_groups, length)
-    found = normalize_channels.public(rows, None, None, eps)[0]
+    rows = input.reshape(n * num_groups, length)
+    found = layer_norm_rows.public(rows, None, None, eps)[0]
     return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))

@@ -107,11 +107,12 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
             f"tensor: {len(times)} < {len(shape)}"
         )
     lengths = (1,) * lead + tuple(shape)
-    # Each axis of length n seen as (times, n): expanding the first one repeats the second.
-    pairs: Any = input.reshape([x for n in lengths for x in (1, n)])
-    pairs = pairs.expand([x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
+    # Each axis of length n seen as (times, n): expanding the first one repeats the second. Sizes
+    # one by one, for calls with lists are not found again.
+    pairs: Any = input.reshape(*[x for n in lengths for x in (1, n)])
+    pairs = pairs.expand(*[x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
     merged = [k * n for k, n in zip(times, lengths, strict=True)]
-    return pairs.clone().view(merged)  # type: ignore[no-any-return]
+    return pairs.clone().view(*merged)  # type: ignore[no-any-return]
 
 
 @composite(node="repeat")

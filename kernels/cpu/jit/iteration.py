@@ -232,34 +232,37 @@ def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, siz
 
 
 @_step
-def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
-    """Write the number of size bytes at source count times, and on to the end of a line."""
-    # As many stores as make a line, which LLVM joins into one.
-    end = target + count * size
+def _fill_line(source: Any, target: Any, size: Any) -> None:
+    """Write the number of size bytes at source into all of a line, in stores that LLVM joins."""
     if size == 4:
         single = _load32(source, 0)
-        while target < end:
-            for k in range(_LINE_BYTES // 4):
-                _store32(target, k, single)
-            target += _LINE_BYTES
+        for k in range(_LINE_BYTES // 4):
+            _store32(target, k, single)
     elif size == 8:
         double = _get(source, 0)
-        while target < end:
-            for k in range(_LINE_BYTES // 8):
-                _put(target, k, double)
-            target += _LINE_BYTES
+        for k in range(_LINE_BYTES // 8):
+            _put(target, k, double)
     elif size == 2:
         half = _load16(source, 0)
-        while target < end:
-            for k in range(_LINE_BYTES // 2):
-                _store16(target, k, half)
-            target += _LINE_BYTES
+        for k in range(_LINE_BYTES // 2):
+            _store16(target, k, half)
     else:
         byte = _load8(source, 0)
-        while target < end:
-            for k in range(_LINE_BYTES):
-                _store8(target, k, byte)
-            target += _LINE_BYTES
+        for k in range(_LINE_BYTES):
+            _store8(target, k, byte)
+
+
+@_step
+def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
+    """Write the number of size bytes at source count times, and on to the end of a line."""
+    end, line = target + count * size, target + 2 * _LINE_BYTES
+    _fill_line(source, target, size)
+    if target + _LINE_BYTES < end:
+        _fill_line(source, target + _LINE_BYTES, size)
+    # Copies of a line take half of the time of its stores, but wait for the first of these.
+    while line < end:
+        copy_bytes(target, line, np.int64(_LINE_BYTES))
+        line += _LINE_BYTES
 
 
 @_part
@@ -342,7 +345,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
             else:
                 block = blocks + i * (8 * BLOCK)
                 _put(pointers, i, block)
-                # What is repeated fills its block once.
+                # A repeated number fills its block once.
                 if i < out and step != 0:
                     _pack(source, step, block, size, n, size)
                 elif i < out and _get(filled, i) != source:
@@ -414,7 +417,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
-# What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements, and whether
+# The words of a share: loop, count, ndim, plan, sizes, total, elements, and whether
 # rows are counted, and not their elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:

@@ -15,7 +15,7 @@ import numba
 
 from ..jit.compiler import compiled, entry_point
 
-# Rows and columns of a tile. Where a side is no multiple, the last tile overlaps the one before.
+# Rows and columns of a tile. Where a side is not a multiple, the last tile overlaps its neighbour.
 TILE: Final = 4
 _SUMS: Final = {"reassoc", "contract"}
 

@@ -163,3 +163,40 @@ def test_the_mean_of_more_float16_than_float16_counts_has_a_gradient() -> None:
     x.mean().backward()
     assert x.grad is not None
     assert x.grad[0].item() == np.float16(1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((4, 64, 16, 16), (0, 2, 3)),
+        ((300, 5, 16), (0, 2)),
+        ((300, 5, 15), (0, 2)),
+        ((3, 2, 40, 50), (0, 3)),
+        ((2, 3, 4, 5, 128), (1, 3, 4)),
+        ((9, 1, 2000), (0, 2)),
+    ],
+)
+def test_last_axes_are_added_up_before_others(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
+) -> None:
+    whole = np.random.default_rng(0).standard_normal((*shape[:-1], 2 * shape[-1])).astype(dtype)
+    for x in (np.ascontiguousarray(whole[..., ::2]), whole[..., ::2]):
+        exact = np.add.reduce(x, axis=axes, dtype=np.float64)
+        tolerance = {"float16": 0.05, "float32": 3e-5, "float64": 1e-12}[dtype]
+        found = add_up(x, axes, dtype=x.dtype)
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(found, exact, rtol=tolerance, atol=100 * tolerance)
+        out = np.full(exact.shape, 7, x.dtype)
+        assert add_up(x, axes, dtype=x.dtype, out=out) is out
+        np.testing.assert_array_equal(out, found)
+        kept = add_up(x, axes, dtype=x.dtype, keepdims=True)
+        np.testing.assert_allclose(kept.reshape(exact.shape), exact, tolerance, 100 * tolerance)
+
+
+def test_nan_and_inf_of_the_last_axes_stay_in_their_sums() -> None:
+    x = np.ones((4, 64, 16, 16), np.float32)
+    x[3, 5, 15, 15], x[0, 9, 0, 0], x[1, 9, 0, 0], x[2, 63, 7, 7] = np.nan, np.inf, -np.inf, np.inf
+    found = add_up(x, (0, 2, 3))
+    assert np.isnan(found).nonzero()[0].tolist() == [5, 9] and found[63] == np.inf
+    assert (np.delete(found, [5, 9, 63]) == 1024).all()

@@ -1,10 +1,12 @@
-"""Copies to devices lie as what they are copies of."""
+"""Copies to devices lie as what they are copies of; triangles keep the bits of what they keep."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.kernels.cpu.shape.copying import triangle
 from tests.dense_layouts import DENSE, GAPS
 
 
@@ -25,3 +27,32 @@ def test_gradients_come_back_through_a_move() -> None:
     (moved * weights).sum().backward()
     assert leaf.grad is not None
     assert leaf.grad.tolist() == weights.permute(1, 2, 0).reshape(-1).tolist()
+
+
+DTYPES = ["bool", "uint8", "int16", "float16", "float32", "int64", "float64", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangles_are_numpys(dtype: str, upper: bool) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((3, 3), (2, 5), (5, 2), (2, 3, 4, 6), (1, 7), (0, 3), (3, 0)):
+        whole = rng.integers(-3, 4, (*shape[:-1], 2 * shape[-1])).astype(dtype)
+        for x in (np.ascontiguousarray(whole[..., ::2]), whole[..., ::2], whole[..., ::-2]):
+            for diagonal in (-9, -1, 0, 1, 2, 9):
+                out = np.full_like(x, 1)
+                triangle(x, out, diagonal, upper)
+                wanted = np.triu(x, diagonal) if upper else np.tril(x, diagonal)
+                np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("size", [4, 300])
+def test_nan_and_signed_zeros_stay_and_infinities_beside_leave_no_trace(size: int) -> None:
+    x = np.full((size, size), np.inf, np.float32)
+    x[1, 0], x[2, 0] = np.nan, -0.0
+    for _ in range(2):  # the second finds a kept mask
+        out = np.full((size, size), np.nan, np.float32)
+        triangle(x, out, 0, False)
+        assert np.isnan(out[1, 0]) and out[2, 0] == 0 and np.signbit(out[2, 0])
+        above = out[np.triu_indices(size, 1)]
+        assert (above == 0).all() and not np.signbit(above).any()
