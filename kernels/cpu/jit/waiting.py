@@ -27,7 +27,6 @@ from fastdist.system.cache_directory import cache_directory
 from fastdist.system.forked_imports import Forks, others_import, wait_for_imports
 from fastdist.system.held_interrupt import interrupt_held
 
-
 _logger = logging.getLogger(__name__)
 
 NOTIFY_AFTER_S = 0.5
