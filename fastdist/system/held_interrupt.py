@@ -40,7 +40,7 @@ def interrupt_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         _held.pop()
         if frames:
-            # Called, not raised anew as a signal, which would wake an event loop twice.
+            # Called, not raised again as a signal, which would wake an event loop twice.
             handler(signal.SIGINT, frames[0])
 
 

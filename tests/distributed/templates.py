@@ -33,7 +33,7 @@ PRELOADED = (
     # Half of the files import the first, and workers the others once they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
 )
-# What a file that tests devices imports too, of which a worker would need 0.14 s.
+# A file that tests devices imports this too, for which a worker would need 0.14 s.
 _OF_DEVICES = "tests.device_kinds"
 # More ranks than this share: a template has the memory of a worker.
 NUM_TEMPLATES = 4
@@ -153,8 +153,8 @@ def fork(
     streams: Sequence[int],
     *preloaded: str,
 ) -> ForkedWorker:
-    """Fork a process from the template of a key. It runs `script`, and is started if need be, when
-    it is told which modules to import in addition.
+    """Fork a process from the template of a key. The template runs `script`, is started if need be,
+    and then imports the modules `preloaded` in addition.
     """
     with _templates_lock:
         whose = (os.getpid(), key)

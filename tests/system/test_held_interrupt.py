@@ -44,7 +44,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 @pytest.fixture
 def handled() -> Iterator[list[str]]:
-    """What the handler of SIGINT was told, the name of the function that it came upon."""
+    """A handler of SIGINT notes here in which function it was called, by the name of that."""
     names: list[str] = []
 
     def handle(_: int, frame: FrameType | None) -> None:
