@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .core.errors import FastdistError
 from .core.missing import missing
+from .system.held_interrupt import interrupt_held
 
 if TYPE_CHECKING:
     from multiprocessing import Array as Array
@@ -160,9 +161,12 @@ class ProcessContext:
 
     def _start(self, process: BaseProcess, report: Connection) -> None:
         self._reports.append(report)
-        # First: a Ctrl-C may be raised before start returns, and _end must find the process.
+        # First: start may fail, and _end must find the process.
         self.processes.append(process)
-        process.start()
+        # A Ctrl-C inside of start would leave a process without a number: nothing could end it, and
+        # Python's own helper, for which this process waits at its end, would wait for it.
+        with interrupt_held():
+            process.start()
         self._running[process.sentinel] = len(self.processes) - 1
 
     def pids(self) -> list[int]:

@@ -37,7 +37,7 @@ from tests.mutate_choice import Choice, Step
 from tests.mutate_copy import Copy
 from tests.mutate_pick import PICKED
 
-_MOST_TESTS: Final = 400
+_MOST_TESTS: Final = 1000
 _STEP_S: Final = 240.0
 _TEST_S: Final = 40
 _CACHE: Final = ".kernel-cache"

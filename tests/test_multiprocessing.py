@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import select
@@ -200,6 +201,26 @@ def test_ctrl_c_while_a_process_starts_leaves_none(
     with pytest.raises(KeyboardInterrupt):
         mp.spawn(wait_for, args=(str(tmp_path / "never"),))
     assert [process.is_alive() for process in begun] == [False] * begins
+
+
+def test_ctrl_c_inside_of_the_start_of_a_process_ends_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, begun = multiprocessing.util.spawnv_passfds, list[int]()
+
+    def spawn_and_be_struck(path: bytes, words: list[bytes], passed: list[int]) -> int:
+        pid: int = spawn(path, words, passed)
+        if not any("resource_tracker" in str(word) for word in words):
+            begun.append(pid)
+        if len(begun) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return pid
+
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", spawn_and_be_struck)
+    with pytest.raises(KeyboardInterrupt):
+        mp.spawn(wait_for, args=(str(tmp_path / "never"),), nprocs=2)
+    assert len(begun) == 2
+    assert not [pid for pid in begun if Path(f"/proc/{pid}").exists()]
 
 
 def _children_of(pid: int) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -27,7 +28,13 @@ from collections.abc import Iterator, Mapping, Sequence
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = os.path.join(_HERE, "workers.py")
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
-_PRELOADED = ("pytest", "fastdist.distributed.autograd", "tests.distributed.members")
+PRELOADED = (
+    *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
+    # Half of the files import the first, and workers the others once they join.
+    *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
+)
+# A file that tests devices imports this too, for which a worker would need 0.14 s.
+_OF_DEVICES = "tests.device_kinds"
 # More ranks than this share: a template has the memory of a worker.
 NUM_TEMPLATES = 4
 # What is read when it is needed, as all that is ours is; the core is chosen by the first import.
@@ -123,17 +130,36 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
         command = [sys.executable, _WORKERS, file, str(connection), str(rank)]
         return subprocess.Popen(command, pass_fds=[connection], env=whole)
     words = ([file, str(rank)], whole, os.getcwd())
-    return fork(rank % NUM_TEMPLATES, _WORKERS, words, connection, (0, 1, 2))
+    number = rank % NUM_TEMPLATES
+    if tests_devices(file):
+        key = f"{number} of devices"
+        return fork(key, _WORKERS, words, connection, (0, 1, 2), _OF_DEVICES)
+    return fork(number, _WORKERS, words, connection, (0, 1, 2))
+
+
+@functools.cache
+def tests_devices(file: str) -> bool:
+    """Return whether a file of tests imports the kinds of device, or the CUDA that is on fibres."""
+    with open(file, encoding="utf-8") as opened:
+        text = opened.read()
+    return any(f"from tests.{name}" in text for name in ("device_kinds", "fibre_shim"))
 
 
 def fork(
-    key: int | str, script: str, words: Words, connection: int, streams: Sequence[int]
+    key: int | str,
+    script: str,
+    words: Words,
+    connection: int,
+    streams: Sequence[int],
+    *preloaded: str,
 ) -> ForkedWorker:
-    """Fork a process from the template of a key, which runs `script` and is started if need be."""
+    """Fork a process from the template of a key. The template runs `script`, is started if need be,
+    and then imports the modules `preloaded` in addition.
+    """
     with _templates_lock:
         whose = (os.getpid(), key)
         if whose not in _templates:
-            _templates[whose] = Template(script)
+            _templates[whose] = Template(script, *preloaded)
         return _templates[whose].fork(words, connection, streams)
 
 
@@ -166,11 +192,11 @@ def _end_templates() -> None:
 class Template:
     """A template, as who asks it for workers sees it."""
 
-    def __init__(self, script: str) -> None:
+    def __init__(self, script: str, *preloaded: str) -> None:
         self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, script, str(there.fileno())],
+                [sys.executable, script, str(there.fileno()), *preloaded],
                 pass_fds=[there.fileno()],
                 env=_early(_USUAL, ()),
             )
@@ -196,7 +222,7 @@ class Template:
         self.process.wait()
 
 
-def serve(descriptor: int, preloaded: Sequence[str] = _PRELOADED, leads: bool = False) -> int:
+def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = False) -> int:
     """Be a template until nobody asks any more. Return in each process that it forks, with the
     connection of that one; its arguments are in sys.argv.
 

@@ -61,6 +61,17 @@ def test_what_may_be_meant_for_a_process_that_is_started_starts_one() -> None:
     assert (found["OMP_NUM_THREADS"], parent) == ("1", os.getpid())
 
 
+def test_workers_of_a_file_that_tests_devices_have_another_template() -> None:
+    files = (str(Path(__file__).parent / "rpc/test_lifecycle.py"), __file__)
+    assert [templates.tests_devices(file) for file in files] == [True, False]
+    parents = set()
+    for file in files:
+        worker = Worker(file, 0, {})
+        parents.add(worker.run(os.getppid))
+        assert worker.end() == 0
+    assert len(parents) == 2 and parents <= set(templates.templates())
+
+
 def test_hashes_differ_between_ranks() -> None:
     assert len(set(run_group(hash_of_a_word, templates.NUM_TEMPLATES))) == templates.NUM_TEMPLATES
 

@@ -232,8 +232,9 @@ if __name__ == "__main__":
     faulthandler.enable()
     # The folder of this file must not hide modules of the standard library or the project.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    if len(sys.argv) == 2:
-        its_connection = templates.serve(int(sys.argv[1]))
+    if len(sys.argv) < 4:
+        names = (*templates.PRELOADED, *sys.argv[2:])
+        its_connection = templates.serve(int(sys.argv[1]), names)
     else:
         its_connection = int(sys.argv[2])
     _live(sys.argv[1], Connection(its_connection))

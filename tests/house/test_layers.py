@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "as_torch": {"_ops"},
     "installation": {"as_torch", "system"},
     "futures": {"concurrency"},
-    "multiprocessing": {"core"},
+    "multiprocessing": {"system"},
     "devices": {"kernels.cpu", "kernels.cuda", "concurrency", "instrumentation"},
     "tensor": {"devices"},
     "graph": {"tensor"},

@@ -61,7 +61,7 @@ IMPORTS_BY_CALL = {"import_module", "__import__"}
 
 @functools.cache
 def parsed() -> dict[str, Parsed]:
-    """Return what every file of Python has of these, and parse each file once."""
+    """Return these parts of every file of Python, and parse each file once."""
     return {name: parse(text) for name, text in files({".py"})}
 
 

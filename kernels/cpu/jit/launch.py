@@ -23,10 +23,10 @@ import numpy as np
 from numba.np.ufunc import parallel as _parallel
 
 from fastdist.core.errors import ShapeError
+from fastdist.system.held_interrupt import interrupt_held
 
 from .array_objects import ARRAY, require_arrays
 from .compiler import Loop, entry_point
-from .held_interrupt import interrupt_held
 from .iteration import OVERLAP
 from .iteration import run as run_loop
 from .row_loops import run as run_rows

@@ -25,8 +25,7 @@ from fastdist.core.running_op import running_op
 from fastdist.language.scalar import Node, to_text
 from fastdist.system.cache_directory import cache_directory
 from fastdist.system.forked_imports import Forks, others_import, wait_for_imports
-
-from .held_interrupt import interrupt_held
+from fastdist.system.held_interrupt import interrupt_held
 
 _logger = logging.getLogger(__name__)
 

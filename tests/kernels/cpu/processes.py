@@ -20,7 +20,7 @@ _DEADLINE_S = 100
 
 
 def run_script(script: str, **environment: str) -> str:
-    """Return what a script prints in a fresh interpreter; warnings are errors there as well."""
+    """Return the output of a script in a fresh interpreter; warnings are errors there as well."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=ROOT,
@@ -35,8 +35,8 @@ def run_script(script: str, **environment: str) -> str:
 
 
 def run_forked(script: str, **environment: str) -> str:
-    """Return what a script prints in a fork of a process that has loaded Numba and our modules, and
-    called none of them: what they read when they are first called is not read yet.
+    """Return the output of a script in a fork of a process that has loaded Numba and our modules.
+    It has called none of them: environment variables that they read at the first call are unread.
 
     To load them takes ten times as long as to compile a kernel.
     """

@@ -126,7 +126,7 @@ def test_rows_of_every_dtype_are_ordered(
 ) -> None:
     x = values_of(dtype, shape)
     expected = in_order(x, descending=descending)
-    # Of long rows a launch takes long: one order of threads, which differs between them.
+    # A launch takes long for long rows: one order of threads, another one where descending.
     seeds = SEEDS if shape[1] < 1000 else SEEDS[descending : descending + 1]
     for seed in seeds:
         order = np.full(shape, -7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from fastdist.kernels.cpu.jit.held_interrupt import interrupt_held
+from fastdist.system.held_interrupt import interrupt_held
 from tests.kernels.cpu.processes import run_script
 
 # Interrupts itself inside the callback in which LLVM hands over the code.
@@ -43,7 +44,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 @pytest.fixture
 def handled() -> Iterator[list[str]]:
-    """What the handler of SIGINT was told, the name of the function that it came upon."""
+    """A handler of SIGINT notes here in which function it was called, by the name of that."""
     names: list[str] = []
 
     def handle(_: int, frame: FrameType | None) -> None:
@@ -95,3 +96,13 @@ def test_action_that_is_no_handler_is_left_alone(
     signal.signal(signal.SIGINT, action)
     with interrupt_held():
         assert signal.getsignal(signal.SIGINT) is action
+
+
+def test_a_child_that_is_forked_meanwhile_has_the_handler() -> None:
+    with interrupt_held():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if signal.getsignal(signal.SIGINT) is signal.default_int_handler else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
