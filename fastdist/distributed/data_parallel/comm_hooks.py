@@ -23,6 +23,8 @@ def require_hook(hook: Any) -> None:
     bucket = signature.parameters.get("bucket")
     if bucket is not None and bucket.annotation not in (
         inspect.Parameter.empty,
+        Any,
+        "Any",
         GradBucket,
         "dist.GradBucket",
         "GradBucket",
@@ -30,9 +32,8 @@ def require_hook(hook: Any) -> None:
     ):
         raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
     returned = signature.return_annotation
-    if returned is inspect.Signature.empty or "Future" in str(returned):
-        return
-    if returned is not Future:
+    known = inspect.Signature.empty, Any, "Any", Future
+    if returned not in known and "Future" not in str(returned):
         raise ValueError(
             "Communication hook: return annotation should be torch.futures.Future[torch.Tensor]."
         )

@@ -101,3 +101,9 @@ STATIC_LATE = (
     "set_static_graph() should be called before training loop starts and after "
     "DistributedDataParallel is constructed."
 )
+NONE_UNUSED = (
+    "find_unused_parameters=True was specified in DDP constructor, but did not find any unused "
+    "parameters in the forward pass. This flag results in an extra traversal of the autograd graph "
+    "every iteration, which can adversely affect performance. If your model indeed never has any "
+    "unused parameters in the forward pass, consider turning this flag off."
+)

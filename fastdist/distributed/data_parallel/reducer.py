@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import threading
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -101,6 +102,9 @@ class Reducer:
         self._left = [0] * count
         self._launched = 0
         self._is_end_queued = self._has_begun = self._shares_used = False
+        # A pass that began at outputs of the forward, and whether its end is that of the iteration.
+        self._is_in_pass = self._ends_with_pass = False
+        self._has_warned = False
         reverse = range(count - 1, -1, -1)
         self._build(
             assign(self.parameters, reverse, min(FIRST_BYTES, cap_bytes), cap_bytes, sparse)
@@ -179,6 +183,9 @@ class Reducer:
         if self.finds_unused and not self.is_static:
             leaves = leaves_below(nodes)
             self._unused = [i for leaf, i in self._leaves.items() if leaf not in leaves]
+            if nodes and not self._unused and not self._has_warned:
+                self._has_warned = True
+                warnings.warn(messages.NONE_UNUSED, stacklevel=4)
         elif self.is_static and self.iterations:
             self._unused = [i for i, times in enumerate(self._times_fired) if not times]
         self._reset()
@@ -191,6 +198,7 @@ class Reducer:
         self._launched, self._ready = 0, set()
         self._left = list(self._times_fired)
         self._is_end_queued = self._has_begun = False
+        self._is_in_pass = self._ends_with_pass = False
         # Whether some parameters may be left alone: those that no member used.
         self._shares_used = self.finds_unused or self.is_static
 
@@ -217,14 +225,18 @@ class Reducer:
                 self._state = _State.PREPARED
             if not self._has_begun:
                 self._has_begun = True
+                self._is_in_pass = True
+                self._ends_with_pass = ends_with_pass or is_again
                 self.times.mark("backward", keep=True)
-                if ends_with_pass or is_again:
-                    queue_callback(self._end_of_pass)
+                queue_callback(self._end_of_pass)
 
     def arrive(self, index: int, parameter: Tensor) -> None:
         """Take the gradient that was added to a parameter."""
         with self._lock:
             self._used[index] = 1
+            if self._state is _State.FINISHED and self._is_in_pass:
+                # A nested pass of the same backward, after the means are in place.
+                raise GraphError(messages.ready_twice(index, self.names[index]))
             if self._state in (_State.LOCAL, _State.FINISHED):
                 return
             grad = parameter.grad
@@ -238,7 +250,7 @@ class Reducer:
                 self._times_fired[index] += 1
                 self._order.append(index)
                 if not self._has_begun:
-                    self._has_begun = True
+                    self._has_begun = self._ends_with_pass = True
                     queue_callback(self._end_of_pass)
                 return
             if self.is_static:
@@ -331,7 +343,8 @@ class Reducer:
     def _end_of_pass(self) -> None:
         """Reduce what the pass brought, where some parameters got no gradient."""
         with self._lock:
-            if self._state not in (_State.PREPARED, _State.STARTED):
+            self._is_in_pass = False
+            if self._state not in (_State.PREPARED, _State.STARTED) or not self._ends_with_pass:
                 return
             if self.is_static and self.iterations:
                 return
