@@ -69,3 +69,18 @@ def grads_of_whole(make: Callable[[], nn.Module], size: int, loss: Callable[...,
 def mean_square(y: Any) -> Any:
     """Return a loss that is a mean over the rows."""
     return y.square().mean()
+
+
+def frozen(rank: int) -> nn.Module:
+    """Return a layer whose weight requires a gradient on rank 0 alone."""
+    model = nn.Linear(2, 2)
+    model.weight.requires_grad_(rank == 0)
+    return model
+
+
+def with_buffers(rank: int) -> nn.Module:
+    """Return a layer with one buffer more than the rank."""
+    model = nn.Linear(2, 2)
+    for index in range(rank + 1):
+        model.register_buffer(f"b{index}", fd.zeros(1))
+    return model

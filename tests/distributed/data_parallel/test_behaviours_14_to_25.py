@@ -6,6 +6,7 @@ import copy
 import io
 import threading
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def test_16_wrong_and_late_hooks_are_refused() -> None:
         model.register_comm_hook(None, fine)
         with pytest.raises(
             RuntimeError,
-            match="register_comm_hook or register_builtin_comm_hook can only be called once.",
+            match=r"register_comm_hook or register_builtin_comm_hook can only be called once\.",
         ):
             model._register_builtin_comm_hook("ALLREDUCE")
         late = DDP(nn.Linear(2, 2))
@@ -249,10 +250,14 @@ def test_17_uneven_inputs_are_shadowed(by_initial: bool) -> None:
 def test_17_a_join_may_throw_and_has_one_group() -> None:
     def member(rank: int) -> str:
         model = DDP(nn.Linear(1, 1))
-        with pytest.raises(RuntimeError) as found:
+
+        def train() -> None:
             with model.join(throw_on_early_termination=True):
                 for _ in range(1 + rank):
                     model(fd.ones(1, 1)).sum().backward()
+
+        with pytest.raises(RuntimeError) as found:
+            train()
         other = DDP(nn.Linear(1, 1), process_group=dist.new_group([0, 1]))
         with pytest.raises(ValueError, match="multiple process groups"):
             Join([model, other], divide_by_initial_world_size=True)
@@ -318,8 +323,8 @@ def test_18_sync_batch_norm_is_batch_norm_of_the_whole_batch(rows: tuple[int, in
     expected_model = nn.BatchNorm1d(3, momentum=0.3).double()
     out, x_grad, mean, var = run(expected_model, fd.cat(inputs))
     results = run_members(2, member)
-    close(sum((found[0] for found, _ in results), []), out, 1e-10)
-    close(sum((found[1] for found, _ in results), []), x_grad, 1e-8)
+    close([*chain.from_iterable(found[0] for found, _ in results)], out, 1e-10)
+    close([*chain.from_iterable(found[1] for found, _ in results)], x_grad, 1e-8)
     for found, gradients in results:
         close(found[2:], [mean, var], 1e-10)
         # DDP's mean over two members, of a loss that is a sum.
@@ -552,11 +557,9 @@ def test_25_a_mismatch_in_backward_is_an_error_on_every_member() -> None:
     def member(rank: int) -> str:
         model = DDP(nn.Linear(1, 1))
         loss = model(fd.ones(1, 1)).sum()
+        call = loss.backward if rank == 0 else dist.barrier
         with pytest.raises(CollectiveMismatchError) as found:
-            if rank == 0:
-                loss.backward()
-            else:
-                dist.barrier()
+            call()
         return str(found.value)
 
     for text in run_members(2, member):
