@@ -119,8 +119,7 @@ class TCPStore(Store):
         self._is_closed = False
         # Other stores of this process that need the one served here, and whether it is to be closed
         # after them; and the one that this store needs.
-        self._num_sharers = 0
-        self._closes_later = False
+        self._num_sharers, self._closes_later = 0, False
         self._shares: TCPStore | None = None
         # Whether the store has been there: who finds it gone need not wait for it to come.
         self._was_reached = False

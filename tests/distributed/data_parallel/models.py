@@ -66,6 +66,12 @@ def grads_of_whole(make: Callable[[], nn.Module], size: int, loss: Callable[...,
     return grads(model)
 
 
+def close(ours: list[Any], expected: list[Any], rtol: float = 1e-12) -> None:
+    """Compare lists of numbers."""
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol, 1e-15)
+
+
 def mean_square(y: Any) -> Any:
     """Return a loss that is a mean over the rows."""
     return y.square().mean()

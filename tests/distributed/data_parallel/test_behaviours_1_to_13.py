@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fastdist as fd
@@ -20,6 +19,7 @@ from tests.distributed.data_parallel.models import (
     Mlp,
     TwoHeads,
     batch,
+    close,
     frozen,
     grads,
     grads_of_whole,
@@ -28,11 +28,6 @@ from tests.distributed.data_parallel.models import (
     with_buffers,
 )
 from tests.distributed.process_group.thread_members import run_members
-
-
-def close(ours: list[Any], expected: list[Any], rtol: float = 1e-12) -> None:
-    for one, other in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol, 1e-15)
 
 
 def test_01_a_group_is_needed() -> None:
