@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..core.missing import explain_missing
@@ -192,7 +192,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             )
         return dict(self._consolidated)
 
-    def load_state_dict(self, state_dict: Group) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take the state of this process's part from a whole one, of any number of processes.
 
         Args:
