@@ -1,7 +1,7 @@
 """Reducer: from the gradient of each leaf to the mean over the group."""
 
 # Note [One iteration]
-# A forward in which gradients are to be reduced calls prepare(). When the backward pass adds a
+# A forward calls prepare(), if the gradients will be reduced. When the backward pass adds a
 # gradient to a leaf, the leaf's hook copies it into its bucket; a bucket that is full starts its
 # reduction, in the order of the buckets, which is the same on all members. At the end of the pass
 # in which the last bucket was started, finish() waits, and writes the means into `.grad`. A pass
@@ -97,7 +97,8 @@ class Reducer:
         self._unused: list[int] = []
         self._used = np.zeros(count, np.int32)
         self._used_work: Any = None
-        # Of a static graph: how often each hook ran in the first iteration, and is to run in this.
+        # For a static graph: how often each hook ran in the first iteration, and how often it will
+        # run in this one.
         self._times_fired = [0] * count
         self._left = [0] * count
         self._launched = 0

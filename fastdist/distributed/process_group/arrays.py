@@ -134,7 +134,7 @@ _texts: dict[tuple[Any, str], str] = {}
 
 
 def agreed_text(tensor: Tensor, more: str = "") -> str:
-    """Return what members must give alike, such as "float32 of shape (2, 3), sum"."""
+    """Return the text that must be alike on all members, such as "float32 of shape (2, 3), sum"."""
     key = tensor._layout, more
     text = _texts.get(key)
     if text is None:

@@ -110,7 +110,7 @@ _ENDED_LOCK: Final = threading.Lock()
 
 def finished(result: Any = None) -> Work:
     """Return a Work that has ended well."""
-    # As the constructor, but without locks of its own: 3 us less (AMD EPYC).
+    # All share a lock, which the constructor would make: 3 us less (AMD EPYC).
     work = Work.__new__(Work)
     work._finished, work._lock, work._callbacks = _ENDED, _ENDED_LOCK, []
     work._result, work._error, work._source = result, None, -1

@@ -1,4 +1,4 @@
-"""Behaviours 1 to 13 of DistributedDataParallel; each test bears its number."""
+"""Behaviours 1 to 13 of DistributedDataParallel; the name of each test has its number."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_10_unused_parameters_are_found(as_views: bool) -> None:
             loss = loss + out.more["rest"][0].sum()
         loss.backward()
         first = grads(model)
-        # Outputs that take no part in the loss; nothing is used but `b`.
+        # Some outputs are not part of the loss, which uses `b` alone.
         model.zero_grad()
         model(x, uses="ba").y[0].sum().backward()
         model(x)
