@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from fastdist.core.errors import CollectiveLostError, CollectiveTimeoutError, MessageError
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.process_group.transport import Call
+from fastdist.system.foreign_text import one_line
 
 from .alarm import REPORT_S, Waiting
 from .hub import Hub
@@ -20,8 +22,10 @@ from .members import Members
 from .reductions import combine
 from .wire import DATA, MEET, PIECE_BYTES, Head
 
+# How long a short message that nobody waits for may take to leave.
+_NOTICE_S: Final = 0.2
 # Pieces that one member sends to another have this step; those of rings have their own.
-_DIRECT: int = 0
+_DIRECT: Final = 0
 
 
 class Post:
@@ -42,19 +46,19 @@ class Post:
         try:
             self._hub.send(record, (head.encode(), *body), call.deadline)
         except CollectiveLostError as error:
-            name = self._members.name(to)
-            raise CollectiveLostError(f"{call.name}: {name} was lost: {error}") from error
+            raise CollectiveLostError(f"{self._members.name(to)} was lost: {error}") from error
         except TimeoutError as error:
             name = self._members.name(to)
-            raise CollectiveTimeoutError(
-                f"{call.name}: {name} could not be reached in time"
-            ) from error
+            text = f"{call.name} at {one_line(call.line)}: {name} could not be reached in time"
+            raise CollectiveTimeoutError(text) from error
 
     def notify(self, to: int, kind: int, text: bytes = b"", step: int = 0) -> bool:
         """Send a short message that nobody waits for; False if the member is lost."""
         head = Head(kind, self.group, self.rank, 0, step)
         try:
-            self._hub.send(self._members.records[to], (head.encode(), text), time.monotonic() + 1.0)
+            self._hub.send(
+                self._members.records[to], (head.encode(), text), time.monotonic() + _NOTICE_S
+            )
         except (CollectiveLostError, TimeoutError):
             return False
         return True
@@ -65,7 +69,7 @@ class Post:
         """Send bytes in pieces."""
         head = Head(DATA, self.group, self.rank, turn, step, total=data.nbytes)
         for start in range(0, data.nbytes, PIECE_BYTES):
-            piece = memoryview(data[start : start + PIECE_BYTES])
+            piece = data[start : start + PIECE_BYTES].data
             self.send(to, head._replace(offset=start), (piece,), call)
 
 
@@ -92,11 +96,11 @@ class Between:
         head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)
         for number, leader in enumerate(self._leaders):
             if number != self.mine:
-                self._post.send(leader, head, (text, memoryview(data)), call)
+                self._post.send(leader, head, (text, data.data), call)
         found: list[tuple[bytes, Buffer]] = []
         for number, leader in enumerate(self._leaders):
             if number == self.mine:
-                found.append((text, memoryview(data)))
+                found.append((text, data.data))
                 continue
             _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
             found.append((bytes(body[0]), body[1]))
@@ -112,7 +116,7 @@ class Between:
         count, mine = len(self._leaders), self.mine
         after, before = self._leaders[(mine + 1) % count], self._leaders[mine - 1]
         bounds = [array.size * part // count for part in range(count + 1)]
-        parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        parts = [array[start:stop] for start, stop in itertools.pairwise(bounds)]
         self._send_part(after, turn, step, parts[mine], call)
         last = 2 * (count - 1) - 1
         for number in range(last + 1):
@@ -151,7 +155,7 @@ class Between:
         head = Head(DATA, self._post.group, self._post.rank, turn, step + 1)
         size = part.itemsize
         head = head._replace(offset=start * size, total=part.nbytes)
-        data = memoryview(part[start:stop].view(np.uint8))
+        data = part[start:stop].view(np.uint8).data
         self._post.send(to, head, (data,), call)
 
     def _next_piece(

@@ -310,7 +310,8 @@ class LinksTransport:
 
     def _say_goodbye(self) -> None:
         """Let others know that nothing follows, and wait until they have read all before it."""
-        others = [one for one in range(self.size) if one != self.rank]
+        left = self._alarm.left
+        others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
         for member in list(awaited):
             if not self._post.notify(member, wire.BYE):
@@ -319,7 +320,7 @@ class LinksTransport:
             return
         until = time.monotonic() + _READ_S
         with self._closing:
-            while awaited - self._have_read and (left_s := until - time.monotonic()) > 0:
+            while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:
                 self._closing.wait(left_s)
 
     def _note_read(self, member: int) -> None:

@@ -42,9 +42,9 @@ def connect(
 ) -> LinksTransport:
     """Meet the other members of a group, and return what carries its collectives.
 
-    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the members'
-    global ranks, in a job of `world_size`. Those that give different names for `machine` use sockets
-    between them, though they may share a machine.
+    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the global
+    ranks of the members, in a job of `world_size`. Members that give different names for `machine`
+    use sockets between them, though they may share a machine.
 
     Raises  StoreTimeoutError naming the members that did not come in time; CollectiveError, on all
             members, where they are of different versions or disagree

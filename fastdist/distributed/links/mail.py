@@ -75,7 +75,8 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # Of this member's announced messages: None while they wait, "" once they may go, or why not.
+        # Of this member's announced messages: None while they wait, "" once they may go, or why
+        # they may not.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 
@@ -88,7 +89,7 @@ class Mail:
         is_eager = total <= EAGER_BYTES and call.sequence % _MOST_EAGER != _MOST_EAGER - 1
         head = Head(SEND, self._group, self._rank, number, total=total, tag=tag)
         if is_eager:
-            self._send(to, head, (text, memoryview(data)), call)
+            self._send(to, head, (text, data.data), call)
             return
         with self._changed:
             self._answers[to, number] = None
@@ -101,7 +102,7 @@ class Mail:
         for start in range(0, total, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             part = head._replace(kind=DATA, offset=start)
-            self._send(to, part, (memoryview(piece),), call)
+            self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
         """Fill an array with the next message of a member, or of any; return its rank."""
