@@ -215,7 +215,7 @@ class LinksTransport:
         if rank is not None and rank != self._members.records[head.sender].rank:
             raise MessageError(f"rank {rank} sent a message as {head.sender}")
         self._heard.add(head.sender)
-        if head.kind in (wire.MEET, wire.DATA) and head.turn and not head.tag:
+        if head.kind in (wire.MEET, wire.DATA):
             if len(body) != (2 if head.kind == wire.MEET else 1):
                 raise MessageError(f"a message of kind {head.kind} has {len(body)} parts")
             self._inbox.put(head, body)
@@ -223,8 +223,9 @@ class LinksTransport:
             text = printable(bytes(body[0]).decode(errors="replace") if body else "")
             self._end(error_of(head.step, text), tells_other_machines=False)
         elif head.kind == wire.BYE:
-            self._alarm.member_left(head.sender)
+            # First the answer: as soon as all have left, the connections of this member end.
             self._post.notify(head.sender, wire.BYE_SEEN)
+            self._alarm.member_left(head.sender)
             self._note_read(head.sender)
         elif head.kind == wire.BYE_SEEN:
             self._note_read(head.sender)

@@ -105,12 +105,13 @@ def _join(
         group_id=int.from_bytes(os.urandom(7), "little"),
         addresses=hub.addresses,
         security=hub.security_kind,
+        ranks=_joined(ranks),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
     found = _all_of(store, "members", rank, mine.encode(), len(ranks), deadline)
     records = [Record.decode(one) for one in found]
-    _require_agreement(records, ranks)
+    _require_agreement(records)
     machines = machines_of(records)
     here = next(one for one in machines if rank in one)
     board = segments.board_bytes()
@@ -175,6 +176,14 @@ def _start(
     return transport
 
 
+def _joined(ranks: Sequence[int]) -> str:
+    """Return ranks as text, the whole of a long list as a range where it is one."""
+    first = ranks[0]
+    if list(ranks) == list(range(first, first + len(ranks))):
+        return f"{first} to {ranks[-1]}"
+    return ", ".join(map(str, ranks))
+
+
 def _why_no_memory() -> str:
     transports, channels = names_of("FASTDIST_TRANSPORTS"), names_of("FASTDIST_CHANNELS")
     if transports is not None and "shm" not in transports:
@@ -199,23 +208,19 @@ def _numbers_of(offer: bytes) -> tuple[int, int]:
     return descriptor, board
 
 
-def _require_agreement(records: Sequence[Record], ranks: Sequence[int]) -> None:
+def _require_agreement(records: Sequence[Record]) -> None:
     first = records[0]
-    for record, rank in zip(records, ranks, strict=True):
+    for record in records:
         for what, mine, theirs in (
             ("fastdist", first.version, record.version),
             ("security", first.security, record.security),
+            ("a group of ranks", first.ranks, record.ranks),
         ):
             if mine != theirs:
                 raise CollectiveError(
                     f"rank {first.rank} has {what} {one_line(mine)}, rank {record.rank} "
                     f"{one_line(theirs)}: all members of a group must have the same"
                 )
-        if record.rank != rank:
-            raise CollectiveError(
-                f"the member that was to be rank {rank} says it is rank {record.rank}: members "
-                "disagree on the ranks of the group"
-            )
 
 
 def _all_of(

@@ -30,6 +30,8 @@ class Record:
     group_id: int
     addresses: dict[str, str]
     security: str
+    # The global ranks of all members, as this one was told.
+    ranks: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
     # Members that give different names share no memory, as if on machines of their own.
@@ -98,6 +100,7 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     "group_id": int,
     "addresses": dict,
     "security": str,
+    "ranks": str,
     "shares_nothing": str,
     "machine": str,
     "pid": int,

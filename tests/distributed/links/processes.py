@@ -1,9 +1,13 @@
-"""Members of a group that are processes: functions that they run, for tests that end or stop them."""
+"""Members of a group that are processes: what tests run in them, before they end or stop them."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,7 +42,7 @@ def leave() -> set[str]:
     # libzmq closes its own on a thread of its own.
     until = time.monotonic() + 3.0
     while (left := set(descriptors()) - set(_held["descriptors"])) and time.monotonic() < until:
-        time.sleep(0.002)
+        threading.Event().wait(0.002)
     return left
 
 
@@ -72,7 +76,7 @@ def call(name: str, timeout_s: float = 30.0, agreed: str = "") -> Call:
 
 
 def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
-    """Sum an array; return the error's type and text, when it came, and if the array is as before."""
+    """Sum an array; return the error's type and text, its time, and if the array is as before."""
     array = np.full(size, 1.0 + transport().rank, np.float32)
     kind, text = "", ""
     try:
@@ -88,6 +92,24 @@ def sum_for_ever(size: int) -> tuple[str, str, float, bool]:
         found = sum_up(size)
         if found[0]:
             return found
+
+
+def sum_and_die(size: int, step: int) -> None:
+    """Sum arrays, and be killed before the so many-th time that others would learn of progress."""
+    left = itertools.count(1)
+    machine, post = transport()._machine, transport()._post
+
+    def dying(function: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: Any) -> None:
+            if next(left) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            function(*args)
+
+        return run
+
+    machine.publish = dying(machine.publish)  # type: ignore[method-assign]
+    post.send = dying(post.send)  # type: ignore[method-assign]
+    sum_for_ever(size)
 
 
 def pid() -> int:

@@ -64,16 +64,16 @@ def test_a_member_that_is_killed_is_named_to_all_that_wait_for_it(
 
 
 @pytest.mark.parametrize("machines", TOPOLOGIES)
-@pytest.mark.parametrize("size", [1000, processes.LARGE])
-def test_a_member_that_is_killed_in_the_midst_of_sums(
-    group: Group, machines: str, size: int
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 9, 14])
+def test_a_member_that_is_killed_in_each_phase_of_a_sum(
+    group: Group, machines: str, step: int
 ) -> None:
     join(group, machines)
     victim = group[1].run(processes.pid)
-    for worker in group.workers:
-        worker.start(processes.sum_for_ever, size)
-    time.sleep(0.15)
-    since = group[1].kill()
+    since = time.monotonic()
+    for rank in (0, 2):
+        group[rank].start(processes.sum_for_ever, processes.LARGE)
+    group[1].start(processes.sum_and_die, processes.LARGE, step)
     for rank in (0, 2):
         require_lost(group[rank].result(), victim, since)
 
