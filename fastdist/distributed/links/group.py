@@ -74,7 +74,7 @@ class LinksTransport:
         self._machine = Machine(segment, local.index(rank), local, self._members, self._alarm)
         self._alarm.wakers.append(self._machine.alarm_rang)
         self._segment = segment
-        between = Between(machines, mine, self._post, self._inbox)
+        between = Between(machines, mine, self._post, self._inbox, self._alarm, hub.host)
         self._meeting = Meeting(self._machine, between, self._members)
         self._sums = Sums(self._meeting)
         self._movement = Movement(rank, self._meeting, self._members, self._post)
@@ -200,6 +200,7 @@ class LinksTransport:
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
             self._hub.detach(self._group)
+            self._meeting.between.close()
             self._segment.close()
         close_if_unused(self._hub)
 
@@ -215,8 +216,8 @@ class LinksTransport:
         if rank is not None and rank != self._members.records[head.sender].rank:
             raise MessageError(f"rank {rank} sent a message as {head.sender}")
         self._heard.add(head.sender)
-        if head.kind in (wire.MEET, wire.DATA):
-            if len(body) != (2 if head.kind == wire.MEET else 1):
+        if head.kind in (wire.MEET, wire.DATA, wire.BULK):
+            if len(body) != (1 if head.kind == wire.DATA else 2):
                 raise MessageError(f"a message of kind {head.kind} has {len(body)} parts")
             self._inbox.put(head, body)
         elif head.kind == wire.FAILED:

@@ -78,6 +78,7 @@ class Hub:
 
     def __init__(self, rank: int, host: str, security: Security, frozen_s: float) -> None:
         self.rank = rank
+        self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
         self._context = Context(host=host, security=security)

@@ -17,6 +17,7 @@ from fastdist.distributed.store import Store
 from fastdist.system.foreign_text import one_line
 
 from . import segment as segments
+from .bulk import choose_seal
 from .group import LinksTransport
 from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
 from .members import Record, machines_of
@@ -38,13 +39,16 @@ def connect(
     local_address: str | None = None,
     notice_s: float = NOTICE_S,
     frozen_s: float | None = None,
+    encrypts: bool | None = None,
     machine: str = "",
 ) -> LinksTransport:
     """Meet the other members of a group, and return what carries its collectives.
 
     `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the global
-    ranks of the members, in a job of `world_size`. Members that give different names for `machine`
-    use sockets between them, though they may share a machine.
+    ranks of the members, in a job of `world_size`. Without `encrypts`, or with
+    FASTDIST_COLLECTIVES_ENCRYPT=0, large sums between machines are authenticated, but not
+    encrypted; only for trusted networks with private addresses. Members that give different names
+    for `machine` use sockets between them, though they may share a machine.
 
     Raises  StoreTimeoutError naming the members that did not come in time; CollectiveError, on all
             members, where they are of different versions or disagree
@@ -63,7 +67,7 @@ def connect(
         frozen_s=choose_frozen_s(frozen_s),
     )
     try:
-        return _join(hub, store, rank, numbers, deadline, notice_s, machine)
+        return _join(hub, store, rank, numbers, deadline, notice_s, machine, encrypts)
     except BaseException:
         close_if_unused(hub)
         raise
@@ -98,6 +102,7 @@ def _join(
     deadline: float,
     notice_s: float,
     machine: str,
+    encrypts: bool | None,
 ) -> LinksTransport:
     mine = Record(
         rank=ranks[rank],
@@ -106,6 +111,7 @@ def _join(
         addresses=hub.addresses,
         security=hub.security_kind,
         ranks=_joined(ranks),
+        bulk=choose_seal(hub.security_kind, hub.host, encrypts=encrypts),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
@@ -215,6 +221,7 @@ def _require_agreement(records: Sequence[Record]) -> None:
             ("fastdist", first.version, record.version),
             ("security", first.security, record.security),
             ("a group of ranks", first.ranks, record.ranks),
+            ("bulk connections", first.bulk or "none", record.bulk or "none"),
         ):
             if mine != theirs:
                 raise CollectiveError(

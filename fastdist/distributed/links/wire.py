@@ -20,7 +20,8 @@ CLEAR: Final = 8  # the receiver has memory for an announced message
 REFUSE: Final = 9  # the receiver expected another one: the body is the text
 WITHDRAW: Final = 10  # the sender does not wait any longer
 PART: Final = 11  # a piece of an announced message
-KINDS: Final = range(MEET, PART + 1)
+BULK: Final = 12  # a leader listens for the one before it: token, key, port; then its host
+KINDS: Final = range(MEET, BULK + 1)
 
 # Pieces of arrays; smaller ones overlap better, larger ones cost fewer calls.
 PIECE_BYTES: Final = 1 << 20

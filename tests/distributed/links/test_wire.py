@@ -33,7 +33,7 @@ def test_the_pipe_sees_that_frames_follow() -> None:
     ("head", "body_bytes"),
     [
         (HEAD._replace(kind=0), 0),
-        (HEAD._replace(kind=12), 0),
+        (HEAD._replace(kind=wire.KINDS.stop), 0),
         (HEAD, 3073),
         (HEAD._replace(offset=4097), 0),
         (HEAD._replace(total=1 << 47), 0),
