@@ -119,7 +119,7 @@ def _our_side(rank: int, size: int) -> Side:
 
 
 def _works(side: Side) -> dict[str, Callable[[int], None]]:
-    """Return what one worker does of each work, a number of turns."""
+    """Return a function for each work, which does it a number of times."""
 
     def summing(nbytes: int) -> Callable[[int], None]:
         def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What ends the waits of a group: its first failure, a deadline."""
+"""The ends of waits in a group: its first failure, and deadlines; warnings before these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaders of several machines do for their members: agree on calls, and sum around a ring."""
+"""The work of leaders for their machines: they agree on calls, and sum around a ring."""
 
 from __future__ import annotations
 

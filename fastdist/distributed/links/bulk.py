@@ -45,8 +45,8 @@ AUTHENTICATED: Final = "authenticated"
 PLAIN: Final = "plain"
 _VARIABLE: Final = "FASTDIST_COLLECTIVES_ENCRYPT"
 
-# Larger ones leave the processor's caches; smaller ones cost more calls: of 64 KB to 1 MB, sums of 1
-# and 16 MB were fastest with this (2 cores of an AMD EPYC, Zen 5).
+# Larger ones leave the processor's caches; smaller ones cost more calls. Of 64 KB to 1 MB, this was
+# the fastest for sums of 1 and 16 MB (2 cores of an AMD EPYC, Zen 5).
 PIECE_BYTES: Final = 512 << 10
 TOKEN_BYTES: Final = 16
 # Turn, number in the ring, bytes, offset.
@@ -56,7 +56,7 @@ _MOST_QUEUED: Final = 4
 _MOST_CALLERS: Final = 16
 # How long one that connects may take to show its token.
 _TOKEN_S: Final = 5.0
-# Who broke off a connection has a reason, which is on its way.
+# A member that broke off a connection has a reason, which is on its way.
 _REASON_S: Final = 0.1
 
 Bytes = NDArray[np.uint8]

@@ -204,7 +204,7 @@ class LinksTransport:
             self._segment.close()
         close_if_unused(self._hub)
 
-    # What the hub calls, in its reader's thread.
+    # Called by the hub, in its reader's thread.
 
     def receive(self, head: wire.Head, body: list[Buffer], rank: int | None) -> None:
         """Take a message in.

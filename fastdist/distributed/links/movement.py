@@ -1,4 +1,4 @@
-"""What moves between members without being summed: broadcast, gather, scatter and their like."""
+"""Movement of data between members without sums: broadcast, gather, scatter and their like."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Movement:
     def _carry_here(
         self, pieces: Sequence[Bytes], sizes: Sequence[int], needs: Needs, waiting: Waiting
     ) -> dict[int, Bytes]:
-        """Return what this member needs of others of its machine; as long as nobody meets again."""
+        """Return the bytes that this member needs of others here; valid until the next meeting."""
         machine, segment, rank = self._meeting.machine, self._meeting.segment, self._rank
         if machine.count == 1:
             return {}

@@ -17,12 +17,12 @@ from .reductions import combine
 from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 
 # Note [Sums through shared memory]
-# A small array travels with the meeting: each member reads those of all, and adds them by itself.
-# Of a large one each member adds a part of every block. It puts the other parts into its ring, and
-# the sum of its part on the board. Two counters tell the others how far it has come with each. It
-# fills block k + 1 before it adds block k, so that members seldom wait for each other, and the
-# blocks stay in the processor's caches. Once all parts are there, nothing can fail any more, and
-# all copy them: an array is replaced as a whole, or holds what it held before.
+# Small arrays travel with the meeting: each member reads those of all, and adds them up. A large
+# array is cut into blocks, and each member adds up one part of every block. It puts the other
+# parts into its ring, and the sum of its part on the board. Two counters tell the others how far it
+# has come with each. It fills block k + 1 before it adds block k, so that members seldom wait for
+# each other, and the blocks stay in the processor's caches. Once all parts are there, nothing can
+# fail any more, and all copy them: an array is replaced as a whole, or holds what it held before.
 # Between machines the leaders then replace the sum on their boards by that of all.
 
 # Larger arrays are summed by parts, also where several machines send them with their meeting.

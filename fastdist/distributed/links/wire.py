@@ -35,7 +35,7 @@ _MOST_BYTES: Final = 1 << 46
 
 
 class Head(NamedTuple):
-    """What the first frame of a message says."""
+    """The numbers in the first frame of a message."""
 
     kind: int
     group: int
