@@ -1,4 +1,4 @@
-"""What ends the waits of a group: its first failure, a deadline."""
+"""The ends of waits in a group: its first failure, and deadlines; warnings before these."""
 
 from __future__ import annotations
 
@@ -106,6 +106,10 @@ class Waiting:
         self._notice_s = notice_s
         self._since = time.monotonic()
         self._notice_at = self._since + notice_s
+
+    def name(self, member: int) -> str:
+        """Return how errors name a member."""
+        return self._members.name(member)
 
     def look(self, missing: Sequence[int], grace_s: float = 0.0) -> float:
         """Return for how many seconds to wait on for members that are missing.

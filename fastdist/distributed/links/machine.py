@@ -1,8 +1,9 @@
-"""The members of a group on one machine: how they meet, wait for each other, and report failures."""
+"""The members of a group on one machine: how they wait for each other, and report failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastdist.core.errors import CollectiveLostError
@@ -24,7 +25,7 @@ class Machine:
     """This member's place among those that share a segment.
 
     Counters only grow. A member publishes one, then wakes those that sleep; a member sets its word
-    SLEEPS, then looks at the counters once more, then sleeps. A fence between the two steps of each
+    SLEEPS, then looks at the counters again, then sleeps. A fence between the two steps of each
     lets one of them see the other: see Note [Processors that order memory] in system/fence.py.
 
     Thread  the one that carries out the group's collective; alarm_rang, fail: any
@@ -82,21 +83,25 @@ class Machine:
 
     def fail(self, kind: int, text: str) -> None:
         """Report to the others of this machine that this member has failed, or left."""
-        words, mine = self._words, self._mine
-        if words[mine + FAILURE]:
-            return
-        self.segment.write_failure(self.index, text.encode(errors="replace"))
-        with fence:
-            pass
-        words[mine + FAILURE] = kind
-        with fence:
-            pass
-        for other in self._others:
-            self._wake(other)
+        # A group that is closed at the same time has no memory any more, and nobody to report to.
+        with suppress(ValueError):
+            words, mine = self._words, self._mine
+            if words[mine + FAILURE]:
+                return
+            self.segment.write_failure(self.index, text.encode(errors="replace"))
+            with fence:
+                pass
+            words[mine + FAILURE] = kind
+            with fence:
+                pass
+            for other in self._others:
+                self._wake(other)
 
     def alarm_rang(self) -> None:
         """Wake this member's own thread, if it sleeps."""
-        self._wake(self._mine)
+        # The group may be closed at the same time: then nobody sleeps.
+        with suppress(ValueError):
+            self._wake(self._mine)
 
     def _wait_at(
         self, bases: Sequence[int], word: int, value: int, waiting: Waiting, grace_s: float
@@ -127,7 +132,7 @@ class Machine:
         self._alarm.require_none()
         for other in self._others:
             kind = self._words[other + FAILURE]
-            # One that has left after its part was done is no failure for those that do theirs.
+            # One that has left after its part was done does not fail those that do theirs.
             if kind and (kind != LEFT or self._rank_at[other] in missing):
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:

@@ -20,12 +20,12 @@ from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 
 # Note [How members meet]
 # Each member writes what it calls, and a small contribution, into the segment of its machine, and
-# waits for the others there: each compares all calls by itself. Then the leaders of the machines,
+# waits for the others there. Each of them compares all calls. Then the leaders of the machines,
 # their lowest ranks, send each other what their machine calls, and let their members go on. Every
 # member has seen every call before any array is changed, so a difference is an error on all, and
 # the group can be used again: all members are at the same point.
 
-# What begins the text of a machine whose own members differ; no call begins so.
+# Begins the text of a machine whose own members differ; no call begins so.
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]

@@ -17,12 +17,12 @@ from .reductions import combine
 from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 
 # Note [Sums through shared memory]
-# A small array travels with the meeting: each member reads those of all, and adds them by itself.
-# Of a large one each member adds a part of every block. It puts the other parts into its ring, and
-# the sum of its part on the board. Two counters tell the others how far it has come with each. It
-# fills block k + 1 before it adds block k, so that members seldom wait for each other, and the
-# blocks stay in the processor's caches. Once all parts are there, nothing can fail any more, and
-# all copy them: an array is replaced as a whole, or holds what it held before.
+# Small arrays travel with the meeting: each member reads those of all, and adds them up. A large
+# array is cut into blocks, and each member adds up one part of every block. It puts the other
+# parts into its ring, and the sum of its part on the board. Two counters tell the others how far it
+# has come with each. It fills block k + 1 before it adds block k, so that members seldom wait for
+# each other, and the blocks stay in the processor's caches. Once all parts are there, nothing can
+# fail any more, and all copy them: an array is replaced as a whole, or holds what it held before.
 # Between machines the leaders then replace the sum on their boards by that of all.
 
 # Larger arrays are summed by parts, also where several machines send them with their meeting.
@@ -94,16 +94,18 @@ class Sums:
     def _reduce_on_board(self, part: Array, op: str, waiting: Waiting, call: Call) -> Array:
         meeting, machine = self._meeting, self._meeting.machine
         board = meeting.segment.board(0, part.nbytes).view(part.dtype)
-        if machine.count == 1:
-            board[...] = part
-        else:
+        here = part
+        if machine.count > 1:
             self._reduce_here(part, op, board, waiting)
             machine.meet(waiting)
-        if not meeting.is_alone:
-            if meeting.is_leader:
-                between = meeting.between
-                self._step = between.ring_reduce(meeting.turn, self._step, board, op, waiting, call)
-            machine.meet(waiting, 2 * REPORT_S)
+            here = board
+        if meeting.is_alone:
+            return here
+        if meeting.is_leader:
+            self._step = meeting.between.ring_reduce(
+                meeting.turn, self._step, here, board, op, waiting, call
+            )
+        machine.meet(waiting, 2 * REPORT_S)
         return board
 
     def _reduce_here(self, part: Array, op: str, board: Array, waiting: Waiting) -> None:
