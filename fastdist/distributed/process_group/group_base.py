@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import CollectiveError
 
+from ...instrumentation.time_ranges import clock, time_ranges
 from ..constants import default_pg_timeout
 from .backends import BackendConfig, Place, make_carrier
 from .caller import caller_line
@@ -166,7 +167,10 @@ class GroupBase:
         seconds = timeout.total_seconds()
 
         def job(number: int) -> None:
+            start_ns = clock() if time_ranges.on else 0
             act(transport, Call(number, what, agreed, line, time.monotonic() + seconds))
+            if start_ns:
+                time_ranges.add(f"{self._backend_name}:{what}", "collective", start_ns)
 
         if options.asyncOp:
             return self._lane.start(job, Work(result))
