@@ -128,16 +128,12 @@ def rendezvous(
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
     if parts.scheme == "file":
-        if parts.netloc or not parts.path:
-            raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
-        path = unquote(parts.path)
-        file_store = FileStore(path, world_size, timeout, **protection)
+        file_store = FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)
-    takes_back = takes_back or not world_size
-    hosted = store_is_hosted()
+    returns, hosted = takes_back or not world_size, store_is_hosted()
     store = _tcp_store(
-        host, port, rank, hosted, timeout, protection, takes_back=takes_back, shares=shares
+        host, port, rank, hosted, timeout, protection, takes_back=returns, shares=shares
     )
     return Rendezvous(_of_this_round(store), rank, world_size)
 
@@ -312,6 +308,13 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
             )
         given[name] = int(text)
     return given
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path:
+        raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
+    return unquote(parts.path)
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
