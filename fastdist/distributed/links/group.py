@@ -266,6 +266,8 @@ class LinksTransport:
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
+        # In a forked child nobody would ever release the lock.
+        self._require_usable()
         with self._busy:
             self._require_usable()
             self._meeting.turn += 1
