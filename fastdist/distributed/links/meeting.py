@@ -56,9 +56,12 @@ class Meeting:
         call: Call,
         pieces: Sequence[Bytes],
         waiting: Waiting,
+        detail: str,
         contribute: Contribute | None = None,
     ) -> list[Buffer] | None:
-        """Meet all members; pieces are this member's small contribution, for its small slot.
+        """Meet all members, which must give the same `detail`.
+
+        `pieces` are this member's small contribution, for its small slot.
 
         The leader of one of several machines contributes for all of its machine what `contribute`
         then returns. It gets the contributions of all machines, and calls `go` when others may
@@ -67,7 +70,7 @@ class Meeting:
         Raises  CollectiveMismatchError, on all members
         """
         segment, machine, parity = self.segment, self.machine, self.parity
-        text, num_shared = encode_call(call)
+        text, num_shared = encode_call(call, detail)
         segment.write_call(machine.index, parity, text)
         mine = segment.first_word(machine.index)
         segment.words[mine + CALL_BYTES + parity] = len(text)

@@ -54,7 +54,7 @@ class Sums:
         if flat.nbytes <= most:
             place(self._reduce_small(call, flat, op, waiting))
             return
-        meeting.meet(call, (), waiting)
+        meeting.meet(call, (), waiting, _detail(flat, op))
         self._step = 0
         board_size = meeting.segment.board_bytes // flat.itemsize
         if flat.size <= board_size:
@@ -78,7 +78,7 @@ class Sums:
             return result.view(np.uint8)
 
         result = np.empty_like(flat)
-        found = meeting.meet(call, (flat.view(np.uint8),), waiting, reduce_here)
+        found = meeting.meet(call, (flat.view(np.uint8),), waiting, _detail(flat, op), reduce_here)
         if meeting.is_alone:
             reduce_here()
             return result
@@ -141,3 +141,7 @@ class Sums:
                     combine(op, arrays, board[start:stop])
                 machine.publish(OUT, first + number)
         self._num_blocks += num_blocks
+
+
+def _detail(flat: Array, op: str) -> str:
+    return f"{op} of {flat.nbytes} bytes"

@@ -127,3 +127,13 @@ def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
     except CollectiveError as error:
         return type(error).__name__, str(error), time.monotonic() - began
     return "", "", 0.0
+
+
+def sum_different_sizes() -> tuple[str, str]:
+    """Sum arrays whose sizes differ, where the caller has not said so; return the error."""
+    size = 40_000 if transport().rank == 2 else 10
+    try:
+        transport().all_reduce(call("all_reduce"), np.ones(size, np.float32), "sum")
+    except CollectiveError as error:
+        return type(error).__name__, str(error)
+    return "", ""
