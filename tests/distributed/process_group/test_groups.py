@@ -298,3 +298,36 @@ def test_a_member_without_a_store_cannot_have_others() -> None:
         dist.ProcessGroup(1)
     assert dist.ProcessGroup(1, 2).rank() == 1 and isinstance(ThreadTransport, type)
     assert "rank 1 of 2" in repr(dist.ProcessGroup(1, 2))
+
+
+def test_private_names_that_packages_use(alone: Any) -> None:
+    assert c10d._get_default_group() is alone and not c10d._rank_not_in_group(None)
+    assert c10d._rank_not_in_group(dist.GroupMember.NON_GROUP_MEMBER)
+    assert c10d._get_process_group_name(alone) == "0" == alone.group_name
+    assert c10d._get_group_size(None) == c10d._get_group_size_by_name("0") == 1
+    assert str(c10d._get_pg_default_device()) == "cpu"
+    assert c10d._get_default_store() is alone.get_group_store()
+    with pytest.raises(ValueError, match="there is no process group 'qwyx'; known: '0'"):
+        c10d._resolve_process_group("qwyx")
+    with pytest.raises(ValueError, match="this process is not in that group"):
+        dist.get_backend(dist.GroupMember.NON_GROUP_MEMBER)
+    assert alone._get_backend(fd.device("cpu")) is alone
+    assert [one.type for one in alone._device_types] == ["cpu", "cuda"]
+    alone.set_timeout(timedelta(seconds=3))
+    assert alone._timeout == timedelta(seconds=3) and alone._get_sequence_number_for_group() == 0
+
+
+def test_an_abort_ends_calls_that_wait() -> None:
+    def member(rank: int) -> None:
+        if rank:
+            ready.wait()
+            return
+        work: Any = dist.barrier(async_op=True)
+        c10d._abort_process_group()
+        with pytest.raises(CollectiveError, match="was destroyed, or its members were aborted"):
+            work.wait()
+        assert not dist.is_initialized()
+        ready.set()
+
+    ready = threading.Event()
+    run_members(2, member)
