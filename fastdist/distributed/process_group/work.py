@@ -215,7 +215,7 @@ class Lane:
         """Wait for the next job; None ends the thread."""
         with self._changed:
             while self._is_busy or not self._jobs:
-                was_woken = self._changed.wait(_IDLE_S)
+                was_woken = self._closed is None and self._changed.wait(_IDLE_S)
                 if self._closed is not None or not (was_woken or self._jobs or self._is_busy):
                     self._thread = None
                     return None

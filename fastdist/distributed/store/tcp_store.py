@@ -117,7 +117,7 @@ class TCPStore(Store):
         self._lent = 0
         self._watches: set[_ServedWatch] = set()
         self._is_closed = False
-        # Other stores of this process that need the one served here, and whether it is to be closed
+        # Other stores of this process that need the one served here, and whether it closes
         # after them; and the one that this store needs.
         self._num_sharers, self._closes_later = 0, False
         self._shares: TCPStore | None = None
