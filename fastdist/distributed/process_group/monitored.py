@@ -1,25 +1,25 @@
 """monitored_barrier: a barrier whose error names the members that did not come."""
 
+# Note [A barrier by the store]
+# Members report their arrival in the store of the group, and rank 0 answers there. A message that
+# does not come in time would end a transport for good, and rank 0 could not wait for others.
+
 from __future__ import annotations
 
-import time
 import warnings
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from fastdist.core.errors import CollectiveError
+from fastdist.core.errors import CollectiveError, StoreError, StoreTimeoutError
 
 from .caller import caller_line
-from .transport import Call, Transport
 from .world import member_group
 
-# Programs use tags from 0 on.
-_ARRIVAL: Final = 1 << 30
-_RELEASE: Final = _ARRIVAL + 1
-# Rank 0 reports a failure to those that came within this.
-_REPORT_S: Final = 1.0
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+# Members wait for rank 0's answer this much longer than rank 0 waits for them.
+_ANSWER_S: Final = 1.0
 
 
 def monitored_barrier(
@@ -50,84 +50,73 @@ def monitored_barrier(
     if found.size() == 1:
         return
     wait = timeout or found._timeout
-    check = _Check(found, wait, wait_all_ranks)
-    found._lane.run(check.run)
+    # It is not counted among the collectives: those that stay away would be behind for good.
+    _Check(found, wait, wait_all_ranks).run()
 
 
 class _Check:
     """One monitored barrier of this member."""
 
     def __init__(self, group: Any, timeout: timedelta, waits_for_all: bool) -> None:
-        self._group = group
-        self._transport: Transport = group._transport(None)
-        self._line = caller_line()
-        self._seconds = timeout.total_seconds()
-        self._deadline = time.monotonic() + self._seconds
+        store = group.get_group_store()
+        if store is None:
+            raise CollectiveError("monitored_barrier: the group has no store")
+        self._group, self._store = group, _part_of(store)
+        self._line, self._seconds = caller_line(), timeout.total_seconds()
         self._waits_for_all = waits_for_all
+        self._number = group._next_message(("monitored barrier", None, 0))
 
-    def run(self, number: int) -> None:
+    def run(self) -> None:
         """Arrive, and wait to be released; on rank 0, wait for all and release them."""
         if self._group.rank():
             self._arrive()
         else:
             self._watch()
 
+    def _key(self, who: int | str, number: int | None = None) -> str:
+        return f"{self._number if number is None else number}.{who}"
+
     def _arrive(self) -> None:
         rank = self._group.rank()
-        note = np.zeros(1, np.uint8)
-        try:
-            self._transport.send(self._call("send", 0, _ARRIVAL), note, 0, _ARRIVAL)
-            # Rank 0 may wait its whole timeout for others before it reports.
-            late = self._deadline + self._seconds + _REPORT_S
-            self._transport.recv(self._call("recv", 0, _RELEASE, late), note, 0, _RELEASE)
-        except CollectiveError as error:
-            raise self._reported(rank) from error
-        if not note[0]:
-            raise self._reported(rank)
-
-    def _reported(self, rank: int) -> RuntimeError:
-        return CollectiveError(
+        text = (
             f"Rank {rank} successfully reached monitoredBarrier, but received errors while waiting "
             "for send/recv from rank 0. Please check rank 0 logs for faulty rank."
         )
+        try:
+            self._store.set(self._key(rank), self._line)
+            # Rank 0 may come as late as this timeout allows, and then waits as long.
+            self._store.wait([self._key("answer")], 2 * self._seconds + _ANSWER_S)
+            answer = self._store.get(self._key("answer"))
+        except StoreError as error:
+            raise CollectiveError(text) from error
+        if answer:
+            raise CollectiveError(f"{text} It reported: {answer.decode(errors='replace')}")
 
     def _watch(self) -> None:
-        missing, causes = [], []
-        arrived = []
-        for rank in range(1, self._group.size()):
-            note = np.zeros(1, np.uint8)
-            try:
-                call = self._call("recv", rank, _ARRIVAL)
-                self._transport.recv(call, note, rank, _ARRIVAL)
-            except CollectiveError as error:
-                missing.append(rank)
-                causes.append(error)
-                if not self._waits_for_all:
-                    break
-            else:
-                arrived.append(rank)
-        self._release(arrived, is_good=not missing)
-        if not missing:
-            return
-        who = ", ".join(map(str, missing))
-        word = "Rank" if len(missing) == 1 else "Ranks"
-        raise CollectiveError(
-            f"[Rank 0]: {word} {who} failed to pass monitoredBarrier in {self._seconds * 1000:g} ms"
-            f"; called at {self._line}"
-        ) from causes[0]
+        keys = {self._key(rank): rank for rank in range(1, self._group.size())}
+        late: StoreTimeoutError | None = None
+        try:
+            self._store.wait(list(keys), self._seconds)
+        except StoreTimeoutError as error:
+            late = error
+        missing = [rank for key, rank in keys.items() if late and not self._store.check([key])]
+        text = self._failure(missing) if missing else ""
+        self._store.set(self._key("answer"), text)
+        for key in keys:
+            self._store.delete_key(key)
+        if not missing and self._number:
+            # All have read the answer before this one.
+            self._store.delete_key(self._key("answer", self._number - 1))
+        if missing:
+            raise CollectiveError(f"[Rank 0]: {text}; called at {self._line}") from late
 
-    def _release(self, ranks: list[int], *, is_good: bool) -> None:
-        for rank in ranks:
-            note = np.array([is_good], np.uint8)
-            late = max(self._deadline, time.monotonic() + _REPORT_S)
-            try:
-                call = self._call("send", rank, _RELEASE, late)
-                self._transport.send(call, note, rank, _RELEASE)
-            except CollectiveError:
-                if is_good:
-                    raise
+    def _failure(self, missing: list[int]) -> str:
+        named = missing if self._waits_for_all else missing[:1]
+        who = f"{'Rank' if len(named) == 1 else 'Ranks'} {', '.join(map(str, named))}"
+        return f"{who} failed to pass monitoredBarrier in {self._seconds * 1000:g} ms"
 
-    def _call(self, how: str, peer: int, tag: int, deadline: float | None = None) -> Call:
-        number = self._group._next_message((how, peer, tag))
-        late = self._deadline if deadline is None else deadline
-        return Call(number, "send", "a monitored barrier", self._line, late)
+
+def _part_of(store: Store) -> Store:
+    from fastdist.distributed.store import PrefixStore
+
+    return PrefixStore("monitored_barrier", store)

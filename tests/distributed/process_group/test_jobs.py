@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -107,6 +108,29 @@ def train_over_rpc(to_grad: bool) -> list[Any]:
 def test_gradients_of_a_pass_over_rpc_are_reduced(to_grad: bool) -> None:
     # 3 * 2 * 1 on rank 0, 3 * 2 * 2 on rank 1.
     assert run_group(train_over_rpc, 2, to_grad) == [[[[9.0, 9.0]]] * 2] * 2
+
+
+def miss() -> list[str]:
+    """Let ranks 1 and 2 stay away from a monitored barrier, and return the errors of others."""
+    dist.init_process_group()
+    dist.monitored_barrier()
+    text = ""
+    if dist.get_rank() in (0, 3):
+        with pytest.raises(RuntimeError) as found:
+            dist.monitored_barrier(timeout=timedelta(seconds=0.3), wait_all_ranks=True)
+        text = str(found.value)
+    # The group goes on.
+    x = fd.ones(1)
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+    return [text, str(x.item())]
+
+
+def test_a_monitored_barrier_names_the_missing_and_the_group_goes_on() -> None:
+    (first, total), *_, (last, _) = run_group(miss, 4)
+    assert "Ranks 1, 2 failed to pass monitoredBarrier in 300 ms; called at test_jobs" in first
+    assert total == "4.0"
+    assert "waiting for send/recv from rank 0" in last and "It reported: Ranks 1, 2 failed" in last
 
 
 def begin() -> int:
