@@ -112,10 +112,10 @@ def test_03_to_05_modules_devices_and_groups_are_checked() -> None:
     run_members(1, member)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(("size", "backend"), [(2, "gloo"), (3, "threads"), (3, "gloo")])
 @pytest.mark.parametrize("as_views", [False, True])
 def test_06_gradients_are_those_of_one_process_on_the_whole_batch(
-    size: int, as_views: bool
+    size: int, backend: str, as_views: bool
 ) -> None:
     def member(rank: int) -> list[list[Any]]:
         model = DDP(seeded(Mlp), bucket_cap_mb=1e-4, gradient_as_bucket_view=as_views)
@@ -127,7 +127,7 @@ def test_06_gradients_are_those_of_one_process_on_the_whole_batch(
         return found
 
     expected = grads_of_whole(Mlp, size, mean_square)
-    first, *others = run_members(size, member)
+    first, *others = run_members(size, member, backend=backend)
     assert all(other == first for other in others)
     for found in first:
         close(found, expected)

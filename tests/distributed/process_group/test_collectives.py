@@ -28,7 +28,8 @@ def given(dtype: str, rank: int, *shape: int) -> fd.Tensor:
     return fd.tensor(numbers.reshape(shape).tolist()).to(getattr(fd, dtype))
 
 
-def test_all_reduce_sums_every_dtype_the_same_on_all_members() -> None:
+@pytest.mark.parametrize("backend", ["threads", "gloo"])
+def test_all_reduce_sums_every_dtype_the_same_on_all_members(backend: str) -> None:
     def member(rank: int) -> dict[str, Any]:
         found = {}
         for dtype in [*SUMMED, "complex64", "complex128"]:
@@ -38,7 +39,7 @@ def test_all_reduce_sums_every_dtype_the_same_on_all_members() -> None:
         return found
 
     expected = {dtype: sum(given(dtype, r, 2, 3) for r in range(3)).tolist() for dtype in SUMMED}
-    first, *others = run_members(3, member)
+    first, *others = run_members(3, member, backend=backend)
     assert all(other == first for other in others)
     assert {dtype: first[dtype] for dtype in SUMMED} == expected
     assert first["complex64"] == expected["float32"]
@@ -75,8 +76,8 @@ def test_reductions_of_bits_and_booleans() -> None:
     assert run_members(2, member) == [bits + booleans] * 2
 
 
-@in_one_test("dtype", MOVED)
-def test_every_collective_moves_every_dtype(dtype: str) -> None:
+@in_one_test("backend, dtype", [(one, dtype) for one in ("threads", "gloo") for dtype in MOVED])
+def test_every_collective_moves_every_dtype(backend: str, dtype: str) -> None:
     def member(rank: int) -> None:
         x, size = given(dtype, rank, 2, 2), 3
         others = [given(dtype, other, 2, 2) for other in range(size)]
@@ -104,7 +105,7 @@ def test_every_collective_moves_every_dtype(dtype: str) -> None:
         assert [one.tolist() for one in came] == [one.tolist() for one in expected]
         assert single.tolist() == fd.cat(expected).tolist()
 
-    run_members(3, member)
+    run_members(3, member, backend=backend)
 
 
 def test_reductions_that_scatter_and_reduce_to_one() -> None:
