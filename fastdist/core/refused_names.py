@@ -33,21 +33,11 @@ _COLLECTIVES: Final = {
         _broadcast_state_dict _copy_state_dict _create_cpu_state_dict _flatten_state_dict
         _gather_state_dict _offload_state_dict_to_cpu _unflatten_state_dict
     """,
-    "distributed.algorithms": "Join(notify_join_context) JoinHook Joinable",
-    "distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
     "distributed.algorithms.ddp_comm_hooks.ddp_zero_hook": """
         hook_with_zero_step hook_with_zero_step_interleaved
     """,
-    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": "noop_hook",
-    "distributed.algorithms.ddp_comm_hooks.default_hooks": """
-        allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
-        fp16_compress_wrapper
-    """,
     "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": """
         PostLocalSGDState post_localSGD_hook
-    """,
-    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": """
-        PowerSGDState batched_powerSGD_hook powerSGD_hook
     """,
     "distributed.algorithms.ddp_comm_hooks.quantization_hooks": """
         quantization_perchannel_hook quantization_pertensor_hook
@@ -60,24 +50,10 @@ _COLLECTIVES: Final = {
     "distributed.algorithms.model_averaging.utils": """
         average_parameters average_parameters_or_parameter_groups get_params_to_average
     """,
-    "distributed.device_mesh": "DeviceMesh(from_group) init_device_mesh",
     "distributed.distributed_c10d": """
-        ProcessGroup ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL P2POp Work AllToAllOptions
-        AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
-        GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions Reducer GradBucket Logger
-        BuiltinCommHookType all_gather all_gather_coalesced all_gather_into_tensor all_gather_object
-        all_gather_single all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
-        batch_isend_irecv breakpoint broadcast broadcast_object_list destroy_process_group gather
-        gather_object get_backend get_backend_config get_global_rank get_group_rank
-        get_process_group_ranks get_rank get_world_size init_process_group irecv isend
-        monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
-        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
-        scatter_object_list send send_object_list shrink_group split_group
-        _all_gather_base _broadcast_coalesced _coalescing_manager _create_process_group_wrapper
-        _get_default_group _get_default_store _get_group_size _get_group_size_by_name
-        _get_pg_default_device _get_process_group_name _new_process_group_helper
-        _object_to_tensor _rank_not_in_group _reduce_scatter_base _resolve_process_group
-        _tensor_to_object
+        ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL Reducer Logger BuiltinCommHookType
+        breakpoint record_comm shrink_group _broadcast_coalesced _create_process_group_wrapper
+        _new_process_group_helper _object_to_tensor _tensor_to_object
     """,
     "distributed.fsdp": """
         FSDPModule FullyShardedDataParallel(clip_grad_norm_ flatten_sharded_optim_state_dict

@@ -28,6 +28,7 @@ def test_each_worker_is_told_its_place(start_run: Any) -> None:
         import os
         names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR FASTDIST_STORE_HOSTED"
         print(*[os.environ[name] for name in names.split()], os.environ["FASTDIST_ADDRESS"])
+        assert os.environ["TORCHELASTIC_RUN_ID"] == "none"
         assert 0 < int(os.environ["MASTER_PORT"]) < 65536
         """,
         "-n",
