@@ -13,6 +13,7 @@ from . import __config__ as __config__
 from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
+from . import _functorch as _functorch
 from . import _inductor as _inductor
 from . import _jit_internal as _jit_internal
 from . import _ops as _ops
