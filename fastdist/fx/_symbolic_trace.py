@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
-from ..core.missing import explain_missing
+from ..core.missing import NO_GRAPHS, explain_missing
+from ..core.refused import refusing_class
 from ..nn.module import Module
+from ._compatibility import compatibility
 from .graph_module import GraphModule
-from .tracer import PH, Tracer, wrap
+from .proxy import Proxy
+from .tracer import PH, Tracer, _autowrap_check, _patch_wrapped_functions, _Patcher, wrap
 
-__all__ = ["PH", "Tracer", "symbolic_trace", "wrap"]
+# Packages that write a trace of their own take its parts from here.
+__all__ = [
+    "PH",
+    "FunctionType",
+    "Proxy",
+    "Tracer",
+    "_Patcher",
+    "_autowrap_check",
+    "_patch_wrapped_functions",
+    "compatibility",
+    "functools",
+    "symbolic_trace",
+    "wrap",
+]
+ScriptObject = refusing_class(__name__, "ScriptObject", NO_GRAPHS)
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 
 
 def symbolic_trace(

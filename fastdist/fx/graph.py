@@ -192,34 +192,19 @@ class Graph:
             made.output(found[0], found[1].type).meta = dict(found[1].meta)
         return made
 
-    @contextlib.contextmanager
-    def _inserting(self, insert: Callable[[Node], None]) -> Iterator[None]:
-        before, self._insert = self._insert, insert
-        try:
-            yield
-        finally:
-            self._insert = before
-
-    def inserting_before(self, n: Node | None = None) -> contextlib.AbstractContextManager[None]:
-        """Return a block in which steps are added before one; before the first for None."""
+    def inserting_before(self, n: Node | None = None) -> _InsertPoint:
+        """Add steps before one from now on, or in this block; before the first for None."""
         if n is None:
             return self.inserting_after(self._root)
         self._require_own(n)
-        return self._inserting(n.prepend)
+        return _InsertPoint(self, n.prepend)
 
-    def inserting_after(self, n: Node | None = None) -> contextlib.AbstractContextManager[None]:
-        """Return a block in which steps are added, in order, after one; at the end for None."""
+    def inserting_after(self, n: Node | None = None) -> _InsertPoint:
+        """Add each step right after one from now on, or in this block; at the end for None."""
         if n is None:
             return self.inserting_before(self._root)
         self._require_own(n)
-        last = n
-
-        def insert(made: Node) -> None:
-            nonlocal last
-            last.append(made)
-            last = made
-
-        return self._inserting(insert)
+        return _InsertPoint(self, n.append)
 
     def _require_own(self, node: Node) -> None:
         if node.graph is not self:
@@ -351,6 +336,19 @@ class Graph:
         if name.startswith("__") and name.endswith("__"):
             name = name[2:-2]
         return _CAPITAL.sub("_", name.replace(".", "_")).lower() or "_unnamed"
+
+
+class _InsertPoint:
+    """Where a graph adds steps: set at once, and as it was before when the block ends."""
+
+    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
+        self._graph, self._before = graph, graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None:
+        self._graph._insert = self._before
 
 
 class _Nodes:

@@ -19,6 +19,9 @@ from .tracer import Tracer
 
 __all__ = ["GraphModule"]
 
+# The key in `meta` under which programs keep attributes that copies get as well.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
 _numbers = itertools.count(1)
 
 
@@ -47,7 +50,7 @@ class GraphModule(Module):
         if isinstance(root, Module):
             self.training = root.training
             for path in wanted:
-                _copy_attribute(root, self, path)
+                _copy_attr(root, self, path)
         elif isinstance(root, dict):
             for path in sorted(set(wanted), key=lambda one: one.count(".")):
                 if path not in root:
@@ -186,13 +189,12 @@ def _function_of(written: PythonCode) -> Any:
     return made
 
 
-class _CodeOnly(Module):
-    """What a pickled GraphModule is traced from: its attributes and the text of its forward."""
+class _CodeOnlyModule(Module):
+    """A module of these attributes: what a GraphModule is copied and restored from."""
 
-    def __init__(self, state: dict[str, Any], code: str) -> None:
+    def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
-        self.__dict__.update(state)
-        type(self).forward = _function_of(PythonCode(code, _globals_of_code()))
+        self.__dict__ = body
 
 
 def _globals_of_code() -> dict[str, Any]:
@@ -206,7 +208,8 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
         def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
             return True
 
-    holder = type("CodeOnly", (_CodeOnly,), {})(state, code)
+    forward = _function_of(PythonCode(code, _globals_of_code()))
+    holder = type("CodeOnly", (_CodeOnlyModule,), {"forward": forward})(dict(state))
     graph = KeepModules().trace(holder)
     graph._tracer_cls = tracer_cls
     made: Any = base.__new__(base)
@@ -216,7 +219,7 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
     return made
 
 
-def _copy_attribute(source: Any, target: Any, path: str) -> None:
+def _copy_attr(source: Any, target: Any, path: str) -> None:
     """Give target the attribute that source has at a path, which both then share."""
     *above, last = path.split(".")
     for part in above:

@@ -195,7 +195,7 @@ class Transformer(Interpreter):
 class _KeepModules(Tracer):
     def __init__(self, graph: Graph, root: Module) -> None:
         super().__init__()
-        self.graph, self.root, self._tensor_names = graph, root, {}
+        self.graph, self.root = graph, root
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         return True

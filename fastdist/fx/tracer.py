@@ -49,41 +49,38 @@ def wrap(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
-class _Patches:
+class _Patcher:
     """Replaced attributes and globals, which are as before when the block ends."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self.seen: set[int] = set()
 
-    def __enter__(self) -> _Patches:
+    def __enter__(self) -> _Patcher:
         return self
 
     def __exit__(self, *error: object) -> None:
         while self._undo:
             self._undo.pop()()
 
-    def attribute(self, owner: Any, name: str, value: Any) -> None:
+    def patch_method(self, cls: type, name: str, new_fn: Any, deduplicate: bool = True) -> None:
         """Replace an attribute of a class."""
-        own = name in vars(owner)
-        before = vars(owner).get(name)
-        setattr(owner, name, value)
-        self._undo.append(
-            functools.partial(setattr, owner, name, before)
-            if own
-            else functools.partial(delattr, owner, name)
-        )
+        if name in vars(cls):
+            self._undo.append(functools.partial(setattr, cls, name, vars(cls)[name]))
+        else:
+            self._undo.append(functools.partial(delattr, cls, name))
+        setattr(cls, name, new_fn)
 
-    def item(self, names: dict[str, Any], name: str, value: Any) -> None:
+    def patch(
+        self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True
+    ) -> None:
         """Replace a name of a module."""
-        own = name in names
-        before = names.get(name)
-        names[name] = value
-        self._undo.append(
-            functools.partial(names.__setitem__, name, before)
-            if own
-            else functools.partial(names.pop, name, None)
-        )
+        if name in frame_dict:
+            undo = functools.partial(frame_dict.__setitem__, name, frame_dict[name])
+        else:
+            undo = functools.partial(frame_dict.pop, name, None)
+        self._undo.append(undo)
+        frame_dict[name] = new_fn
 
 
 class Tracer(TracerBase):
@@ -102,18 +99,19 @@ class Tracer(TracerBase):
         param_shapes_constant: bool = False,
     ) -> None:
         super().__init__()
-        self._autowrap = {
+        self._autowrap_function_ids = {
             id(one)
             for module in autowrap_modules
             for name, one in vars(module).items()
             if not name.startswith("_") and callable(one)
         } | {id(one) for one in autowrap_functions}
-        self._autowrap_modules = autowrap_modules
+        self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[Module, str] | None = None
         self.proxy_buffer_attributes = False
         self.module_stack: dict[str, Any] = {}
         self.root: Any = None
+        self.tensor_attrs: dict[Tensor, str] = {}
 
     # ---- What subclasses change -----------------------------------------------------------------
 
@@ -160,12 +158,10 @@ class Tracer(TracerBase):
         if name is None:
             return attr_val
         if name not in parameter_proxy_cache:
-            make = None
+            make: dict[str, Any] = {}  # subclasses may override create_proxy without it
             if self.param_shapes_constant:
-                make = functools.partial(_parameter_proxy, self, name, attr_val)
-            parameter_proxy_cache[name] = self.create_proxy(
-                "get_attr", name, (), {}, proxy_factory_fn=make
-            )
+                make["proxy_factory_fn"] = functools.partial(_parameter_proxy, self, name, attr_val)
+            parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **make)
         return parameter_proxy_cache[name]
 
     def create_arg(self, a: Any) -> Argument:
@@ -187,13 +183,13 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def _constant(self, prefix: str, value: Any) -> Node:
-        name = self._tensor_names.get(id(value))
+        name = self.tensor_attrs.get(value)
         if name is None:
             number = 0
             while hasattr(self.root, f"{prefix}{number}"):
                 number += 1
             name = f"{prefix}{number}"
-            self._tensor_names[id(value)] = name
+            self.tensor_attrs[value] = name
             setattr(self.root, name, value)
         return self.create_node("get_attr", name, (), {})
 
@@ -216,22 +212,20 @@ class Tracer(TracerBase):
             self.root, fn = Module(), root
             self.submodule_paths = None
         self.graph = Graph(tracer_cls=type(self))
-        self._tensor_names = {
-            id(one): f"{path}.{name}" if path else name
+        self.tensor_attrs = {
+            one: f"{path}.{name}" if path else name
             for path, module in self.root.named_modules()
             for name, one in vars(module).items()
             if isinstance(one, Tensor)
         }
         fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
         cache: dict[str, Any] = {}
-        with _Patches() as patches:
-            self._patch_modules(patches, cache)
-            self._patch_names(patches, getattr(fn, "__globals__", {}))
-            for names, name in list(_wrapped.values()):
-                original = names.get(name, getattr(builtins, name, None))
-                patches.item(names, name, _as_step(original))
-            for module in self._autowrap_modules:
-                self._patch_names(patches, vars(module))
+        with _Patcher() as patcher:
+            self._patch_modules(patcher, cache)
+            _autowrap_check(patcher, getattr(fn, "__globals__", {}), self._autowrap_function_ids)
+            _patch_wrapped_functions(patcher)
+            for module in self._autowrap_search:
+                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
             result = fn(*args)
             self.create_node("output", "output", (self.create_arg(result),), {})
         self.submodule_paths = None
@@ -277,7 +271,7 @@ class Tracer(TracerBase):
             self.create_proxy("call_function", root_module()._assert, (check, told), {})
         return value
 
-    def _patch_modules(self, patches: _Patches, cache: dict[str, Any]) -> None:
+    def _patch_modules(self, patcher: _Patcher, cache: dict[str, Any]) -> None:
         call, read = Module.__call__, Module.__getattr__
 
         @functools.wraps(call)
@@ -285,23 +279,33 @@ class Tracer(TracerBase):
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return call(module, *args, **kwargs)
 
-            self._patch_names(patches, getattr(type(module).forward, "__globals__", {}))
+            names = getattr(type(module).forward, "__globals__", {})
+            _autowrap_check(patcher, names, self._autowrap_function_ids)
             return self.call_module(module, forward, args, kwargs)
 
         @functools.wraps(read)
         def traced_read(module: Module, name: str) -> Any:
             return self.getattr(name, read(module, name), cache)
 
-        patches.attribute(Module, "__call__", traced_call)
-        patches.attribute(Module, "__getattr__", traced_read)
+        patcher.patch_method(Module, "__call__", traced_call)
+        patcher.patch_method(Module, "__getattr__", traced_read)
 
-    def _patch_names(self, patches: _Patches, names: dict[str, Any]) -> None:
-        if id(names) in patches.seen:
-            return
-        patches.seen.add(id(names))
-        for name, value in list(names.items()):
-            if id(value) in self._autowrap and not name.startswith("_") and callable(value):
-                patches.item(names, name, _as_step(value))
+
+def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
+    """Let the functions of these ids, under their names in a module, be steps; once a module."""
+    if id(names) in patcher.seen:
+        return
+    patcher.seen.add(id(names))
+    for name, value in list(names.items()):
+        if id(value) in function_ids and not name.startswith("_") and callable(value):
+            patcher.patch(names, name, _as_step(value))
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """Let the functions that `wrap` was given be steps."""
+    for names, name in list(_wrapped.values()):
+        original = names.get(name, getattr(builtins, name, None))
+        patcher.patch(names, name, _as_step(original))
 
 
 def _parameter_proxy(tracer: Tracer, name: str, param: Tensor, node: Node) -> ParameterProxy:

@@ -94,6 +94,18 @@ def test_dead_steps_go_and_those_with_effects_stay() -> None:
     assert [node.name for node in graph.nodes][-2:] == ["zero_", "output"]
 
 
+def test_steps_are_added_at_a_place_in_a_block_and_for_good() -> None:
+    graph, steps = made()
+    with graph.inserting_after(steps["relu"]):
+        graph.call_method("sin", (steps["relu"],))
+        graph.call_method("cos", (steps["relu"],))
+    graph.inserting_before(steps["x"])
+    graph.placeholder("first")
+    graph.placeholder("second")
+    names = [node.name for node in graph.nodes]
+    assert names == ["first", "second", "x", "y", "relu", "cos", "sin", "mul", "add", "output"]
+
+
 def test_steps_are_copied_into_another_graph() -> None:
     graph, steps = made()
     other, seen = fx.Graph(), {}

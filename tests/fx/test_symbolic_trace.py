@@ -115,6 +115,17 @@ def test_concrete_arguments_choose_a_branch_and_are_checked() -> None:
         traced(X, False, X)
 
 
+def test_an_assertion_is_a_step() -> None:
+    def checked(x: Any) -> Any:
+        fd._assert(x.shape[0] == 2, "two rows")
+        return x * 2
+
+    traced = fx.symbolic_trace(checked)
+    assert fd.equal(traced(X), X * 2)
+    with pytest.raises(AssertionError, match="two rows"):
+        traced(X[:1])
+
+
 def test_star_arguments_are_inputs() -> None:
     def many(x: Any, *rest: Any, **named: Any) -> Any:
         return x + rest[0] * named["by"]
