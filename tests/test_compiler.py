@@ -43,9 +43,11 @@ def test_compile_returns_functions_and_modules_unchanged_and_warns_once() -> Non
 def test_script_and_trace_return_what_they_are_given() -> None:
     model = fd.nn.ReLU()
     with pytest.warns(UserWarning, match=r"jit.script returns its argument unchanged"):
-        assert jit.script(model) is model
+        assert not isinstance(model, jit.ScriptModule) and jit.script(model) is model
     with pytest.warns(UserWarning, match=r"jit.trace returns its argument unchanged"):
         assert jit.trace(model, fd.ones(1)) is model
+    assert isinstance(model, jit.ScriptModule) and not isinstance(fd.nn.ReLU(), jit.ScriptModule)
+    assert isinstance(jit.ScriptModule(), fd.nn.Module)
     assert not jit.is_scripting() and not fd.compiler.is_compiling()
     assert jit.ignore(len) is len and jit.unused(len) is len and jit.export(len) is len
 

@@ -1,17 +1,20 @@
 """Steps of `vmap` that packages call: batches of a level, and trees of axes.
 
-`torch.vmap` does not call these functions: replacing one here does not change it.
+A package that assigns all of `_process_batched_inputs`, `_create_batched_inputs` and
+`_unwrap_batched` to this module changes how `torch.vmap` splits arguments and joins results.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .._C._functorch import _add_batch_dim, _remove_batch_dim, is_batchedtensor  # noqa: F401
 from ..core.missing import explain_missing
-from ..namespace.vmap import vmap
+from ..namespace.vmap import STEPS, replaced_steps, vmap
 from ..tensor.pytree import tree_flatten, tree_unflatten
 from ..tensor.tensor import Tensor
 from ..utils._pytree import _broadcast_to_and_flatten  # noqa: F401
@@ -47,4 +50,14 @@ def _maybe_remove_batch_dim(
     return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
+class _Steps(ModuleType):
+    """The class of this module: steps that are assigned to it are those of vmap from then on."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in STEPS:
+            replaced_steps[name] = value
+
+
+sys.modules[__name__].__class__ = _Steps
 explain_missing(__name__)

@@ -6,8 +6,6 @@ from typing import Final
 
 # Modules that PyTorch has under two names, or whose names are in one place here.
 ALIASES: Final = {
-    **dict.fromkeys(("fx.graph", "fx.graph_module", "fx.interpreter", "fx.node", "fx.proxy"), "fx"),
-    "fx._symbolic_trace": "fx",
     "nn.intrinsic": "ao.nn.intrinsic",
     "nn.qat": "ao.nn.qat",
     "nn.quantized": "ao.nn.quantized",

@@ -13,8 +13,10 @@ from .short_repr import short_repr
 KNOWN_TYPES = ("cpu", "cuda", "meta", "sim")
 # PyTorch's other types: programs name such a device to compare with it, and no tensor is on one.
 NAMED_TYPES = frozenset(
-    "fpga hip hpu ideep ipu lazy maia mkldnn mps mtia opencl opengl privateuseone ve vulkan xla xpu"
-    .split()
+    {
+        "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "mkldnn", "mps", "mtia", "opencl",
+        "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",
+    }
 )  # fmt: skip
 # There is one device of each of these types, and tensors on it have no index.
 _WITHOUT_INDEX = ("cpu", "meta")

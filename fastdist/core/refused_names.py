@@ -135,18 +135,13 @@ _GRAPHS: Final = {
     "export.decomp_utils": "CustomDecompTable",
     "export.dynamic_shapes": "Dim dims",
     "export.unflatten": "UnflattenedModule unflatten",
-    "fx": """
-        CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer map_arg replace_pattern
-        symbolic_trace
-    """,
+    "fx": "replace_pattern",
     "fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
     "fx.experimental.optimization": "fuse optimize_for_inference",
-    "fx.immutable_collections": "immutable_dict immutable_list",
     "fx.operator_schemas": "get_signature_for_torch_op normalize_function normalize_module",
     "fx.passes": "",
     "fx.passes.infra": "",
     "fx.passes.infra.pass_base": "PassBase PassResult",
-    "fx.passes.shape_prop": "ShapeProp TensorMetadata",
     "fx.passes.split_module": "split_module",
     "onnx": "ExportableModule InputObserver ONNXProgram",
     **{

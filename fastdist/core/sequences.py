@@ -154,3 +154,22 @@ def _is_buffer(data: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+_INT = frozenset({int})
+
+
+def lengths_of(sizes: Iterable[Any]) -> Iterable[int]:
+    """Return sizes, with the number of each tensor of one element among them.
+
+    Raises  TypeError for what is no integer, ValueError for an iterable that does not end
+    """
+    given = sizes if type(sizes) in (tuple, list) else all_of(sizes)
+    if _INT.issuperset(map(type, given)):
+        return given
+    for place, one in enumerate(given):
+        if not hasattr(one, "__index__"):
+            raise TypeError(
+                f"torch.Size() takes an iterable of 'int' (item {place} is {type(one).__name__!r})"
+            )
+    return [one if isinstance(one, int) else one.__index__() for one in given]

@@ -107,6 +107,8 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises  TypeError if all of them return NotImplemented
     """
+    if len(args) == 2 and isinstance(args[1], list | tuple) and function.__name__ == "einsum":
+        args = (args[0], *args[1])  # overrides get the operands one by one, as in PyTorch
     result = offer_operator(function, args, kwargs)
     if result is NotImplemented:
         kinds = [type(one) for one in overloaded(values_of((*args, *kwargs.values())))]

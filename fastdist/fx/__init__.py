@@ -1,7 +1,18 @@
-"""PyTorch's graphs of programs: the names that packages import; capturing one refuses.
+"""Programs as graphs: a module or function, run once on stand-ins, becomes a list of its calls.
 
-`wrap` is real, as is fx.experimental.symbolic_shapes, which answers questions about sizes.
-fastdist.trace(fn)(x) records the ops that a function calls.
+`symbolic_trace(model)` returns a GraphModule, whose `graph` passes read and change and whose `code`
+is Python. Control flow that asks the numbers of an input cannot be traced. `fastdist.trace(fn)(x)`
+records the ops of one run on real tensors instead.
+
+node.py                   one step of a graph, and trees of arguments
+graph.py, code.py         the list of steps, and its Python text
+names.py                  what code calls functions
+proxy.py                  values that record what is done to them
+tracer.py                 the run of a program on such values
+_symbolic_trace.py        symbolic_trace, and PyTorch's path of the names of tracer.py
+graph_module.py           a module whose forward is a graph
+interpreter.py            running a graph step by step, and making another one of it
+passes/shape_prop.py      the shapes and dtypes of all steps
 """
 
 from __future__ import annotations
@@ -9,26 +20,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.refused import offer_refused
+from ._symbolic_trace import PH, Tracer, symbolic_trace, wrap
+from .graph import CodeGen, Graph
+from .graph_module import GraphModule
+from .immutable_collections import immutable_dict, immutable_list
+from .interpreter import Interpreter, Transformer
+from .node import Node, has_side_effect, map_arg
+from .proxy import Proxy, TraceError
 
-__all__ = ["has_side_effect", "wrap"]
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """Return the function, or its name, unchanged: it would stay one node of a graph.
-
-    Raises:
-        RuntimeError: The argument is neither a function nor a string.
-    """
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(
-            "Unsupported type for global function! Must be either a callable or string name"
-        )
-    return fn_or_name
-
-
-def has_side_effect(fn: Any) -> Any:
-    """Return the function unchanged: no graph leaves it out."""
-    return fn
+__all__ = [
+    "PH",
+    "CodeGen",
+    "Graph",
+    "GraphModule",
+    "Interpreter",
+    "Node",
+    "Proxy",
+    "TraceError",
+    "Tracer",
+    "Transformer",
+    "has_side_effect",
+    "immutable_dict",
+    "immutable_list",
+    "map_arg",
+    "symbolic_trace",
+    "wrap",
+]
 
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
+from weakref import WeakSet
 
 from ..compiler import runs_as_it_is
 from ..core.missing import NO_GRAPHS, load_later, refusing
@@ -48,10 +49,23 @@ save = refusing(__name__, "save", _NO_PROGRAMS)
 load = refusing(__name__, "load", _NO_PROGRAMS)
 
 
-class ScriptModule(Module):
+# The modules that `script` and `trace` returned: programs check that they are ScriptModules now.
+_scripted: WeakSet[Module] = WeakSet()
+
+
+class _ScriptMeta(type):
+    """The metaclass by which modules that `script` returned are instances too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return cls in (ScriptModule, RecursiveScriptModule) and instance in _scripted
+
+
+class ScriptModule(Module, metaclass=_ScriptMeta):
     """Base class of modules that PyTorch compiles; here one runs as any other Module.
 
-    Note    plain Modules are not instances of it, and `script` returns what it is given
+    Note    plain Modules are instances of it once `script` or `trace` has returned them, unchanged
     """
 
 
@@ -89,19 +103,25 @@ class Attribute(NamedTuple):
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """Return the function, class or module unchanged."""
     runs_as_it_is("jit.script")
-    return obj
+    return _as_scripted(obj)
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Return the function or module unchanged: it follows its own `if`s also for other inputs."""
     runs_as_it_is("jit.trace")
-    return func
+    return _as_scripted(func)
 
 
 def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Return the module unchanged."""
     runs_as_it_is("jit.trace")
-    return mod
+    return _as_scripted(mod)
+
+
+def _as_scripted(obj: Any) -> Any:
+    if _isinstance(obj, Module):
+        _scripted.add(obj)
+    return obj
 
 
 def script_method(fn: Any) -> Any:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.dtypes import bool_
+from ..interpreters.torch_function import overridable
 from ..tensor.tensor import Tensor
 
 _Message = Callable[[], object] | None
 
 
+@overridable
 def _assert(condition: Any, message: str) -> None:
     """Raise AssertionError with the message if the condition is False."""
     assert condition, message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..core.folded_frames import folds
 from ..core.short_repr import short_text
@@ -37,16 +37,12 @@ def vmap(
             for control flow that asks the numbers of one example
     Note    an op without a batching rule runs once for each example, with a warning that names it
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-            f"{randomness}"
-        )
-    if chunk_size is not None and not chunk_size > 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    _require_usable(randomness, chunk_size)
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if len(replaced_steps) == len(STEPS):
+            return _by_replaced_steps(func, in_dims, out_dims, randomness, args, kwargs)
         leaves, dims, spec = _sliced(func, in_dims, args)
         size = _size_of(leaves, dims)
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
@@ -77,6 +73,37 @@ def vmap(
         return like.unflatten(x[0] if d is None else _cat(list(x), d) for x, d in parts)
 
     return folds(wrapped)
+
+
+def _require_usable(randomness: str, chunk_size: int | None) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    if chunk_size is not None and not chunk_size > 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+
+# Steps that a package replaced in torch._functorch.vmap: tensordict's take dicts of tensors too.
+STEPS: Final = ("_process_batched_inputs", "_create_batched_inputs", "_unwrap_batched")
+replaced_steps: dict[str, Callable[..., Any]] = {}
+
+
+def _by_replaced_steps(
+    func: Callable[..., Any],
+    in_dims: Dims,
+    out_dims: Dims,
+    randomness: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Return the results of all calls at once, split and joined by a package's functions."""
+    process, create, unwrap = [replaced_steps[name] for name in STEPS]
+    size, dims, leaves, spec = process(in_dims, args, func)
+    with open_level(size, randomness) as level:
+        result = func(*create(dims, leaves, level, spec), **kwargs)
+        return unwrap(result, out_dims, level, size, func)
 
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:

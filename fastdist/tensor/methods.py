@@ -7,8 +7,16 @@ checkers read `methods.pyi`.
 
 from __future__ import annotations
 
+from typing import Any
+
+from .subclasses import share_names
+
 
 class TensorMethods:
     """Methods of Tensor that other rooms attach."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        share_names(cls)

@@ -6,9 +6,11 @@ See Note [Calls that others take over] in core/torch_function.py.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from ..core.caller_warning import is_ours
 from ..core.torch_function import (
     NEVER_ASKED,
     NOT_TAKEN,
@@ -78,6 +80,47 @@ class OfferedMethods:
     """
 
     __slots__ = ()
+
+
+# What an instance of Tensor holds under names that PyTorch's tensors do not have.
+_OWN: Final = ("_layout", "_storage", "array", "edge", "extra")
+
+
+class _SharedName:
+    """An attribute of a user's class, under a name that Tensor itself uses: fastdist's code reads
+    and sets Tensor's own, all other code that of the class.
+    """
+
+    def __init__(self, own: Any, theirs: Any, name: str) -> None:
+        self._own, self._theirs, self._name = own, theirs, name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is not None and is_ours(sys._getframe(1)):
+            return self._own.__get__(instance, owner)
+        if instance is not None and not hasattr(self._theirs, "__set__"):
+            held = vars(instance)
+            if self._name in held:
+                return held[self._name]
+        get = getattr(type(self._theirs), "__get__", None)
+        return self._theirs if get is None else get(self._theirs, instance, owner)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if is_ours(sys._getframe(1)):
+            self._own.__set__(instance, value)
+        elif hasattr(self._theirs, "__set__"):
+            self._theirs.__set__(instance, value)
+        else:
+            vars(instance)[self._name] = value
+
+
+def share_names(kind: type) -> None:
+    """Let a user's class define attributes that Tensor itself has under the same names."""
+    if kind.__module__.partition(".")[0] == "fastdist":
+        return
+    for name in _OWN:
+        if name in vars(kind):
+            own = getattr(_tensor[0], name)
+            setattr(kind, name, _SharedName(own, vars(kind)[name], name))
 
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

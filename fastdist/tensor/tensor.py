@@ -19,7 +19,7 @@ from ..core.memory_format import (
     sparse_coo,
     strided,
 )
-from ..core.sequences import all_of
+from ..core.sequences import lengths_of
 from ..core.short_repr import short_repr
 from ..core.torch_function import NEVER_ASKED
 from ..devices.backend import backend_of
@@ -444,7 +444,7 @@ class Size(tuple[int, ...]):
 
     def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
         """Return the shape of sizes. Raises ValueError for an iterable that does not end."""
-        return tuple.__new__(cls, sizes if type(sizes) in (tuple, list) else all_of(sizes))
+        return tuple.__new__(cls, lengths_of(sizes))
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> int: ...

@@ -9,15 +9,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from enum import Enum
 from typing import Any
 
 from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.folded_frames import folds
-from ..core.missing import explain_missing, refusing
-from ..core.refused import refusing_class
+from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import count_open, enable_grad, tls
@@ -28,6 +26,11 @@ from ..interpreters.batching import levels_now, using_levels
 from ..random_numbers.generator import Bookmark, default_generator_of, default_generators
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
+from .selective_checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError",
@@ -50,27 +53,6 @@ _Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DETERMINISM_CHECKS = ("default", "none")
 _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
-
-
-_NO_SELECTION = (
-    "ops do not choose one by one what is kept here: checkpoint() the parts of the model that are "
-    "to be computed again"
-)
-SelectiveCheckpointContext = refusing_class(__name__, "SelectiveCheckpointContext", _NO_SELECTION)
-create_selective_checkpoint_contexts = refusing(
-    __name__, "create_selective_checkpoint_contexts", _NO_SELECTION
-)
-
-
-class CheckpointPolicy(Enum):
-    """What selective checkpoints do with the result of an op: for annotations and comparisons."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
-    PREFER_CPU_OFFLOAD = 5
 
 
 class CheckpointError(RuntimeError):

@@ -75,3 +75,25 @@ def test_functorch_is_there_where_fastdist_is_torch() -> None:
         check=True,
     )
     assert done.stdout.split() == ["True", "2.13.0+fastdist"]
+
+
+def test_a_package_replaces_the_steps_of_vmap(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fastdist._functorch import vmap as steps
+    from fastdist.namespace.vmap import replaced_steps
+
+    def process(in_dims: object, args: tuple[dict[str, fd.Tensor]], func: object) -> object:
+        return len(args[0]["x"]), in_dims, args[0], "spec"
+
+    def create(dims: int, given: dict[str, fd.Tensor], level: int, spec: str) -> object:
+        return [{key: steps._add_batch_dim(one, dims, level) for key, one in given.items()}]
+
+    def unwrap(found: fd.Tensor, dims: int, level: int, size: int, func: object) -> object:
+        return {"sum": steps._maybe_remove_batch_dim("f", found, level, size, dims)}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "_process_batched_inputs", process, raising=False)
+        patch.setattr(steps, "_create_batched_inputs", create, raising=False)
+        patch.setattr(steps, "_unwrap_batched", unwrap, raising=False)
+        assert fd.vmap(lambda given: given["x"].sum())({"x": X})["sum"].tolist() == [-1.0, 7.0]
+        replaced_steps.clear()
+    assert not replaced_steps and fd.vmap(fd.sum)(X).tolist() == [-1.0, 7.0]

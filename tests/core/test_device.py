@@ -40,11 +40,9 @@ def test_devices_of_other_machines_are_named_and_compared_and_hold_no_tensor() -
         assert (named.type, named.index) == (kind, None) and named != fd.device("cpu")
         assert named is fd.device(kind) is pickle.loads(pickle.dumps(named))
         assert str(fd.device(kind, 1)) == f"{kind}:1"
-        for make in (
-            lambda: fd.ones(2, device=named),
-            lambda: fd.ones(2).to(named),
-            lambda: fd.nn.Linear(2, 2, device=named),
-            lambda: fd.set_default_device(named),
-        ):
+        module = fd.nn.Linear(2, 2)
+        for use in (fd.ones(2).to, fd.ones(2).new_zeros(2).to, module.to, fd.set_default_device):
             with pytest.raises(RuntimeError, match=f"{kind}: no such device here; available are"):
-                make()
+                use(named)
+        with pytest.raises(RuntimeError, match=f"{kind}: no such device here; available are"):
+            fd.ones(2, device=named)

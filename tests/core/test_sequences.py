@@ -108,6 +108,7 @@ def test_weights_end_where_their_length_says() -> None:
 
 
 @pytest.mark.parametrize("make", [fd.tensor, fd.as_tensor, fd.Tensor, lambda x: fd.arange(5)[x]])
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("given", [Nested(), WITHIN_ITSELF, [WITHIN_ITSELF], [[Nested()]]])
 def test_what_nests_without_end_is_refused(make: Any, given: Any) -> None:
     with pytest.raises((ValueError, IndexError), match="too many"):

@@ -10,6 +10,7 @@ import pytest
 import fastdist
 from fastdist import nn
 from fastdist.nn.modules import batchnorm, dropout, module, pooling, rnn, transformer, utils
+from fastdist.nn.utils import stateless
 from fastdist.nn.utils._named_member_accessor import NamedMemberAccessor
 
 
@@ -109,5 +110,18 @@ def test_a_child_is_replaced_by_path() -> None:
     old = model[0][0]
     assert NamedMemberAccessor(model).swap_submodule("0.0", nn.Tanh()) is old
     assert isinstance(model[0][0], nn.Tanh)
-    with pytest.raises(TypeError, match="is not an instance of torch.nn.Module"):
+    with pytest.raises(TypeError, match="3 is not an instance of torch"):
         NamedMemberAccessor(model).swap_submodule("0.0", 3)  # type: ignore[arg-type]
+
+
+def test_a_module_holds_other_tensors_in_a_block() -> None:
+    model = nn.Linear(2, 2)
+    weight, given = model.weight, fastdist.ones(2, 2)
+    with stateless._reparametrize_module(model, {"weight": given}):
+        assert model.weight is given
+    assert model.weight is weight
+    with (
+        pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'x'"),
+        stateless._reparametrize_module(model, {"x": given}, strict=True),
+    ):
+        pass

@@ -70,20 +70,11 @@ def test_settings_are_kept_and_put_back(module: str) -> None:
     assert read() == read() == 3 and getattr(config, name) is False
 
 
-def test_fx_wrap_returns_its_function_and_sizes_are_numbers() -> None:
+def test_sizes_are_numbers_and_patterns_are_not_replaced() -> None:
     from fastdist.fx.experimental import proxy_tensor, symbolic_shapes
 
-    assert fd.fx.wrap(len) is len and fd.fx.wrap("len") == "len"
-    with pytest.raises(RuntimeError, match="Must be either a callable or string name"):
-        fd.fx.wrap(3)
-    assert fd.fx.node.Node is fd.fx.Node and fd.fx.has_side_effect(len) is len
-    assert not isinstance(fd.ones(1), fd.fx.Proxy)
-
-    class Mine(fd.fx.Tracer):  # type: ignore[misc]
-        pass
-
-    with pytest.raises(NotImplementedError, match="Tracer: programs are not captured as graphs"):
-        Mine()
+    with pytest.raises(NotImplementedError, match="replace_pattern: programs are not captured"):
+        fd.fx.replace_pattern()
     assert proxy_tensor.get_proxy_mode() is None
     assert symbolic_shapes.guard_or_false(3 > 2) is True
     assert symbolic_shapes.statically_known_true(0) is False

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 import pytest
 
+import fastdist
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import float32, float64
 from fastdist.tensor.layout import Layout
@@ -78,3 +79,10 @@ def test_the_layouts_made_last_live_on_without_a_tensor_and_others_do_not() -> N
     assert first() is None and all(one() for one in made)
     on_gpu = ref(Layout.of(float32, Device("cuda", 0), (3, 43)))
     assert on_gpu() is None
+
+
+def test_a_size_takes_tensors_for_lengths() -> None:
+    assert fastdist.Size([fastdist.tensor(3), 2]) == (3, 2)
+    assert all(type(n) is int for n in fastdist.Size([fastdist.tensor(3), 2]))
+    with pytest.raises(TypeError, match=r"takes an iterable of 'int' \(item 1 is 'float'\)"):
+        fastdist.Size([1, 2.0])  # type: ignore[list-item]

@@ -112,3 +112,34 @@ def test_results_of_ops_are_made_without_python() -> None:
     assert "__new__" not in vars(Tensor) and type(empty_shell()) is Tensor
     with pytest.raises(AttributeError, match="where the class is defined"):
         fd.Tensor.__new__ = object.__new__  # type: ignore[method-assign]
+
+
+class Named(fd.Tensor):
+    """Defines attributes under names that Tensor itself uses."""
+
+    edge = "theirs"
+
+    @staticmethod
+    def __new__(cls: Any, data: Any) -> Any:
+        return fd.as_tensor(data).as_subclass(cls)
+
+    @property
+    def array(self) -> Any:
+        return self.tolist()
+
+    @array.setter
+    def array(self, values: Any) -> None:
+        self.copy_(fd.tensor(values))
+
+    def extra(self) -> int:  # type: ignore[override]
+        return 7
+
+
+def test_a_subclass_may_use_names_that_tensor_itself_uses() -> None:
+    x: Any = Named([1.0, 2.0])
+    assert (x.array, x.edge, x.extra(), Named.edge) == ([1.0, 2.0], "theirs", 7, "theirs")
+    x.array, x.edge = [3.0, 4.0], "mine"
+    assert (x.tolist(), x.edge, (x * 2).array, (x * 2).edge) == ([3, 4], "mine", [6, 8], "theirs")
+    y = x.requires_grad_() * x
+    y.sum().backward()
+    assert type(y) is Named and x.grad.tolist() == [6.0, 8.0]

@@ -98,7 +98,9 @@ class NamedMemberAccessor:
                 raise AttributeError(f"{parent._get_name()} has no attribute `{last}`")
             found = getattr(parent, last)
             if not isinstance(found, Module):
-                raise TypeError(f"submodule `{name}`: {found} is not an instance of torch.nn.Module")
+                raise TypeError(
+                    f"submodule `{name}`: {found} is not an instance of torch.nn.Module"
+                )
             self.memo[name] = found
         return self.memo[name]
 
@@ -161,7 +163,9 @@ class NamedMemberAccessor:
         allow_missing: bool = False,
     ) -> list[Any]:
         """Put tensors in the places of those of these paths, and return those."""
-        return [self.swap_tensor(name, value, allow_missing) for name, value in _pairs(names, values)]
+        return [
+            self.swap_tensor(name, value, allow_missing) for name, value in _pairs(names, values)
+        ]
 
     def swap_tensors_dict(
         self, named_tensors: dict[str, Tensor], allow_missing: bool = False

@@ -29,7 +29,7 @@ def functional_call(
     """
     given = _merged(parameters_and_buffers)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, given, tie_weights=tie_weights, strict=strict):
+    with _reparametrize_module(module, given, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
 
 
@@ -51,9 +51,23 @@ def _merged(given: Any) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _replaced(
-    module: Module, given: dict[str, Tensor], *, tie_weights: bool, strict: bool
+def _reparametrize_module(
+    module: Module,
+    parameters_and_buffers: Mapping[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
 ) -> Iterator[None]:
+    """Let a module hold these tensors, by dotted name, for its parameters within the block.
+
+    Args:
+        module: The module.
+        parameters_and_buffers: The tensors.
+        tie_weights: Whether a tensor that the module has under several names is replaced under all.
+        strict: Whether names that are not there, or not given, raise RuntimeError.
+        stack_weights: Ignored: each tensor is put back at its own place.
+    """
+    given = dict(parameters_and_buffers)
     places = {
         (f"{path}." if path else "") + name: (held, name)
         for path, found in module.named_modules(remove_duplicate=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...core.caller_warning import warn_caller
 from ...core.device import CPU
 from ...core.dtypes import bool_, int32, int64, uint8
 from ...core.errors import out_of_memory
@@ -14,6 +16,26 @@ from ...core.torch_function import NEVER_ASKED, is_offered
 from ...tensor.axes import DimError
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
+
+
+def from_list(index: list[Any]) -> Any:
+    """Return the tuple that a list in brackets stands for, or the list, which names places.
+
+    A list of fewer than 32 entries with a sequence, a tensor, a slice, `...` or None in it is a
+    tuple, as in PyTorch and older NumPy.
+    """
+    if len(index) >= 32 or not any(map(_makes_tuple, index)):
+        return index
+    warn_caller(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated: use "
+        "x[tuple(seq)] instead of x[seq], or x[torch.tensor(seq)] for places along the first axis",
+        once=True,
+    )
+    return tuple(index)
+
+
+def _makes_tuple(one: Any) -> bool:
+    return one is None or one is Ellipsis or isinstance(one, slice | Tensor | Sequence | np.ndarray)
 
 
 def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:

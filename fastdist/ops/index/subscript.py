@@ -34,7 +34,7 @@ from ...tensor.tensor import Tensor, from_array
 from ...tensor.writable import shares_memory
 from ..shape.basic_index import basic_index
 from .batched_index import assign_batch, indexed_batch
-from .index_entries import TakenOver, axes_of, split_index
+from .index_entries import TakenOver, axes_of, from_list, split_index
 from .indexing import select_slices
 
 
@@ -187,6 +187,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             return view_at(input, (index, Ellipsis))
         if kind is tuple and not modes.tracers and _makes_a_view(index):
             return view_at(input, index)
+        if kind is list:
+            index = from_list(index)
         if modes.tracers:
             found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
             if found is not NOT_TAKEN:
@@ -306,6 +308,8 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         ):
             storage_of(self).bump()
             return
+        if index.__class__ is list:
+            index = from_list(index)
         if modes.tracers and levels.depth and assign_batch(self, index, value):
             return
         recorder = active_recorder() if modes.tracers else None

@@ -179,6 +179,12 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     return input.mm(mat2)
 
 
+@composite(homes="function", known_as="")
+def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, the first of them sparse: an older name of mm."""
+    return input.mm(mat2)
+
+
 @composite()
 def smm(input: Tensor, mat: Tensor) -> Tensor:
     """Return the product of a sparse and a dense matrix as a sparse one."""

@@ -31,5 +31,6 @@ CASES: dict[str, list[Case]] = {
 COVERED_BY: dict[str, str] = {}
 # In test_conversion.py, test_rules.py and test_products.py.
 ELSEWHERE = words(
-    "coalesce indices is_coalesced smm sparse_mask spmm to_dense to_sparse to_sparse_coo values"
+    "coalesce dsmm indices is_coalesced smm sparse_mask spmm to_dense to_sparse to_sparse_coo "
+    "values"
 )

@@ -21,7 +21,7 @@ def dense(*shape: int) -> fd.Tensor:
     return fd.tensor(np.random.default_rng(2).integers(-4, 5, shape) * 1.0)
 
 
-@pytest.mark.parametrize("name", ["mm", "matmul", "spmm", "sparse"])
+@pytest.mark.parametrize("name", ["mm", "matmul", "spmm", "dsmm", "sparse"])
 def test_sparse_times_dense(name: str) -> None:
     product = fd.sparse.mm if name == "sparse" else getattr(fd, name)
     s, d = sparse(4, 5), dense(5, 3)

@@ -1,0 +1,53 @@
+"""Graphs of modules and functions, made by one run of them; tracer.py runs them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ..core.missing import NO_GRAPHS, explain_missing
+from ..core.refused import refusing_class
+from ..nn.module import Module
+from ._compatibility import compatibility
+from .graph_module import GraphModule
+from .proxy import Proxy
+from .tracer import PH, Tracer, _autowrap_check, _patch_wrapped_functions, _Patcher, wrap
+
+# Packages that write a trace of their own take its parts from here.
+__all__ = [
+    "PH",
+    "FunctionType",
+    "Proxy",
+    "Tracer",
+    "_Patcher",
+    "_autowrap_check",
+    "_patch_wrapped_functions",
+    "compatibility",
+    "functools",
+    "symbolic_trace",
+    "wrap",
+]
+ScriptObject = refusing_class(__name__, "ScriptObject", NO_GRAPHS)
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
+
+
+def symbolic_trace(
+    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
+) -> GraphModule:
+    """Return a module or function as a GraphModule: its ops as a graph, made by one run on Proxies.
+
+    Control flow that asks the numbers of an input raises TraceError.
+
+    Args:
+        root: The module or the function.
+        concrete_args: Values of arguments, by name, for which the program is traced.
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return GraphModule(tracer.root, graph, name)
+
+
+explain_missing(__name__)

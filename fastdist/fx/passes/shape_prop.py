@@ -1,0 +1,75 @@
+"""The shapes and dtypes of all steps of a graph, found by running it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...core.dtypes import DType
+from ...core.memory_format import MemoryFormat, channels_last, channels_last_3d, contiguous_format
+from ...core.missing import explain_missing
+from ...tensor.tensor import Size, Tensor
+from ..interpreter import Interpreter
+from ..node import Node, map_aggregate
+
+__all__ = ["ShapeProp", "TensorMetadata"]
+
+
+class TensorMetadata(NamedTuple):
+    """What is known of a step's tensor without its numbers."""
+
+    shape: Size
+    dtype: DType
+    requires_grad: bool
+    stride: tuple[int, ...]
+    memory_format: MemoryFormat | None
+    is_quantized: bool
+    qparams: dict[str, Any]
+
+
+def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
+    """Return the shape, dtype and layout of a tensor."""
+    chosen = None
+    if include_contiguity:
+        for one in (contiguous_format, channels_last, channels_last_3d):
+            if result.is_contiguous(memory_format=one):
+                chosen = one
+                break
+    return TensorMetadata(
+        result.shape, result.dtype, result.requires_grad, result.stride(), chosen, False, {}
+    )
+
+
+class ShapeProp(Interpreter):
+    """Runs a graph and keeps in each step's `meta` its `tensor_meta` and its `type`.
+
+    Args:
+        gm: The GraphModule.
+    """
+
+    def __init__(self, gm: Any) -> None:
+        super().__init__(gm)
+
+    def run_node(self, n: Node) -> Any:
+        """Return the value of a step, and note what it is."""
+        result = super().run_node(n)
+        found = False
+
+        def described(one: Any) -> Any:
+            nonlocal found
+            if not isinstance(one, Tensor):
+                return one
+            found = True
+            return _extract_tensor_metadata(one)
+
+        meta = map_aggregate(result, described)
+        if found:
+            n.meta["tensor_meta"] = meta
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args: Any) -> Any:
+        """Return the result of the graph for these inputs; its steps then have their shapes."""
+        return super().run(*args)
+
+
+explain_missing(__name__)

@@ -1,0 +1,30 @@
+"""Names of checkpoints that choose for each op what is kept; using them refuses."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ..core.missing import refusing
+from ..core.refused import refusing_class
+
+_NO_SELECTION = (
+    "ops do not choose one by one what is kept here: checkpoint() the parts of the model that are "
+    "to be computed again"
+)
+SelectiveCheckpointContext = refusing_class(
+    "fastdist.utils.checkpoint", "SelectiveCheckpointContext", _NO_SELECTION
+)
+create_selective_checkpoint_contexts = refusing(
+    "fastdist.utils.checkpoint", "create_selective_checkpoint_contexts", _NO_SELECTION
+)
+
+
+class CheckpointPolicy(Enum):
+    """What selective checkpoints do with the result of an op: for annotations and comparisons."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
