@@ -71,7 +71,7 @@ from .core.memory_format import OTHER_LAYOUTS as _OTHER_LAYOUTS
 from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
-from .core.missing import missing as _missing
+from .core.missing import find_late as _find_late
 from .core.moved_modules import find_moved_modules as _find_moved_modules
 from .core.refused_finder import find_refused_modules as _find_refused_modules
 from .graph.modes import (
@@ -218,7 +218,7 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    raise _missing(__name__, name)
+    return _find_late(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from ..engine.engine import queue_callback
 from ..tensor.tensor import Tensor
 
 __all__ = ["Variable"]
@@ -35,5 +37,19 @@ class _VariableType(type):
         return leaf.requires_grad_() if requires_grad else leaf
 
 
+class _Engine:
+    """PyTorch's handle of the engine, of which packages use one function."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], object]) -> None:
+        """Call callback() when the backward pass that this thread is in has run all its Nodes.
+
+        Raises  RuntimeError outside of a backward pass
+        """
+        queue_callback(callback)
+
+
 class Variable(metaclass=_VariableType):
     """Tensor under its old name: every Tensor is a Variable, and `Variable(x)` is x, detached."""
+
+    _execution_engine = _Engine()

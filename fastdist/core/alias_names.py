@@ -8,6 +8,18 @@ from typing import Final
 ALIASES: Final = {
     **dict.fromkeys(("fx.graph", "fx.graph_module", "fx.interpreter", "fx.node", "fx.proxy"), "fx"),
     "fx._symbolic_trace": "fx",
+    **dict.fromkeys(
+        (f"backends.{name}" for name in ("cusparselt", "kleidiai", "miopen", "nnpack", "xnnpack")),
+        "backends.absent",
+    ),
+    "cpu.amp.autocast_mode": "cpu.amp",
+    "cpu.amp.grad_scaler": "cpu.amp",
+    "cuda.amp.autocast_mode": "cuda.amp",
+    "cuda.amp.common": "cuda.amp",
+    "cuda.amp.grad_scaler": "cuda.amp",
+    "_functorch.apis": "func",
+    "_functorch.eager_transforms": "func",
+    "_functorch.vmap": "func",
     "nn.intrinsic": "ao.nn.intrinsic",
     "nn.qat": "ao.nn.qat",
     "nn.quantized": "ao.nn.quantized",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
 from ..compiler import runs_as_it_is
@@ -53,6 +54,12 @@ class ScriptModule(Module):
 
     Note    plain Modules are not instances of it, and `script` returns what it is given
     """
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Do nothing for the block: programs run as they are."""
+    yield
 
 
 class RecursiveScriptModule(ScriptModule):
