@@ -20,6 +20,7 @@ ALIASES: Final = {
     "_functorch.apis": "func",
     "_functorch.eager_transforms": "func",
     "_functorch.vmap": "func",
+    "utils.data.datapipes.iter": "data.ready_pipes",
     "nn.intrinsic": "ao.nn.intrinsic",
     "nn.qat": "ao.nn.qat",
     "nn.quantized": "ao.nn.quantized",

@@ -247,10 +247,6 @@ _MORE: Final = {
             "utils.data.datapipes.datapipe": """
                 _IterDataPipeSerializationWrapper _MapDataPipeSerializationWrapper
             """,
-            "utils.data.datapipes.iter": """
-                Batcher Collator Concater FileLister FileOpener Filter IterableWrapper Mapper
-                Sampler Shuffler StreamReader Zipper Multiplexer
-            """,
             "utils.data.datapipes.iter.combining": "Concater Demultiplexer Forker Zipper",
             "utils.data.datapipes.iter.combinatorics": "SamplerIterDataPipe ShufflerIterDataPipe",
             "utils.data.datapipes.map": "Batcher Concater Mapper SequenceWrapper Shuffler Zipper",

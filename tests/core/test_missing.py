@@ -142,7 +142,7 @@ def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:
         ("nested.nested_tensor", "nested tensors are not supported"),
         ("masked.masked_tensor", "masked tensors are not supported"),
         ("utils.data.DataChunk", "write a Dataset"),
-        ("utils.data.datapipes.iter.Batcher", "write a Dataset"),
+        ("utils.data.datapipes.iter.FileLister", "IterDataPipe of your own"),
         ("utils.cpp_extension.load", "the program's version in Python"),
         ("utils.checkpoint.create_selective_checkpoint_contexts", "computes all of a function"),
         ("Tensor._make_wrapper_subclass", "write __torch_function__"),

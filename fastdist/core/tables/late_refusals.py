@@ -99,6 +99,10 @@ ROWS: Final = (
     """),
     ("utils.data._utils.pin_memory", "the loader pins batches itself", "_pin_memory_loop"),
     ("utils.data.dataloader", "the loader shards nothing itself", "_sharding_worker_init_fn"),
+    ("data.ready_pipes", "read files in an IterDataPipe of your own", """
+        Demultiplexer FileLister FileOpener Forker Grouper Multiplexer Sampler StreamReader
+        UnBatcher
+    """),
     ("distributed.checkpoint", "distributed.checkpoint.save() and load() do it", """
         load_state_dict save_state_dict
     """),
