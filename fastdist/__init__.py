@@ -44,6 +44,7 @@ from .core.device import get_default_device, set_default_device
 from .core.dtypes import DType as dtype
 from .core.dtypes import (
     bfloat16,
+    complex32,
     complex64,
     complex128,
     float8_e4m3fn,
@@ -106,7 +107,7 @@ globals().update(_TYPED_STORAGES)
 globals().update(_SETTINGS)
 globals().update(_FORMATS)
 globals().update(_OTHER_LAYOUTS)
-cfloat, cdouble = complex64, complex128
+chalf, cfloat, cdouble = complex32, complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
 legacy_contiguous_format = _FORMATS["contiguous_format"]
@@ -127,6 +128,8 @@ __all__ = [
     "bool",
     "cdouble",
     "cfloat",
+    "chalf",
+    "complex32",
     "complex64",
     "complex128",
     "default_generator",

@@ -21,6 +21,13 @@ ALIASES: Final = {
     "_functorch.eager_transforms": "func",
     "_functorch.vmap": "func",
     "utils.data.datapipes.iter": "data.ready_pipes",
+    **dict.fromkeys(
+        (
+            f"utils.data.datapipes.iter.{name}"
+            for name in ("callable", "combinatorics", "combining", "grouping", "selecting", "utils")
+        ),
+        "data.ready_pipes",
+    ),
     "nn.intrinsic": "ao.nn.intrinsic",
     "nn.qat": "ao.nn.qat",
     "nn.quantized": "ao.nn.quantized",

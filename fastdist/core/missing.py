@@ -63,7 +63,7 @@ _FAMILIES = (
         """,
         "sparse_coo is the only sparse layout: to_sparse() makes it",
     ),
-    (r"chalf", "no tensor of complex32 can be made: compute in complex64"),
+    (r"chalf", "call to(fastdist.complex32)"),
 )
 
 

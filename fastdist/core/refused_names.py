@@ -247,8 +247,6 @@ _MORE: Final = {
             "utils.data.datapipes.datapipe": """
                 _IterDataPipeSerializationWrapper _MapDataPipeSerializationWrapper
             """,
-            "utils.data.datapipes.iter.combining": "Concater Demultiplexer Forker Zipper",
-            "utils.data.datapipes.iter.combinatorics": "SamplerIterDataPipe ShufflerIterDataPipe",
             "utils.data.datapipes.map": "Batcher Concater Mapper SequenceWrapper Shuffler Zipper",
             "utils.data.datapipes.utils": "",
             "utils.data.datapipes.utils.common": "StreamWrapper",

@@ -167,4 +167,7 @@ class Shuffler(IterDataPipe):
         return len(self.datapipe)  # type: ignore[arg-type]
 
 
+# So that PyTorch's modules below this one can be imported: see core/alias_names.py.
+__path__: list[str] = []
+
 explain_missing(__name__)

@@ -62,6 +62,10 @@ ROWS: Final = (
     """),
     ("cuda.amp", "amp.grad_scaler", "OptState _refresh_per_optimizer_state"),
     ("data", "data.pipes", _PIPES),
+    ("data.ready_pipes", "data.ready_pipes", """
+        callable=. combinatorics=. combining=. filelister=. fileopener=. grouping=.
+        routeddecoder=. selecting=. sharding=. streamreader=. utils=.
+    """),
     ("distributed.rpc.api", "distributed.rpc.constants", "UNSET_RPC_TIMEOUT"),
     ("distributions.transforms", "distributions.private_names", "_clipped_sigmoid"),
     ("hub", "utils.progress", "tqdm"),
