@@ -4,7 +4,7 @@ And of those that torch has fused kernels for over ten million numbers in one pa
 thousand parameters of a thousand, beside torch's fused; with what share of the machine's triad
 (reading two arrays and writing a third) their reads and writes come to.
 
-And of the functions over lists of tensors that optimizers of packages call, over fifty tensors.
+The rows of `_foreach_` time functions over fifty tensors, as optimizers of packages call them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def watch_lists(library: Any, name: str, size: int) -> Stopwatch:
-    """Return what times a call over lists of tensors of a size."""
+    """Return the stopwatch of a call over lists of tensors of a size."""
     lists = {one: [library.ones(size) for _ in range(FOREACH_COUNT)] for one in "abc"}
     return stopwatch(f"library._foreach_{FOREACH[name]}", library=library, **lists)
 

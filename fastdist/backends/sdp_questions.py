@@ -1,4 +1,4 @@
-"""Questions which of PyTorch's kernels of attention would run: none of them is here."""
+"""Whether PyTorch's kernels of attention could run: they are not here."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _refusals() -> dict[tuple[str, str], str]:
 
 @functools.cache
 def late_name(module: str, name: str) -> Any:
-    """Return what the tables have under a name of a module, None where they have nothing."""
+    """Return the object of the tables under a name of a module, or None."""
     key = (module.removeprefix("fastdist").lstrip("."), name)
     home = _homes().get(key)
     if home is not None:
