@@ -3,6 +3,8 @@
 And of those that torch has fused kernels for over ten million numbers in one parameter, and over a
 thousand parameters of a thousand, beside torch's fused; with what share of the machine's triad
 (reading two arrays and writing a third) their reads and writes come to.
+
+The rows of `_foreach_` time functions over fifty tensors, as optimizers of packages call them.
 """
 
 from __future__ import annotations
@@ -35,6 +37,20 @@ TARGET = 1.0
 FUSED = {"SGD": 3, "SGD, momentum": 5, "Adam": 7, "AdamW": 7}
 MANY = {"1 x 10,000,000": (1, (10_000_000,)), "1,000 x 1,000": (1_000, (1_000,))}
 FUSED_TARGET = 0.9
+# Calls over lists a, b, c.
+FOREACH = {
+    "_foreach_add_": "add_(a, b, alpha=1e-9)",
+    "_foreach_mul_": "mul_(a, 1.0)",
+    "_foreach_addcmul_": "addcmul_(a, b, c, value=1e-9)",
+    "_foreach_addcdiv_": "addcdiv_(a, b, c, value=1e-9)",
+    "_foreach_lerp_": "lerp_(a, b, 1e-9)",
+    "_foreach_sqrt": "sqrt(a)",
+    "_foreach_div": "div(a, b)",
+    "_foreach_norm": "norm(a)",
+}
+FOREACH_COUNT = 50
+FOREACH_SIZES = (64, 4_096)
+FOREACH_TARGET = 1.3
 _TRIAD_LENGTH = 10_000_000
 
 
@@ -52,6 +68,16 @@ def run(rounds: int) -> list[Row]:
                     f"{way}, {COUNT} x {size:,}", watch(fastdist, way, (8, size // 8)), peer, TARGET
                 )
             )
+    for size in FOREACH_SIZES:
+        for name in FOREACH:
+            cases.append(
+                Case(
+                    f"{name}, {FOREACH_COUNT} x {size:,}",
+                    watch_lists(fastdist, name, size),
+                    watch_lists(torch, name, size) if torch else None,
+                    FOREACH_TARGET,
+                )
+            )
     rate = triad()
     for size_name, (count, shape) in MANY.items():
         for way, arrays in FUSED.items():
@@ -67,6 +93,12 @@ def run(rounds: int) -> list[Row]:
                 )
             )
     return compare(cases, rounds)
+
+
+def watch_lists(library: Any, name: str, size: int) -> Stopwatch:
+    """Return the stopwatch of a call over lists of tensors of a size."""
+    lists = {one: [library.ones(size) for _ in range(FOREACH_COUNT)] for one in "abc"}
+    return stopwatch(f"library._foreach_{FOREACH[name]}", library=library, **lists)
 
 
 def triad() -> float:

@@ -44,6 +44,7 @@ from .core.device import get_default_device, set_default_device
 from .core.dtypes import DType as dtype
 from .core.dtypes import (
     bfloat16,
+    complex32,
     complex64,
     complex128,
     float8_e4m3fn,
@@ -71,7 +72,7 @@ from .core.memory_format import OTHER_LAYOUTS as _OTHER_LAYOUTS
 from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
-from .core.missing import missing as _missing
+from .core.missing import find_late as _find_late
 from .core.moved_modules import find_moved_modules as _find_moved_modules
 from .core.refused_finder import find_refused_modules as _find_refused_modules
 from .graph.modes import (
@@ -106,7 +107,7 @@ globals().update(_TYPED_STORAGES)
 globals().update(_SETTINGS)
 globals().update(_FORMATS)
 globals().update(_OTHER_LAYOUTS)
-cfloat, cdouble = complex64, complex128
+chalf, cfloat, cdouble = complex32, complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
 legacy_contiguous_format = _FORMATS["contiguous_format"]
@@ -127,6 +128,8 @@ __all__ = [
     "bool",
     "cdouble",
     "cfloat",
+    "chalf",
+    "complex32",
     "complex64",
     "complex128",
     "default_generator",
@@ -218,7 +221,7 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    raise _missing(__name__, name)
+    return _find_late(__name__, name)
 
 
 def __dir__() -> list[str]:

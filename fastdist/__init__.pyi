@@ -78,6 +78,7 @@ from .core.dtypes import bfloat16 as bfloat16
 from .core.dtypes import bool_
 bool = bool_
 from .core.dtypes import complex128 as complex128
+from .core.dtypes import complex32 as complex32
 from .core.dtypes import complex64 as complex64
 from .random_numbers.generator import default_generator as default_generator
 from .core.device import Device
@@ -192,10 +193,8 @@ from .core.named_dtypes import bits4x2 as bits4x2
 from .core.named_dtypes import bits8 as bits8
 from .signal.windows import blackman_window as blackman_window
 from .nn.functional import celu_ as celu_
-from .core.named_dtypes import chalf as chalf
 from .amp.switches import clear_autocast_cache as clear_autocast_cache
 from .compiler import compile as compile
-from .core.named_dtypes import complex32 as complex32
 from .namespace.control_flow import cond as cond
 from .nn.positional import constant_pad_nd as constant_pad_nd
 from .nn.functional import conv_tbc as conv_tbc
@@ -310,6 +309,7 @@ from .namespace.vmap import vmap as vmap
 from .namespace.control_flow import while_loop as while_loop
 cdouble: DType
 cfloat: DType
+chalf: DType
 double: DType
 e: builtins.float
 float: DType

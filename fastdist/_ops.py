@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from .core.missing import refusing
-from .core.refused import refusing_class
+from .core.refusing import refusing_class
 from .tensor.tensor import Tensor
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "ops"]

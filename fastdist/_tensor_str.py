@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .core.missing import missing
+from .core.missing import find_late
 from .graph.lazy_conj_neg import resolved
 from .tensor import printing
 from .tensor.printing import get_printoptions, set_printoptions
@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
     """Return the options in force for PRINT_OPTS."""
     if name == "PRINT_OPTS":
         return printing._options
-    raise missing(__name__, name)
+    return find_late(__name__, name)

@@ -86,6 +86,11 @@ ROOMS = frozenset(
     }
 )
 
+# Modules without a file, whose names refuse in use: see core/refused_names.py.
+_REFUSED_ROOMS = frozenset(
+    {"_decomp", "_export", "_functorch", "_guards", "_prims_common", "masked", "nested"}
+)
+
 # The names of each module `torch` that `fill_torch` filled: at most two, from two folders.
 _filled: list[dict[str, Any]] = []
 
@@ -207,7 +212,7 @@ class AsTorchFinder:
             elsewhere: Any = SameModule(found)
             return ModuleSpec(name, elsewhere)
         own = f"fastdist.{rest}"
-        if rest.partition(".")[0] not in ROOMS:
+        if rest.partition(".")[0] not in ROOMS | _REFUSED_ROOMS:
             raise missing_module(name, own, ROOMS)
         try:
             module = importlib.import_module(own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .core.missing import missing
+from .core.missing import find_late
 from .namespace.load import NAMES
 
 _NAMES: Final = (
@@ -18,4 +18,4 @@ globals().update({name: NAMES[name] for name in __all__})
 
 
 def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+    return find_late(__name__, name)

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from .core.errors import FastdistError
-from .core.missing import missing
+from .core.missing import find_late
 from .system.held_interrupt import interrupt_held
 
 if TYPE_CHECKING:
@@ -309,4 +309,4 @@ if not TYPE_CHECKING:
         """Return the object that Python's multiprocessing has under a name."""
         if hasattr(multiprocessing, name):
             return getattr(multiprocessing, name)
-        raise missing(__name__, name)
+        return find_late(__name__, name)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core.dtypes import DType
+from .core.dtypes import DType, int64
 from .core.missing import explain_missing
 from .interpreters.sparse_rules import is_sparse, refusal
 from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
+from .ops.create.ranges import arange
+from .ops.shape.joining import stack
+from .ops.sparse.conversion import sparse_coo_tensor
 from .ops.sparse.products import product
 from .ops.sparse.rules import total
 from .ops.sparse.softmax import normalized
@@ -37,6 +40,22 @@ def sum(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
     return total(input, dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
+    """Return the sparse matrix with these rows as diagonals, each offset from the main one.
+
+    Shape   a row's element j is in column j
+    Raises  RuntimeError for offsets that repeat
+    """
+    rows, shifts = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1)
+    if len(set(shifts.tolist())) < shifts.numel():
+        raise RuntimeError("Offset tensor contains duplicate values")
+    columns: Any = arange(rows.shape[1]).expand(rows.shape[0], -1)
+    places: Any = columns - shifts.to(int64).reshape(-1, 1)
+    inside = (places >= 0) & (places < shape[0]) & (columns < shape[1])
+    indices = stack([places[inside], columns[inside]])
+    return sparse_coo_tensor(indices, rows[inside], tuple(shape))
+
+
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the softmax along an axis over the entries alone: places without one count as -inf."""
     return _along("_sparse_softmax", input, dim, dtype, is_log=False)
@@ -64,7 +83,7 @@ ShortTensor = TYPED_SPARSE_TENSORS["ShortTensor"]
 
 __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
-    "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "softmax", "sum",
+    "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "softmax", "spdiags", "sum",
 ]  # fmt: skip
 
 explain_missing(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core.missing import missing as _missing
+from .core.missing import find_late as _find_late
 from .namespace.load import NAMES as _NAMES
 from .namespace.load import SPECIAL as _SPECIAL
 
@@ -41,4 +41,4 @@ __all__ = sorted({*_ALSO, *_SPECIAL, "modified_bessel_i1"})  # noqa: PLE0605 (th
 
 
 def __getattr__(name: str) -> Any:
-    raise _missing(__name__, name)
+    return _find_late(__name__, name)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .core.device import Device as _Device
 from .core.dtypes import DType as _DType
+from .core.missing import explain_missing as _explain_missing
 from .tensor.tensor import Size as _Size
 from .tensor.tensor import Tensor as _Tensor
 
@@ -18,3 +19,5 @@ FileLike = str
 _bool, _int, _float, _dtype, _device = bool, int, float, _DType, _Device
 _size = _Size | list[int] | tuple[int, ...]
 _TensorOrTensors = _Tensor | Sequence[_Tensor]
+
+_explain_missing(__name__)

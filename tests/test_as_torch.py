@@ -174,7 +174,7 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
         import torch
         for line in ("import torch.nn.functinal", "from torch.nn import Linera",
                      "from torch import rnadn", "import torch.optmi", "import torch.dispatch",
-                     "import torch.masked", "import torch.tensor"):
+                     "import torch.monitor", "import torch.tensor"):
             try:
                 exec(line)
             except ImportError as error:
@@ -189,7 +189,7 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
         "No module named 'torch.nn.functinal'; nearest in fastdist.nn: functional",
         "'Linera' from 'fastdist.nn'; nearest in fastdist.nn: Linear", "randn", "optim",
         "No module named 'torch.dispatch'",
-        "masked tensors are not supported", "No module named 'torch.ten",
+        "show what workers do", "No module named 'torch.ten",
         "[1]",
     ), strict=True):  # fmt: skip
         assert words in line

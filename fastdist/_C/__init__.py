@@ -9,8 +9,8 @@ from ..concurrency.future import Future as Future
 from ..core.device import get_default_device
 from ..core.dispatch_keys import DispatchKey, DispatchKeySet
 from ..core.dispatch_keys import ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard  # noqa: F401
-from ..core.missing import NO_GRAPHS, missing
-from ..core.refused import refusing_class
+from ..core.missing import NO_GRAPHS, find_late
+from ..core.refusing import refusing_class
 from ..core.torch_function import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..core.torch_function import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
 from ..graph.modes import tls
@@ -110,4 +110,4 @@ def __getattr__(name: str) -> Any:
     if name in _SCRIPT_CLASSES:
         made = globals()[name] = refusing_class(__name__, name, NO_GRAPHS)
         return made
-    raise missing(__name__, name)
+    return find_late(__name__, name)

@@ -9,7 +9,7 @@ from .._utils import _unflatten_dense_tensors as unflatten_dense_tensors
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.memory_format import MemoryFormat
-from ..core.missing import missing
+from ..core.missing import find_late
 from ..nn import functional
 from ..nn.module import parse_to
 
@@ -26,5 +26,5 @@ def _parse_to(
 def __getattr__(name: str) -> Any:
     found = getattr(functional, name, None)
     if found is None:
-        raise missing(__name__, name)
+        return find_late(__name__, name)
     return found

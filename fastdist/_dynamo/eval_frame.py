@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compiler import disable, reset
 from ..core.missing import NO_GRAPHS, explain_missing
-from ..core.refused import refusing_class
+from ..core.refusing import refusing_class
 
 __all__ = ["OptimizedModule", "disable", "reset"]
 

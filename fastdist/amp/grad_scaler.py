@@ -25,6 +25,14 @@ class OptState(Enum):
     STEPPED = 2
 
 
+_READY, _UNSCALED, _STEPPED = OptState
+
+
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    """Return the state of an optimiser after an update."""
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
 class _Progress:
     """How far one optimiser is between two updates, and whether its gradients were infinite."""
 
@@ -75,6 +83,17 @@ class GradScaler:
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()
+
+    @property
+    def _per_optimizer_states(self) -> dict[int, dict[str, Any]]:
+        """How far each optimiser is, under PyTorch's names: a copy."""
+        return {
+            id(optimizer): {
+                "stage": progress.stage,
+                "found_inf_per_device": progress.found_inf or {},
+            }
+            for optimizer, progress in self._progress.items()
+        }
 
     def _of(self, optimizer: Any) -> _Progress:
         return self._progress.setdefault(optimizer, _Progress())

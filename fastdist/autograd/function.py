@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..core.errors import GraphError
+from ..core.missing import explain_missing
 from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.needs_derivative import is_recorded
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
@@ -260,3 +261,6 @@ class _Refusal(Function):
 
 
 __all__ = ["Function", "FunctionCtx", "FunctionNode", "once_differentiable"]
+
+
+explain_missing(__name__)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from ..core.missing import explain_missing
 from ..engine.execution_order import current_graph_task_execution_order
 from ..graph.gradient_edge import GradientEdge, get_gradient_edge
 from ..graph.node import Node, RemovableHandle
@@ -84,3 +85,6 @@ __all__ = [
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+
+explain_missing(__name__)

@@ -6,7 +6,7 @@ order, products in their dtype. `is_available()` returns for each library whethe
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from ..core.missing import load_later
 from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
@@ -15,4 +15,4 @@ __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 # there.
 has_lapack, has_mkl, has_openmp, has_spectral = True, False, True, True
 
-explain_missing(__name__)
+load_later(__name__, {"opt_einsum": "", "quantized": ""})

@@ -6,6 +6,26 @@ from typing import Final
 
 # Modules that PyTorch has under two names, or whose names are in one place here.
 ALIASES: Final = {
+    **dict.fromkeys(
+        (f"backends.{name}" for name in ("cusparselt", "kleidiai", "miopen", "nnpack", "xnnpack")),
+        "backends.absent",
+    ),
+    "cpu.amp.autocast_mode": "cpu.amp",
+    "cpu.amp.grad_scaler": "cpu.amp",
+    "cuda.amp.autocast_mode": "cuda.amp",
+    "cuda.amp.common": "cuda.amp",
+    "cuda.amp.grad_scaler": "cuda.amp",
+    "_functorch.apis": "func",
+    "_functorch.eager_transforms": "func",
+    "_functorch.vmap": "func",
+    "utils.data.datapipes.iter": "data.ready_pipes",
+    **dict.fromkeys(
+        (
+            f"utils.data.datapipes.iter.{name}"
+            for name in ("callable", "combinatorics", "combining", "grouping", "selecting", "utils")
+        ),
+        "data.ready_pipes",
+    ),
     "nn.intrinsic": "ao.nn.intrinsic",
     "nn.qat": "ao.nn.qat",
     "nn.quantized": "ao.nn.quantized",

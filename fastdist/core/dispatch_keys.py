@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from .refused import refusing_class
+from .refusing import refusing_class
 
 ExcludeDispatchKeyGuard = refusing_class(
     "torch._C", "_ExcludeDispatchKeyGuard", "there is no dispatcher whose keys could be excluded"

@@ -21,8 +21,8 @@ class DType:
     `may_have_gradient` says whether tensors of it are differentiated, `computes_in` in which dtype
     kernels compute: float32 for half types, whose results are rounded once, else the dtype itself.
     `is_bare` says that no other whole dtype meets it, and that storages of it have no class:
-    uint16, uint32, uint64, and the float8 types. `is_float8` marks dtypes that are stored, moved
-    and cast, and in which hardly any op computes.
+    uint16, uint32, uint64, the float8 types and complex32. `is_float8` marks the last two: dtypes
+    that are stored, moved and cast, and in which hardly any op computes.
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning
@@ -93,9 +93,16 @@ class BorrowedDType(DType):
     __slots__ = ()
 
     def __init__(
-        self, name: str, itemsize: int, code: int, rank: int, *, is_float8: bool = False
+        self,
+        name: str,
+        itemsize: int,
+        code: int,
+        rank: int,
+        *,
+        is_float8: bool = False,
+        category: int = FLOATING,
     ) -> None:
-        self._tell(name, itemsize, code, rank, FLOATING)
+        self._tell(name, itemsize, code, rank, category)
         self.is_float8 = self.is_bare = is_float8
 
     @property
@@ -125,6 +132,7 @@ float8_e4m3fnuz: Final = BorrowedDType("float8_e4m3fnuz", 1, 17, 6, is_float8=Tr
 float8_e5m2fnuz: Final = BorrowedDType("float8_e5m2fnuz", 1, 18, 6, is_float8=True)
 float8_e8m0fnu: Final = BorrowedDType("float8_e8m0fnu", 1, 19, 6, is_float8=True)
 float8_e8m0fnu.is_signed = False
+complex32: Final = BorrowedDType("complex32", 4, 20, 6, is_float8=True, category=COMPLEX)
 float16.computes_in = bfloat16.computes_in = float32
 # Of NumPy's half types the dtypes in which kernels compute.
 WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
@@ -136,6 +144,7 @@ ALL: Final = (
     *(bool_, uint8, int8, int16, int32, int64, float16, float32, float64),
     *(bfloat16, complex64, complex128, uint16, uint32, uint64),
     *(float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu),
+    complex32,
 )
 # What PyTorch calls them in errors, and in the names of storages and of old constructors.
 WORDS: Final = {
@@ -155,6 +164,7 @@ WORDS: Final = {
     uint32: "UInt32",
     uint64: "UInt64",
     **{dtype: dtype.name.capitalize() for dtype in ALL if dtype.is_float8},
+    complex32: "ComplexHalf",
 }
 _BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL if not isinstance(dtype, BorrowedDType)}
@@ -165,7 +175,13 @@ _borrowed: Final[dict[DType, Any]] = {}
 def _borrow(dtype: DType) -> Any:
     import ml_dtypes  # here, for it takes a sixth of what importing fastdist does
 
-    found = np.dtype(getattr(ml_dtypes, dtype.name))
+    lent = getattr(ml_dtypes, dtype.name, None)
+    if lent is None:
+        raise DTypeError(
+            f"{dtype.name} needs ml_dtypes 0.6 or later, and {ml_dtypes.__version__} is installed: "
+            "upgrade it, or compute in complex64"
+        )
+    found = np.dtype(lent)
     # Filed last, as others look there without waiting.
     if dtype.is_float8:
         FLOAT8[found] = dtype
@@ -234,6 +250,8 @@ def complex_of(dtype: DType) -> DType:
 
     Raises  RuntimeError for a float8 type
     """
+    if dtype is complex32:
+        return dtype
     if dtype.is_float8:
         raise DTypeError(
             f"Unknown Complex ScalarType for {WORDS[dtype]}: cast it with .to(fastdist.float32)"
@@ -243,9 +261,27 @@ def complex_of(dtype: DType) -> DType:
 
 def real_of(dtype: DType) -> DType:
     """Return the dtype of a complex one's parts; any other itself."""
+    if dtype is complex32:
+        return float16
     if dtype.is_complex:
         return float64 if dtype is complex128 else float32
     return dtype
+
+
+def _with_complex32(other: DType) -> DType:
+    """Return the dtype in which complex32 and another one meet.
+
+    Raises  RuntimeError for a float8 type
+    """
+    if other.is_float8:
+        raise DTypeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{WORDS[complex32]} and {WORDS[other]}: cast the float8 tensor, with "
+            ".to(fastdist.float32)"
+        )
+    if other is float16 or other.category < FLOATING:
+        return complex32
+    return other if other.is_complex else complex_of(other)
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -256,6 +292,8 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
+    if complex32 in (a, b):
+        return _with_complex32(b if a is complex32 else a)
     if a.is_float8 or b.is_float8:
         raise DTypeError(
             "Promotion for Float8 Types is not supported, attempted to promote "

@@ -7,24 +7,18 @@ import importlib
 import opcode
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from .module_aliases import real_name
+from .refusal_words import NO_COLLECTIVES as NO_COLLECTIVES
+from .refusal_words import NO_GRAPHS as NO_GRAPHS
+from .refusal_words import NO_HUB as NO_HUB
+from .refusing import refusing as refusing
 
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
-NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
-NO_COLLECTIVES = (
-    "fastdist does not have it: there are process groups with the collectives of "
-    "distributed.distributed_c10d, DeviceMesh, and nn.parallel.DistributedDataParallel; between "
-    "workers of distributed.rpc, distributed.autograd differentiates calls"
-)
-NO_HUB = (
-    "fastdist fetches no repositories, whose code would run here: clone it yourself, import the "
-    "model, and pass the loaded weights to load_state_dict"
-)
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD: dict[str, str] = {}
 
@@ -69,7 +63,7 @@ _FAMILIES = (
         """,
         "sparse_coo is the only sparse layout: to_sparse() makes it",
     ),
-    (r"chalf", "no tensor of complex32 can be made: compute in complex64"),
+    (r"chalf", "call to(fastdist.complex32)"),
 )
 
 
@@ -119,22 +113,6 @@ class MissingMethod:
         what = "type object 'Tensor'" if instance is None else "'Tensor' object"
         text = f"{what} has no attribute {self._name!r}; {_said_of_family('fastdist', self._name)}"
         raise AttributeError(text, name=self._name, obj=instance)
-
-
-def refusing(
-    module: str, name: str, words: str, error: type[Exception] = NotImplementedError
-) -> Callable[..., NoReturn]:
-    """Return a function that programs can import by its name, and that raises an error when it is
-    called: the words are why it does nothing here.
-    """
-
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise error(f"{module}.{name}: {words}")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__module__ = module
-    refuse.__doc__ = f"Raise {error.__name__}: {words}."
-    return refuse
 
 
 def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = None) -> str:
@@ -195,7 +173,7 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 def explain_missing(*modules: str) -> None:
     """Let modules that find all their names in themselves say so of any other."""
     for module in modules:
-        vars(sys.modules[module])["__getattr__"] = functools.partial(_refuse, module)
+        vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
@@ -216,14 +194,24 @@ def _names(module: str, places: Mapping[str, str]) -> list[str]:
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:
     if name not in places:
-        return _refuse(module, name)
+        return find_late(module, name)
     if not places[name]:
         return importlib.import_module(f"{module}.{name}")
     return getattr(importlib.import_module(f".{places[name]}", module), name)
 
 
-def _refuse(module: str, name: str) -> Any:
-    whole = f"{module}.{name}"
-    if not name.startswith("__") and real_name(whole) is not None:
-        return importlib.import_module(whole)
+def find_late(module: str, name: str) -> Any:
+    """Return a name of a module that is loaded when it is first named, or that refuses in use.
+
+    Raises  the error of `missing` for any other name
+    """
+    if not name.startswith("__") and name != "_mock_name":
+        whole = f"{module}.{name}"
+        if real_name(whole) is not None:
+            return importlib.import_module(whole)
+        from .late_names import late_name
+
+        found = late_name(module, name)
+        if found is not None:
+            return found
     raise missing(module, name)

@@ -12,18 +12,9 @@ _REASONS: Final = {
     "accelerator.graphs": "cuda.CUDAGraph and cuda.graph are here",
     "accelerator.memory": "cuda has memory_allocated(), empty_cache() and their kin",
     "autograd.profiler_legacy": "it was PyTorch's profiler before autograd.profiler, which is here",
-    "backends.cusparselt backends.kleidiai backends.miopen backends.nnpack": (
-        "a library that fastdist does not use: `fastdist info` shows what computes"
-    ),
     "backends.mha backends.python_native": "it switches PyTorch's own kernels",
-    "backends.opt_einsum": "einsum contracts its operands from left to right",
-    "backends.quantized nn.quantizable": (
-        "quantized tensors are not supported: compute in float16 or float32"
-    ),
-    "classes": "there are no classes of C++: Python's are enough",
+    "nn.quantizable": ("quantized tensors are not supported: compute in float16 or float32"),
     "compiler.config": "torch.compile returns its argument unchanged: there is nothing to set",
-    "cpu.amp.autocast_mode cpu.amp.grad_scaler": "its names are in cpu.amp",
-    "cuda.amp.autocast_mode cuda.amp.common cuda.amp.grad_scaler": "its names are in cuda.amp",
     "cuda.gds": "files are read through the host's memory: load(..., map_location='cuda')",
     "cuda.green_contexts cuda.tunable": (
         "a GPU's kernels are launched as they are: no part of a device is reserved or tuned"
@@ -39,7 +30,6 @@ _REASONS: Final = {
         "rpc.TensorPipeRpcBackendOptions has the options, rpc.constants their defaults"
     ),
     "jit.frontend": "programs are not compiled: jit.script returns its argument unchanged",
-    "masked": "masked tensors are not supported: where() and masked_fill() compute with a mask",
     "monitor": "rpc.get_metrics() and distributed.profiler show what workers do",
     "mps.event mps.profiler xpu.graphs xpu.memory xpu.random xpu.streams mtia.memory "
     "mtia.mtia_graph": ("NVIDIA's GPUs are the only ones: cuda"),
@@ -47,7 +37,6 @@ _REASONS: Final = {
         "tensors pickle without it; share_memory_() lets processes share one"
     ),
     "nn.common_types": "its names are PyTorch's annotations: an int, or a tuple of ints",
-    "nn.grad": "autograd.grad gives the gradients of a convolution",
     "nn.modules.linear_cross_entropy_options": "nn.functional.cross_entropy takes a linear layer's "
     "result",
     "package": "programs are not packed with their code: save() and load() have a model's weights",
@@ -57,10 +46,8 @@ _REASONS: Final = {
         "it configures PyTorch's C++ library, which fastdist does not have"
     ),
     "utils.collect_env": "`fastdist info` shows what a machine has",
-    "utils.data.datapipes utils.data.graph utils.data.graph_settings": "utils.data has datasets "
-    "and their loader, without pipes",
+    "utils.data.graph": "utils.data has datasets and their loader, without pipes",
     "utils.throughput_benchmark": "utils.benchmark.Timer measures",
-    "utils.weak": "Python's weakref holds tensors, and id() tells them apart",
 }
 SAID: Final[Mapping[str, str]] = {
     f"fastdist.{name}": why for names, why in _REASONS.items() for name in names.split()

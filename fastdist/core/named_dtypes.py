@@ -16,7 +16,6 @@ _QUANTIZED: Final = (
 )
 _PACKED: Final = "keep such numbers in int8 or uint8"
 _BITS: Final = "keep such bytes in uint8"
-_HALVES: Final = "compute in complex64; view_as_real() of it, as float16, has half the bytes"
 _FLOAT4: Final = "keep pairs of them in uint8, and compute in float16 or float32"
 # name -> PyTorch's word in errors, size in bytes, and what to do instead.
 _ROWS: Final = {
@@ -36,7 +35,6 @@ _ROWS: Final = {
     },
     **{f"uint{n}": (f"UInt{n}", 1, _PACKED) for n in range(1, 8)},
     **{f"int{n}": (f"Int{n}", 1, _PACKED) for n in range(1, 8)},
-    "complex32": ("ComplexHalf", 4, _HALVES),
     "float4_e2m1fn_x2": ("Float4_e2m1fn_x2", 1, _FLOAT4),
 }
 # A tensor's dtype alone goes over the wire by a code.
@@ -97,8 +95,8 @@ def named(name: str) -> NamedDType:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a dtype by its name; `bit` is another one of uint1, `chalf` of complex32."""
-    found = NAMED.get({"bit": "uint1", "chalf": "complex32"}.get(name, name))
+    """Return a dtype by its name; `bit` is another one of uint1."""
+    found = NAMED.get("uint1" if name == "bit" else name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found

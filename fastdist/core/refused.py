@@ -14,56 +14,20 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-from .missing import instead, missing, refusing
+from .missing import find_late, instead
 from .module_aliases import real_name, spec_of_alias
+from .refusing import refusing, refusing_class, rows_of_modules
 
 _WORD = re.compile(r"(\w+)(?:\(([\w ]*)\))?")
 
 
-def refusing_class(module: str, name: str, words: str, methods: str = "") -> type:
-    """Return a class that can be imported, subclassed and tested for, and cannot be instantiated.
-
-    Args:
-        module: The full name of the module that offers it.
-        name: The class's name.
-        words: Why it cannot be instantiated and what to do instead.
-        methods: Names of its static and class methods, which refuse as well.
-    """
-
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"{module}.{name}: {words}")
-
-    def itself(cls: type, parameters: Any) -> type:
-        return cls
-
-    members: dict[str, Any] = {
-        "__new__": refuse,
-        "__module__": module,
-        "__doc__": f"Refuse to be instantiated: {words}.",
-        "__class_getitem__": classmethod(itself),
-    }
-    for method in methods.split():
-        refused = refusing(module, f"{name}.{method}", words)
-        members[method] = staticmethod(refused)
-    return type(name, (), members)
-
-
-@functools.cache
-def _rows() -> Mapping[str, tuple[str, str]]:
-    """Return module -> (words, names). Read on first use: most programs ask for none of them."""
-    from .refused_names import ROWS
-
-    return {f"fastdist.{module}": row for module, row in ROWS.items()}
-
-
 def refused_in(module: str) -> dict[str, Any]:
     """Return the refusing classes and functions of a module; a class begins with a capital."""
-    words, names = _rows()[module]
+    words, names = rows_of_modules()[module]
     found: dict[str, Any] = {}
     for name, methods in _WORD.findall(names):
         if name.lstrip("_")[0].isupper():
@@ -92,7 +56,7 @@ def spec_of(name: str) -> ModuleSpec | None:
     real = real_name(name)
     if real is not None:
         return spec_of_alias(name, real)
-    if name not in _rows():
+    if name not in rows_of_modules():
         return None
     loader: Any = _RefusedModuleLoader
     return ModuleSpec(name, loader, is_package=True)
@@ -106,7 +70,7 @@ class _RefusedModuleLoader:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         """Give the module its names."""
-        words, _ = _rows()[module.__name__]
+        words, _ = rows_of_modules()[module.__name__]
         vars(module)["__doc__"] = f"Names of PyTorch that refuse when they are used: {words}."
         offer_refused(vars(module))
 
@@ -118,8 +82,8 @@ def find_below(module: str, name: str) -> Any:
         AttributeError: The tables do not have that name.
     """
     whole = f"{module}.{name}"
-    if whole in _rows() or real_name(whole) is not None:
+    if whole in rows_of_modules() or real_name(whole) is not None:
         return importlib.import_module(whole)
-    if module in _rows():
-        instead({whole: _rows()[module][0]})
-    raise missing(module, name)
+    if module in rows_of_modules():
+        instead({whole: rows_of_modules()[module][0]})
+    return find_late(module, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .missing import NO_COLLECTIVES, NO_GRAPHS
+from .refusal_words import NO_COLLECTIVES, NO_GRAPHS
 
 _COLLECTIVES: Final = {
     "distributed._composable": "checkpoint contract fully_shard replicate",
@@ -193,13 +193,134 @@ _QUANTIZATION: Final = {
     "ao.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
     "ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
 }
+_NO_NESTED: Final = (
+    "nested tensors are not supported: pad_sequence() and a mask, or a list of tensors"
+)
+_NO_MASKED: Final = "masked tensors are not supported: where() and masked_fill() take a mask"
+_NO_PIPES: Final = "ready-made pipes are not here: write a Dataset or an IterDataPipe of your own"
+_MORE: Final = {
+    module: (words, names)
+    for words, rows in {
+        _NO_NESTED: {
+            "nested": """
+                as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged
+                to_padded_tensor
+            """,
+            "nested._internal": "",
+            "nested._internal.nested_tensor": "NestedTensor jagged_from_list",
+        },
+        _NO_MASKED: {
+            "masked": "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",
+            "masked.maskedtensor": "MaskedTensor",
+        },
+        _NO_PIPES: {
+            "utils.data.datapipes": "",
+            "utils.data.datapipes.datapipe": """
+                _IterDataPipeSerializationWrapper _MapDataPipeSerializationWrapper
+            """,
+            "utils.data.datapipes.map": "Batcher Concater Mapper SequenceWrapper Shuffler Zipper",
+            "utils.data.datapipes.utils": "",
+            "utils.data.datapipes.utils.common": "StreamWrapper",
+            "utils.data.graph_settings": """
+                apply_random_seed apply_sharding apply_shuffle_seed apply_shuffle_settings
+                get_all_graph_pipes
+            """,
+        },
+        NO_GRAPHS: {
+            "utils.mobile_optimizer": "optimize_for_mobile",
+            "_functorch": "",
+            "_functorch.aot_autograd": """
+                aot_export_joint_simple aot_export_module aot_function aot_module
+                aot_module_simplified make_boxed_func
+            """,
+            "_functorch.partitioners": "default_partition min_cut_rematerialization_partition",
+            "_C._functorch": """
+                TransformType _add_batch_dim _remove_batch_dim _vmap_decrement_nesting
+                _vmap_increment_nesting current_level get_unwrapped is_batchedtensor
+                is_functorch_wrapped_tensor maybe_get_bdim maybe_get_level
+            """,
+            "_C._cpu": "",
+            "_C._autograd": "_supported_activities",
+            "_C._profiler": "_ExperimentalConfig _EventType",
+            "_decomp": "core_aten_decompositions get_decompositions register_decomposition",
+            "_export": "aot_compile capture_pre_autograd_graph",
+            "_guards": "TracingContext detect_fake_mode",
+            "_prims_common": "check is_contiguous_for_memory_format",
+            "_dynamo.compiled_autograd": "",
+            "_dynamo.convert_frame": "",
+            "_dynamo.testing": "CompileCounter",
+            "_dynamo.trace_rules": "",
+            "_dynamo.types": "",
+            "_dynamo.variables": "",
+            "_inductor.async_compile": "AsyncCompile",
+            "_inductor.codegen": "",
+            "_inductor.constant_folding": "constant_fold",
+            "_inductor.cpp_builder": "get_cpp_compiler",
+            "_inductor.custom_graph_pass": "CustomGraphPass get_hash_for_files",
+            "_inductor.decomposition": "select_decomp_table",
+            "_inductor.exc": "CppCompileError",
+            "_inductor.freezing_utils": "maybe_set_is_frozen_param",
+            "_inductor.fx_passes": "",
+            "_inductor.ir": "IRNode TensorBox",
+            "_inductor.kernel": "",
+            "_inductor.lowering": "lowerings register_lowering",
+            "_inductor.pattern_matcher": """
+                Arg CallFunction KeywordArg Match PatternMatcherPass register_graph_pattern
+                stable_topological_sort
+            """,
+            "_inductor.runtime.compile_tasks": "",
+            "_inductor.runtime.hints": "DeviceProperties",
+            "_inductor.select_algorithm": """
+                ExternKernelChoice TritonTemplate autotune_select_algorithm
+            """,
+            "_inductor.sizevars": "SizeVarAllocator",
+            "_inductor.virtualized": "",
+            "fx.passes.infra.pass_manager": "PassManager",
+            "fx.passes.utils": "",
+            "fx.passes.utils.matcher_utils": "InternalMatch SubgraphMatcher",
+            "fx.passes.utils.source_matcher_utils": "get_source_partitions",
+            "fx.subgraph_rewriter": "Match replace_pattern replace_pattern_with_filters",
+            "fx.traceback": "annotate get_current_meta preserve_node_meta",
+            "nn.attention.experimental": "",
+        },
+        _NO_QUANTIZATION: {
+            "ao.ns": "",
+            "ao.ns.fx": "",
+            "ao.ns.fx.utils": "compute_sqnr",
+            "ao.quantization.backend_config": "BackendConfig BackendPatternConfig DTypeConfig",
+            "ao.quantization.fx.custom_config": "ConvertCustomConfig PrepareCustomConfig",
+            "ao.quantization.fx.graph_module": "ObservedGraphModule",
+            "ao.quantization.fx.utils": "get_new_attr_name_with_prefix",
+            "ao.quantization.utils": "get_combined_dict",
+        },
+        "pad the sequences and use scaled_dot_product_attention with a mask": {
+            "nn.attention.varlen": "varlen_attn",
+        },
+        "vmap(grad(...)) gives gradients of each sample": {
+            "nn.utils._per_sample_grad": "call_for_per_sample_grads",
+        },
+    }.items()
+    for module, names in rows.items()
+}
 _NO_SHARDS: Final = "a job saves and loads its state with distributed.checkpoint.save() and load()"
 _SHARDS: Final = {
     "distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
     "distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
+    "distributed.checkpoint.api": "CheckpointException",
+    "distributed.checkpoint.default_planner": """
+        DefaultLoadPlanner DefaultSavePlanner _EmptyStateDictLoadPlanner
+        create_default_local_load_plan create_default_local_save_plan
+    """,
+    "distributed.checkpoint.planner": """
+        LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner WriteItem WriteItemType
+    """,
+    "distributed.checkpoint.state_dict_loader": "_load_state_dict load load_state_dict",
+    "distributed.checkpoint.state_dict_saver": "async_save save save_state_dict",
+    "distributed.checkpoint.storage": "StorageReader StorageWriter WriteResult",
 }
 ROWS: Final = {
+    **_MORE,
     **{module: (NO_COLLECTIVES, names) for module, names in _COLLECTIVES.items()},
     **{module: (_NO_AGENT, names) for module, names in _LAUNCHER.items()},
     **{module: (_NO_SHARDS, names) for module, names in _SHARDS.items()},

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from .moved_modules import RENAMED
-from .torch_class_names import ROWS
+from .tables.torch_class_names import ROWS
 
 _ROOT = "fastdist"
 
@@ -68,6 +68,7 @@ _WITH_TEXTS = (
     ("core.dtypes", "DType"),
     ("core.memory_format", "MemoryFormat"),
     ("core.memory_format", "MemoryLayout"),
+    ("core.quantization_schemes", "qscheme"),
     ("ops.return_types", "_Printed"),
     ("tensor.tensor", "Size"),
     ("tensor.typed_storage", "TypedStorage"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import KernelError as AcceleratorError
 from ..core.errors import OutOfMemoryError
-from ..core.missing import instead, missing
+from ..core.missing import find_late, instead
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 from . import amp, nvtx, profiler, random, streams
@@ -308,4 +308,4 @@ if not TYPE_CHECKING:
             return is_initialized()
         if name == "default_generators":
             return random.default_generators()
-        raise missing(__name__, name)
+        return find_late(__name__, name)

@@ -36,4 +36,7 @@ def custom_bwd(bwd: Any) -> Any:
     return _custom_bwd(bwd, device_type="cuda")
 
 
+# So that PyTorch's modules below this one can be imported: see core/alias_names.py.
+__path__: list[str] = []
+
 explain_missing(__name__)

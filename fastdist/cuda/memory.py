@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
+from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
@@ -186,3 +187,6 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
+
+
+explain_missing(__name__)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..core.dtypes import WORDS, DType, float8_e5m2, float8_e8m0fnu, float32
+from ..core.dtypes import (
+    WORDS,
+    DType,
+    complex32,
+    complex64,
+    float8_e5m2,
+    float8_e8m0fnu,
+    float16,
+    float32,
+)
 from ..core.errors import NoKernelError
 from ..tensor.tensor import Tensor
 from .op import OPS
@@ -45,19 +54,27 @@ _COMPUTED: Final[dict[str, Callable[[DType], bool]]] = {
     "isinf": lambda dtype: dtype is float8_e5m2,
     "isfinite": lambda dtype: dtype in (float8_e5m2, float8_e8m0fnu, float32),
 }
+# Those that PyTorch has for complex32.
+_COMPUTED_IN_COMPLEX64: Final = frozenset(
+    {"abs", "add", "conj", "eq", "isnan", "mul", "ne", "neg", "sub", "where"}
+)
 
 
 def no_float8_kernel(name: str, dtype: DType) -> NoKernelError:
     """Return the error for an op that would compute in a float8 type."""
-    kernel = _KERNELS.get(name, f"{name}_cpu")
+    kernel, wide = _KERNELS.get(name, f"{name}_cpu"), "float32"
+    if dtype is complex32:
+        wide = "complex64"
     return NoKernelError(
-        f"\"{kernel}\" not implemented for '{WORDS[dtype]}': cast with .to(fastdist.float32) "
+        f"\"{kernel}\" not implemented for '{WORDS[dtype]}': cast with .to(fastdist.{wide}) "
         f"first, and the result with .to(fastdist.{dtype.name})"
     )
 
 
 def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> bool:
     """Return whether a pointwise op takes operands that meet in a float8 type."""
+    if dtype is complex32:
+        return name in _COMPUTED_IN_COMPLEX64
     takes = _COMPUTED.get(name)
     if takes is None or not takes(dtype):
         return False
@@ -66,11 +83,16 @@ def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> boo
 
 
 def by_float32(name: str, dtype: DType, *operands: Any) -> Tensor:
-    """Return the result of an op for float8 operands: computed in float32, then rounded."""
+    """Return the result of an op for float8 operands: computed in float32, then rounded; for
+    complex32 computed in complex64.
+    """
     cast = OPS["cast"].public
+    between = complex64 if dtype is complex32 else float32
     wide = [
-        cast(o, float32) if isinstance(o, Tensor) and o._layout.dtype.is_float8 else o
+        cast(o, between) if isinstance(o, Tensor) and o._layout.dtype.is_float8 else o
         for o in operands
     ]
     found: Tensor = OPS[name].public(*wide)
-    return cast(found, dtype) if found._layout.dtype.is_floating_point else found
+    if dtype is complex32 and not found._layout.dtype.is_complex:
+        return cast(found, float16) if found._layout.dtype.is_floating_point else found
+    return cast(found, dtype) if found._layout.dtype.may_have_gradient else found

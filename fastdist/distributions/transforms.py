@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.missing import explain_missing
 from .number_transforms import (
     AbsTransform,
     AffineTransform,
@@ -53,3 +54,6 @@ __all__ = [
     "_InverseTransform",
     "identity_transform",
 ]
+
+
+explain_missing(__name__)

@@ -48,6 +48,25 @@ __all__ = [
 ]
 
 
+def is_fx_tracing() -> bool:
+    """Return False: no program is captured."""
+    return False
+
+
+def map_aggregate(a: Any, fn: Any) -> Any:
+    """Return a with fn applied to each leaf of its tuples, lists, dicts and slices."""
+    if isinstance(a, tuple):
+        parts = [map_aggregate(one, fn) for one in a]
+        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+    if isinstance(a, list):
+        return [map_aggregate(one, fn) for one in a]
+    if isinstance(a, dict):
+        return {key: map_aggregate(value, fn) for key, value in a.items()}
+    if isinstance(a, slice):
+        return slice(*(map_aggregate(one, fn) for one in (a.start, a.stop, a.step)))
+    return fn(a)
+
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...

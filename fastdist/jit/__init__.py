@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 from weakref import WeakSet
 
@@ -67,6 +68,12 @@ class ScriptModule(Module, metaclass=_ScriptMeta):
 
     Note    plain Modules are instances of it once `script` or `trace` has returned them, unchanged
     """
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Do nothing for the block: programs run as they are."""
+    yield
 
 
 class RecursiveScriptModule(ScriptModule):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.dtypes import promote
 from ..core.folded_frames import fold
-from ..core.missing import MissingMethod
+from ..core.missing import MissingMethod, refusing
 from ..core.torch_function import NOT_TAKEN, offer_operator
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.pointwise import PointwiseOp
@@ -136,6 +136,12 @@ def attach_aliases() -> None:
                 setattr(TensorMethods, alias + suffix, method)
 
 
+_NO_WRAPPER = (
+    "a tensor without memory that passes calls on is not supported: write __torch_function__ on a "
+    "subclass that holds the tensor"
+)
+
+
 def attach_all() -> None:
     """Attach every op of the table."""
     for op in OPS.values():
@@ -150,5 +156,7 @@ def attach_all() -> None:
     attach_matmul()
     attach_composites()
     attach_aliases()
+    refused = refusing("fastdist", "Tensor._make_wrapper_subclass", _NO_WRAPPER)
+    setattr(TensorMethods, "_make_wrapper_subclass", staticmethod(refused))  # noqa: B010
     for name in MISSING_METHODS:
         setattr(Tensor, name, MissingMethod(name))

@@ -1,7 +1,9 @@
 """The functions over lists of tensors that optimisers call: `_foreach_add` and its kin.
 
-Each calls one op for every tensor, so that dtypes may be mixed and autograd records as usual. A
-function returns a tuple of new tensors; its twin in place, whose name ends with _, the list itself.
+Sums, products, quotients, addcmul, addcdiv and lerp in place are one launch for plain lists: see
+foreach_launch.py. All else calls one op for every tensor, so that dtypes may be mixed and autograd
+records as usual. A function returns a tuple of new tensors; its twin in place, whose name ends with
+_, returns the list itself.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ..dispatch.op import PLAIN
 from ..tensor.tensor import Tensor
+from .foreach_launch import launch
 from .load import LINALG
 
 _UNARY: Final = """
@@ -53,7 +57,7 @@ def _call(name: str, first: Tensor, *others: Any, **kwargs: Any) -> Any:
     return getattr(Tensor, name)(first, *others, **kwargs)
 
 
-def _finish(name: str, tensors: Tensors, results: list[Any]) -> Any:
+def _finish(name: str, tensors: Tensors, results: Sequence[Any]) -> Any:
     return tensors if name.endswith("_") else tuple(results)
 
 
@@ -75,11 +79,27 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
             _require_tensors(other)
             return tuple(_call("__rpow__", one, self) for one in other)
         _require_tensors(self)
+        if _together(name, self, other, alpha if has_alpha else 1):
+            return self
         scaled = {"alpha": alpha} if has_alpha and alpha != 1 else {}
         rows = zip(self, _spread(self, other), strict=True)
         return _finish(name, self, [_bounded(name, one, value, scaled) for one, value in rows])
 
     return apply
+
+
+def _together(name: str, tensors: Tensors, other: Any, alpha: Any) -> bool:
+    """Return whether one launch has done it."""
+    kind = name.removesuffix("_")
+    if kind == name or kind not in ("add", "sub", "mul", "div"):
+        return False
+    if other.__class__ in (float, int):
+        other = [other] * len(tensors)
+    if not isinstance(other, Sequence) or len(other) != len(tensors):
+        return False
+    if all(isinstance(one, Tensor) for one in other):
+        return launch(kind, [tensors, other], [alpha] * len(tensors))
+    return alpha == 1 and launch(f"{kind}_number", [tensors], other)
 
 
 _EXTREMES: Final = {
@@ -114,7 +134,10 @@ def _ternary(name: str) -> Callable[..., Any]:
                 f"Expected length of scalars to match input of length {len(self)} but got "
                 f"{len(values)} instead."
             )
-        rows = zip(self, tensor1, tensor2, _spread(self, values), strict=True)
+        spread = _spread(self, values)
+        if name.endswith("_") and launch(name[:-1], [self, tensor1, tensor2], spread):
+            return self
+        rows = zip(self, tensor1, tensor2, spread, strict=True)
         results = [
             _call(name, a, b, c, value=v.item() if isinstance(v, Tensor) else v)
             for a, b, c, v in rows
@@ -128,10 +151,23 @@ def _lerp(name: str) -> Callable[..., Any]:
     def apply(self: Tensors, tensors1: Tensors, weight: Any = None, **names: Any) -> Any:
         weight = names.pop("weights", names.pop("scalars", weight))
         _require_tensors(self, tensors1)
+        if name.endswith("_") and _lerp_together(self, tensors1, weight):
+            return self
         rows = zip(self, tensors1, _spread(self, weight), strict=True)
         return _finish(name, self, [_call(name, a, b, w) for a, b, w in rows])
 
     return apply
+
+
+def _lerp_together(tensors: Tensors, ends: Tensors, weight: Any) -> bool:
+    """Return whether one launch with one weight has done it."""
+    if weight.__class__ not in (float, int) or tensors[0].__class__ not in PLAIN:
+        return False
+    of_dtype: Any = tensors[0]._layout.dtype.numpy.type
+    number, kind = of_dtype(weight), "lerp_below_half"
+    if not abs(number) < 0.5:
+        number, kind = of_dtype(1) - number, "lerp_above_half"
+    return launch(kind, [tensors, ends], [float(number)] * len(tensors))
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:

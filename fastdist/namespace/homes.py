@@ -18,7 +18,7 @@ _ROOMS = {
     "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
     "core.named_dtypes": """
-        bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3
+        bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3
         int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5
         uint6 uint7
     """,

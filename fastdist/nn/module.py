@@ -76,6 +76,12 @@ class Module(StateDict):
             fold(error)
             raise
 
+    # PyTorch's names for a call, with its hooks and without, which packages use.
+    _call_impl = _wrapped_call_impl = __call__
+
+    def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:

@@ -75,3 +75,92 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
         FutureWarning,
     )
     return _apply_permutation(tensor, permutation, dim)
+
+
+_FACTORY_NAMES = ("device", "dtype", "memory_format")
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return device, dtype and memory_format of a constructor's options, also from its
+    `factory_kwargs`.
+
+    Raises  TypeError for an option given twice, or another one
+    """
+    if kwargs is None:
+        return {}
+    given = dict(kwargs)
+    found = dict(given.pop("factory_kwargs", {}))
+    for name in _FACTORY_NAMES:
+        if name in given:
+            if name in found:
+                raise TypeError(
+                    f"{name} specified twice, in **kwargs and in factory_kwargs: give it once"
+                )
+            found[name] = given.pop(name)
+    if given:
+        raise TypeError(f"unexpected kwargs {given.keys()}")
+    return found
+
+
+def _mha_shape_check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    num_heads: int,
+) -> bool:
+    """Return whether the inputs of attention have a batch axis.
+
+    Raises  AssertionError for inputs and masks whose axes do not fit together
+    """
+    ndim = query.dim()
+    if ndim not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {ndim}-D query tensor"
+        )
+    if key.dim() != ndim or value.dim() != ndim:
+        raise AssertionError(
+            f"key and value must have {ndim} dimensions like query, got {key.dim()} and "
+            f"{value.dim()}"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != ndim - 1:
+        raise AssertionError(
+            f"key_padding_mask must have {ndim - 1} dimensions, got {key_padding_mask.dim()}"
+        )
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(f"attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
+    if ndim == 2 and attn_mask is not None and attn_mask.dim() == 3:
+        expected = (num_heads, query.shape[0], key.shape[0])
+        if tuple(attn_mask.shape) != expected:
+            raise AssertionError(
+                f"attn_mask must have shape {expected}, got {tuple(attn_mask.shape)}"
+            )
+    return ndim == 3
+
+
+def _canonical_mask(
+    mask: Tensor | None,
+    mask_name: str,
+    other_type: Any,
+    other_name: str,
+    target_type: Any,
+    check_other: bool = True,
+) -> Tensor | None:
+    """Return a mask as numbers to add: a boolean one is -inf where it is True.
+
+    Raises  AssertionError for a mask of whole numbers
+    """
+    if mask is None:
+        return None
+    is_bool = mask.dtype.name == "bool"
+    if not is_bool and not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and mask.dtype is not other_type:
+        warn_caller(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type "
+            "for both instead."
+        )
+    if not is_bool:
+        return mask
+    return mask.new_zeros(mask.shape, dtype=target_type).masked_fill(mask, float("-inf"))

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ..core.errors import ShapeError
-from ..core.missing import missing
+from ..core.missing import find_late
 from ..core.short_repr import short_repr
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import enable_grad, no_grad, set_grad_enabled
@@ -77,6 +77,17 @@ class Optimizer(HasHooks):
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    # PyTorch's names, which optimisers that wrap another one call.
+    profile_hook_step = staticmethod(with_hooks)
+
+    def _patch_step_function(self) -> None:
+        """Let the class's step call the hooks, also where it was set after the class was made."""
+        cls = type(self)
+        cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
+
+    def _optimizer_step_code(self) -> None:
+        """Do nothing: PyTorch lets tools replace it."""
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with their own options; missing ones get the defaults.
@@ -434,4 +445,4 @@ def __getattr__(name: str) -> Any:
 
         if name in for_subclasses.NAMES:
             return getattr(for_subclasses, name)
-    raise missing(__name__, name)
+    return find_late(__name__, name)

@@ -63,7 +63,7 @@ def own(module: str, name: str) -> Any:
     """
     found = _OWN.get((module, name))
     if found is None and module.startswith("torch"):
-        missing = _MISSING_DTYPES.get(name) or _missing_dtype(module, name)
+        missing = _MISSING_DTYPES.get(name)
         if missing is not None:
             known = ", ".join(dtype.name for dtype in dtypes.ALL)
             raise NotImplementedError(
@@ -71,11 +71,6 @@ def own(module: str, name: str) -> Any:
                 "it again in another dtype, with PyTorch"
             )
     return found
-
-
-def _missing_dtype(module: str, name: str) -> str | None:
-    known = ("complex32",)
-    return name if module == "torch" and name in known else None
 
 
 def find(module: str, name: str) -> Any:

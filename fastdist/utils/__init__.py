@@ -25,10 +25,6 @@ __all__ = [
 
 instead(
     {
-        f"{__name__}.cpp_extension": (
-            "code that is compiled for PyTorch's memory does not work here: use the program's "
-            "version in Python"
-        ),
         f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
     }
 )

@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.missing import missing
+from ..core.missing import find_late
 from ..tensor import pytree as _trees
 from ..tensor.pytree import (
     NAMED,
@@ -185,4 +185,4 @@ def __getattr__(name: str) -> Any:
     for home in (_pytree_keys, _pytree_files):
         if name in vars(home):
             return vars(home)[name]
-    raise missing(__name__, name)
+    return find_late(__name__, name)

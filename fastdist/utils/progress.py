@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..core.missing import missing
+from ..core.missing import find_late
 
 
 class _NoProgress:
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
         AttributeError: The name is another one.
     """
     if name != "tqdm":
-        raise missing(__name__, name)
+        return find_late(__name__, name)
     try:
         return importlib.import_module("tqdm").tqdm
     except ModuleNotFoundError:

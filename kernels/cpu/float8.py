@@ -27,20 +27,29 @@ def wrote(x: Array, out: Array) -> bool:
         return True
     if x.dtype in FLOAT8:
         x = to_wide(x)
-    elif x.dtype.kind == "c":
+    if x.dtype.kind == "c" and not _is_complex(out.dtype):
         x = x.real
     with np.errstate(all="ignore"):
         np.copyto(out, rounded(x, out.dtype) if out.dtype in FLOAT8 else x, casting="unsafe")
     return True
 
 
+def _is_complex(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "c" or dtype.name == "complex32"
+
+
 def to_wide(x: Array) -> Array:
-    """Return float32 numbers of an array of a float8 type."""
+    """Return float32 numbers of an array of a float8 type, complex64 ones of complex32."""
+    if _is_complex(x.dtype):
+        return x.astype(np.complex64)
     return _values_of(x.dtype)[x.view(np.uint8)]
 
 
 def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return real numbers as an array of a float8 type."""
+    """Return numbers as an array of a float8 type or of complex32."""
+    if _is_complex(dtype):
+        with np.errstate(all="ignore"):
+            return np.asarray(np.asarray(x).astype(np.complex64).astype(dtype))
     with np.errstate(all="ignore"):
         return _rounded(np.asarray(x).astype(np.float32), dtype)
 

@@ -74,7 +74,7 @@ def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
 
 def _as_bytes(value: Any) -> Any:
     is_float8 = value.__class__ is np.ndarray and value.dtype in FLOAT8
-    return value.view(np.uint8) if is_float8 else value
+    return value.view(f"u{value.dtype.itemsize}") if is_float8 else value
 
 
 def computed_in_float32(

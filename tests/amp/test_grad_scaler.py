@@ -91,3 +91,15 @@ def test_disabled_it_passes_all_through() -> None:
     scaler.step(optimizer)
     scaler.update()
     assert model.weight.item() == 0.5
+
+
+def test_the_stage_of_an_optimizer_has_pytorchs_name() -> None:
+    from fastdist.cuda.amp.grad_scaler import OptState
+
+    p = fd.nn.Parameter(fd.ones(1))
+    optimizer, scaler = fd.optim.SGD([p], lr=0.1), fd.amp.GradScaler("cpu")
+    scaler.scale((p * 2).sum()).backward()
+    scaler.unscale_(optimizer)
+    assert scaler._per_optimizer_states[id(optimizer)]["stage"] is OptState.UNSCALED
+    scaler.step(optimizer)
+    assert scaler._per_optimizer_states[id(optimizer)]["stage"] is OptState.STEPPED

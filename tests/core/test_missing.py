@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import fastdist
+from fastdist.core.tables import late_refusals, late_rows
 
 MODULES = (
     "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "autograd",
@@ -119,19 +120,55 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mkldnn_convolution", "an internal function of PyTorch's libraries"),
-        ("batch_norm_gather_stats", "an internal function of PyTorch's libraries"),
-        ("quantize_per_tensor", "quantized tensors are not supported"),
         ("ScriptDict", "programs are not captured as graphs"),
         ("IntType", "programs are not captured as graphs"),
         ("AliasDb", "part of PyTorch's C[+][+] library"),
         ("set_autocast_xla_dtype", "no IPUs and TPUs"),
-        ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
+        ("slice_inverse", "an internal function of PyTorch's libraries"),
+        ("QInt8Storage", "quantized tensors are not supported"),
     ],
 )
 def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; .*{said}"):
         getattr(fastdist, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mkldnn_convolution", "an internal function of PyTorch's libraries"),
+        ("quantize_per_tensor", "quantized tensors are not supported"),
+        ("sparse_csr_tensor", "sparse_coo is the only sparse layout"),
+        ("nested.nested_tensor", "nested tensors are not supported"),
+        ("masked.masked_tensor", "masked tensors are not supported"),
+        ("utils.data.DataChunk", "write a Dataset"),
+        ("utils.data.datapipes.iter.FileLister", "IterDataPipe of your own"),
+        ("utils.cpp_extension.load", "the program's version in Python"),
+        ("utils.checkpoint.create_selective_checkpoint_contexts", "computes all of a function"),
+        ("Tensor._make_wrapper_subclass", "write __torch_function__"),
+        ("_functorch.aot_autograd.aot_function", "programs are not captured"),
+        ("nn.functional.scaled_grouped_mm", "scaled_mm takes two matrices"),
+    ],
+)
+def test_names_that_refuse_in_use_say_why(name: str, said: str) -> None:
+    home, _, last = name.rpartition(".")
+    module = importlib.import_module(f"fastdist.{home}".rstrip(".").removesuffix(".Tensor"))
+    found = getattr(fastdist.Tensor if home == "Tensor" else module, last)
+    assert getattr(fastdist.Tensor if home == "Tensor" else module, last) is found
+    with pytest.raises(NotImplementedError, match=rf"{last}: .*{said}"):
+        found(1)
+
+
+def test_every_late_name_is_there() -> None:
+    missing = []
+    for home, _, names in late_rows.ROWS:
+        module = importlib.import_module(f"fastdist.{home}".rstrip("."))
+        shown = [name.partition("=")[0] for name in names.split()]
+        missing += [f"{home}.{name}" for name in shown if not hasattr(module, name)]
+    for home, _, names in late_refusals.ROWS:
+        module = importlib.import_module(f"fastdist.{home}".rstrip("."))
+        missing += [f"{home}.{name}" for name in names.split() if not hasattr(module, name)]
+    assert not missing
 
 
 def test_a_family_of_names_is_that_of_its_room_alone() -> None:
@@ -142,8 +179,7 @@ def test_a_family_of_names_is_that_of_its_room_alone() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "said"),
     [
-        ("fastdist.utils.cpp_extension", "load", "the program's version in Python"),
-        ("fastdist.utils.data", "IterDataPipe", "write an IterableDataset"),
+        ("fastdist.utils.data", "graph", "datasets and their loader"),
     ],
 )
 def test_rooms_that_are_not_carried_are_told_why(module: str, name: str, said: str) -> None:

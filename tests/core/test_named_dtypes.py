@@ -19,7 +19,7 @@ def test_a_name_compares_prints_and_pickles(name: str) -> None:
     assert dtype.itemsize in (1, 2, 4) and dtype is not fd.uint8
 
 
-@pytest.mark.parametrize("name", ["quint8", "bits8", "uint4", "float4_e2m1fn_x2", "complex32"])
+@pytest.mark.parametrize("name", ["quint8", "bits8", "uint4", "float4_e2m1fn_x2"])
 def test_no_tensor_is_made_and_the_error_says_what_to_do(name: str) -> None:
     dtype = getattr(fd, name)
     for make in (lambda: fd.zeros(2, dtype=dtype), lambda: fd.ones(2).to(dtype)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.torch_class_names import ROWS
+from fastdist.core.tables.torch_class_names import ROWS
 from fastdist.core.torch_classes import TorchName
 from fastdist.distributed.rpc.message import gate
 from fastdist.distributed.rpc.message.pickle_scan import require_sound

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
 
 _NAMES = (
     *("bool", "uint8", "int8", "int16", "int32", "int64"),
-    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "complex32"),
 )
 DTYPES = {getattr(torch, name): getattr(fastdist, name) for name in _NAMES}
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.torch_class_names import ROWS
+from fastdist.core.tables.torch_class_names import ROWS
 
 pytestmark = pytest.mark.interop("torch")
 # Classes that show their own name in PyTorch's module, because PyTorch's is of no public use.

@@ -74,7 +74,7 @@ EXPLAINED = {
         r".*at least 2 dimensions.*",
         "PyTorch takes one axis if it is empty, which is then no channels",
     ),
-    "chalf": (r".*has no attribute 'chalf'.*", "there is no complex32"),
+    "chalf": (r".*has no attribute 'chalf'.*", "to(complex32) does it"),
     "max_pool2d_with_indices_backward": (r".*", "PyTorch's inner ops have no public name"),
     **{
         f"{name}.with_dtype": (r"complex128 .*not implemented.*", "complex numbers have no order")

@@ -29,7 +29,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"__r(add|and|mul|or|xor)__", r"mistake: accepted"): "a slot of C takes no number for self",
     (r"__rsub__", r"call: .*"): "PyTorch's, called with a number for self, says nothing",
     (r"__rpow__", r"call: raises"): "one whole exponent below 0 is refused, as pow refuses it",
-    (r"chalf", r"call: raises"): "there is no complex32",
+    (r"chalf", r"call: raises"): "to(complex32) does it",
     (r"nn\.functional\.linear_cross_entropy\..*", r"call: raises"): "in pieces: refused in words",
     (r"max_pool2d_with_indices_backward", r"call: raises"): "of PyTorch's inner operators, aten",
     (r"scatter", r"call: raises"): "complex numbers are not reduced: refused in words",
@@ -37,7 +37,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"(kthvalue|topk|.*sort|.*median|mode).*", r".*: value"): "any of equal ones may be named",
     (r"(.*\.)?(svd|eig|eigh|qr|lobpcg)", r".*: value"): "vectors may be turned about",
     (r"logcumsumexp", r".*: value"): "a logarithm's angle counts but for whole turns",
-    (r"view_as_complex|complex", r"float16 call: raises"): "there is no complex32",
+    (r"complex", r"float16 call: raises"): "complex() makes no complex32",
     (r"cov", r"call: value"): "PyTorch rounds weights to float32",
     (r"nn\.functional\.(interpolate|upsample).*", r"uint8 call: value"): (
         "of uint8 PyTorch's weights have few bits, and it rounds between two axes"

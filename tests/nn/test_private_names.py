@@ -125,3 +125,54 @@ def test_a_module_holds_other_tensors_in_a_block() -> None:
         stateless._reparametrize_module(model, {"x": given}, strict=True),
     ):
         pass
+
+
+def test_calls_with_and_without_hooks() -> None:
+    layer = nn.Identity()
+    layer.register_forward_hook(lambda module, args, out: out + 1)
+    x = fastdist.zeros(1)
+    assert layer._call_impl(x).item() == layer._wrapped_call_impl(x).item() == 1.0
+    assert layer._slow_forward(x).item() == 0.0
+
+
+def test_masks_of_attention_become_numbers() -> None:
+    mask = fastdist.tensor([True, False])
+    found = nn.functional._canonical_mask(mask, "mask", None, "", fastdist.float32)
+    assert found.tolist() == [float("-inf"), 0.0]
+    with pytest.raises(AssertionError, match="only bool and floating types of mask"):
+        nn.functional._canonical_mask(mask.int(), "mask", None, "", fastdist.float32)
+    q = fastdist.zeros(2, 4)
+    assert nn.functional._mha_shape_check(q, q, q, None, None, 2) is False
+    with pytest.raises(AssertionError, match="key and value must have 2 dimensions"):
+        nn.functional._mha_shape_check(q, q[None], q[None], None, None, 2)
+
+
+def test_options_of_factories() -> None:
+    given = {"factory_kwargs": {"device": "cpu"}, "dtype": fastdist.float64}
+    assert nn.factory_kwargs(given) == {"device": "cpu", "dtype": fastdist.float64}
+    with pytest.raises(TypeError, match="unexpected kwargs"):
+        nn.factory_kwargs({"bias": True})
+    with pytest.raises(TypeError, match="device specified twice"):
+        nn.factory_kwargs({"factory_kwargs": {"device": "cpu"}, "device": "cpu"})
+
+
+def test_reductions_have_numbers() -> None:
+    assert [nn._reduction.get_enum(word) for word in ("none", "mean", "sum")] == [0, 1, 2]
+    assert nn._reduction.legacy_get_string(False, True, emit_warning=False) == "sum"
+    with pytest.raises(ValueError, match="not a valid value for reduction"):
+        nn._reduction.get_enum("some")
+
+
+def test_members_are_replaced_by_dotted_names() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
+    accessor = NamedMemberAccessor(model)
+    before, missing = accessor.swap_tensors_dict({"0.weight": fastdist.full((1, 1), 7.0)})
+    assert accessor.get_tensor("0.weight").item() == 7.0 and not missing
+    accessor.set_tensors_dict(before)
+    assert isinstance(model[0].weight, nn.Parameter)
+    assert accessor.check_keys(["0.weight", "none"])[1] == ["none"]
+    with pytest.raises(AttributeError, match="has no attribute `none`"):
+        accessor.swap_tensor("0.none", fastdist.ones(1))
+    with nn.utils.stateless._reparametrize_module(model, {"0.bias": fastdist.full((1,), 5.0)}):
+        assert model[0].bias.item() == 5.0
+    assert isinstance(model[0].bias, nn.Parameter)

@@ -205,3 +205,21 @@ def test_an_optimiser_that_was_never_made_steps() -> None:
     with pytest.raises(AttributeError, match="param_groups"):
         Bare().zero_grad()
     assert isinstance(Adam.__new__(Adam), Optimizer)
+
+
+def test_a_step_that_was_set_later_calls_the_hooks() -> None:
+    class Late(fd.optim.Optimizer):
+        def __init__(self) -> None:
+            super().__init__([fd.nn.Parameter(fd.ones(1))], {})
+
+    def step(self: Late, closure: Any = None) -> None:
+        calls.append("step")
+
+    calls: list[str] = []
+    Late.step = step  # type: ignore[method-assign]
+    late = Late()
+    late.register_step_pre_hook(lambda *_: calls.append("before"))
+    late._patch_step_function()
+    late._patch_step_function()
+    late.step()
+    assert calls == ["before", "step"]

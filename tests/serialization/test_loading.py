@@ -327,7 +327,6 @@ def test_file_objects_are_read_from_where_they_stand() -> None:
         (lambda: io.BytesIO(b"\x93NUMPY...."), pickle.UnpicklingError, "an array of NumPy's"),
         (lambda: io.BytesIO(bytes(range(40))), pickle.UnpicklingError, "the bytes 00 01 02"),
         (lambda: FILES / "script.pt", RuntimeError, "a TorchScript archive"),
-        (lambda: FILES / "complex32.pt", NotImplementedError, "this file holds complex32"),
         (lambda: FILES, IsADirectoryError, "directory"),
         (lambda: FILES / "none.pt", FileNotFoundError, "No such file"),
     ],
@@ -335,6 +334,11 @@ def test_file_objects_are_read_from_where_they_stand() -> None:
 def test_what_is_no_such_file_is_told_what_it_is(make: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         fastdist.load(make())
+
+
+def test_complex32_is_read() -> None:
+    found = fastdist.load(FILES / "complex32.pt")
+    assert found.dtype is fastdist.complex32 and found.tolist() == [1 + 2j]
 
 
 def test_options_that_do_not_go_together_are_told() -> None:

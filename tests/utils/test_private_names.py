@@ -78,3 +78,30 @@ def test_the_switch_for_new_memory_takes_bools_only() -> None:
     deterministic.fill_uninitialized_memory = True
     with pytest.raises(TypeError, match="expected a bool"):
         deterministic.fill_uninitialized_memory = 1  # type: ignore[assignment]
+
+
+def test_private_names_of_checkpoints() -> None:
+    from fastdist.utils import checkpoint
+
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpoint.check_backward_validity([fastdist.ones(1)])
+    assert checkpoint._infer_device_type(fastdist.ones(1, device="sim:0")) == "sim"
+    assert checkpoint._infer_device_type(fastdist.ones(1)) == "cuda"
+    assert checkpoint._get_device_module("cpu") is fastdist.cpu
+    with fastdist.autocast("cpu", dtype=fastdist.bfloat16):
+        assert checkpoint._get_autocast_kwargs("cpu")[1]["dtype"] is fastdist.bfloat16
+    assert checkpoint._get_autocast_kwargs("cpu")[1]["enabled"] is False
+    assert checkpoint.CheckpointPolicy.MUST_SAVE.name == "MUST_SAVE"
+
+
+def test_a_callback_runs_after_the_pass() -> None:
+    engine = fastdist.autograd.Variable._execution_engine
+    order: list[str] = []
+    x = fastdist.ones(1, requires_grad=True)
+    x.register_hook(lambda g: engine.queue_callback(lambda: order.append("end")))
+    y = x * 2
+    y.register_hook(lambda g: order.append("hook"))
+    y.sum().backward()
+    assert order == ["hook", "end"]
+    with pytest.raises(RuntimeError, match="during backward pass"):
+        engine.queue_callback(print)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from fastdist.core.missing import explain_missing
+
 from ...serialization import load as load_file
 from ...serialization import save as save_file
 from .reading import Reader
@@ -29,3 +31,6 @@ def torch_save_to_dcp(
 ) -> None:
     """Write the state dict of a file, PyTorch's or ours, as a checkpoint."""
     save(load_file(torch_save_path), checkpoint_id=dcp_checkpoint_dir)
+
+
+explain_missing(__name__)

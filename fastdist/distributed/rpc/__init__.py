@@ -50,7 +50,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fastdist.concurrency.future import Future
-from fastdist.core.missing import missing
+from fastdist.core.missing import find_late
 from fastdist.core.module_aliases import alias_modules
 
 from . import api, constants, functions
@@ -187,7 +187,7 @@ else:
             return above._server_process_global_profile
         if name in _ALIASES:
             return importlib.import_module(f"{__name__}.{name}")
-        raise missing(__name__, name)
+        return find_late(__name__, name)
 
 
 def __dir__() -> list[str]:

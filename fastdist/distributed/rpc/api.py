@@ -14,7 +14,7 @@ from fastdist.concurrency.future import Future, wait_all
 from fastdist.concurrency.lent_locks import lend_held_locks
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.core.folded_frames import fold, folds
-from fastdist.core.missing import missing
+from fastdist.core.missing import find_late
 from fastdist.tensor.tensor import Tensor
 
 from ...core.short_repr import short_repr
@@ -417,7 +417,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name == "_default_pickler":
             return current()
-        raise missing(__name__, name)
+        return find_late(__name__, name)
 
 
 late_bound.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.missing import NO_GRAPHS, explain_missing
-from ...core.refused import refusing_class
+from ...core.refusing import refusing_class
 
 __all__ = [
     "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "free_symbols",

@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ...core.missing import missing
+from ...core.missing import find_late
 from ...core.moved_modules import own_name
 from ...tensor.tensor import Size, Tensor
 from ..module import Module
@@ -115,7 +115,7 @@ def _find(module: str, name: str) -> Any:
                 ours = isinstance(value, type) and own_name(value)[0].startswith(_NN)
                 if value is not None and (ours or name in dir(sys.modules[_NN])):
                     return value
-    raise missing(module, name)
+    return find_late(module, name)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.missing import explain_missing
 from ...tensor.tensor import Tensor
 from ..module import Module
 
@@ -31,6 +32,19 @@ def functional_call(
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with _reparametrize_module(module, given, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
+
+
+@contextmanager
+def _reparametrize_module(
+    module: Module,
+    parameters_and_buffers: Mapping[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """Let the module have these tensors, by dotted name, for the block."""
+    with _replaced(module, dict(parameters_and_buffers), tie_weights=tie_weights, strict=strict):
+        yield
 
 
 def _merged(given: Any) -> dict[str, Tensor]:
@@ -98,3 +112,6 @@ def _reparametrize_module(
         for name in given:
             held, key = places[name]
             held[key] = own[name]
+
+
+explain_missing(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.dtypes import WORDS
+from ...core.dtypes import WORDS, complex32, float16, float32, float64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_differentiated
@@ -51,21 +51,22 @@ def _(g: Any) -> Any:
 
 def real_of_array(array: Any) -> Any:
     """Return the dtype of the parts of a raw array of complex numbers."""
-    return "f4" if array.dtype.itemsize == 8 else "f8"
+    return f"f{array.dtype.itemsize // 2}"
 
 
 @view_op(batch="last axes")
 def view_as_complex(input: Tensor) -> Tensor:
     """Return the view of pairs of real numbers along the last axis as complex ones.
 
-    Raises  RuntimeError for another dtype than float32 and float64, or where pairs do not lie so
+    Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
+            lie so
     """
 
 
 @view_as_complex.prepare
 def _(input: Tensor) -> tuple[Any, ...]:
     layout = input._layout
-    if not layout.dtype.is_floating_point or layout.dtype.is_half:
+    if layout.dtype not in (float16, float32, float64):
         raise DTypeError(
             "view_as_complex is only supported for half, float and double tensors, but got a "
             f"tensor of scalar type: {WORDS[layout.dtype]}"
@@ -82,7 +83,9 @@ def _(input: Tensor) -> tuple[Any, ...]:
 
 @view_as_complex.array
 def _(backend: Any, array: Any) -> Any:
-    return backend.reinterpret(array, "c8" if array.dtype.itemsize == 4 else "c16")[..., 0]
+    size = array.dtype.itemsize
+    pairs = complex32.numpy if size == 2 else "c8" if size == 4 else "c16"
+    return backend.reinterpret(array, pairs)[..., 0]
 
 
 @view_as_complex.vjp("input")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.missing import missing
+from ....core.missing import find_late
 from ....data import WorkerInfo, get_worker_info
 
 __all__ = ["WorkerInfo", "get_worker_info"]
@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
     """Return the `WorkerInfo` of this process for its private name, which is read each time."""
     if name == "_worker_info":
         return get_worker_info()
-    raise missing(__name__, name)
+    return find_late(__name__, name)

@@ -41,6 +41,7 @@ ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("autograd.variable", "autograd.variable", "Variable"),
     ("concurrency.future", "", "Future"),
     ("core.device", "", "Device>device"),
+    ("core.quantization_schemes", "", "qscheme"),
     ("core.dispatch_keys", "", "DispatchKey DispatchKeySet"),
     ("core.dtypes", "", "BorrowedDType>dtype DType>dtype"),
     ("core.errors", "", "KernelError>AcceleratorError OutOfMemoryError"),

@@ -1,0 +1,20 @@
+"""`torch.classes`: classes of C++, of which there are none."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..core.missing import explain_missing
+
+loaded_libraries: set[str] = set()
+
+
+def load_library(path: Any) -> NoReturn:
+    """Raise NotImplementedError: libraries for PyTorch's memory do not work here."""
+    raise NotImplementedError(
+        f"classes.load_library({path!r}): code that is compiled for PyTorch's memory does not work "
+        "here: use the program's version in Python"
+    )
+
+
+explain_missing(__name__)

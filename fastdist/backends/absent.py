@@ -1,0 +1,17 @@
+"""Libraries that PyTorch may compute with and fastdist does not."""
+
+from __future__ import annotations
+
+from ..core.missing import explain_missing
+
+
+def is_available() -> bool:
+    """Return False: fastdist does not use this library."""
+    return False
+
+
+def version() -> None:
+    """Return None: there is no such library."""
+
+
+explain_missing(__name__)

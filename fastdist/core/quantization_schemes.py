@@ -1,0 +1,25 @@
+"""How PyTorch's quantized tensors are scaled: names to compare with; no tensor is quantized."""
+
+from __future__ import annotations
+
+
+class qscheme:
+    """A kind of scaling; the five are made once."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"fastdist.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+per_tensor_affine = qscheme("per_tensor_affine")
+per_channel_affine = qscheme("per_channel_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")

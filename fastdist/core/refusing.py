@@ -1,0 +1,59 @@
+"""Functions and classes that can be imported, and that refuse when they are used."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+
+def refusing(
+    module: str, name: str, words: str, error: type[Exception] = NotImplementedError
+) -> Callable[..., NoReturn]:
+    """Return a function that programs can import by its name, and that raises an error when it is
+    called: the words are why it does nothing here.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise error(f"{module}.{name}: {words}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__module__ = module
+    refuse.__doc__ = f"Raise {error.__name__}: {words}."
+    return refuse
+
+
+def refusing_class(module: str, name: str, words: str, methods: str = "") -> type:
+    """Return a class that can be imported, subclassed and tested for, and cannot be instantiated.
+
+    Args:
+        module: The full name of the module that offers it.
+        name: The class's name.
+        words: Why it cannot be instantiated and what to do instead.
+        methods: Names of its static and class methods, which refuse as well.
+    """
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{module}.{name}: {words}")
+
+    def itself(cls: type, parameters: Any) -> type:
+        return cls
+
+    members: dict[str, Any] = {
+        "__new__": refuse,
+        "__module__": module,
+        "__doc__": f"Refuse to be instantiated: {words}.",
+        "__class_getitem__": classmethod(itself),
+    }
+    for method in methods.split():
+        refused = refusing(module, f"{name}.{method}", words)
+        members[method] = staticmethod(refused)
+    return type(name, (), members)
+
+
+@functools.cache
+def rows_of_modules() -> Mapping[str, tuple[str, str]]:
+    """Return module -> (words, names). Read on first use: most programs ask for none of them."""
+    from .refused_names import ROWS
+
+    return {f"fastdist.{module}": row for module, row in ROWS.items()}

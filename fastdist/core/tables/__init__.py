@@ -1,0 +1,1 @@
+"""Tables of names that are read on first use."""

@@ -1,0 +1,112 @@
+"""Datasets that are chained by methods: the base classes of PyTorch's pipes.
+
+Pipes of a program's own work; PyTorch's ready-made ones, such as Batcher, refuse in use.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
+
+from .dataset import Dataset, IterableDataset
+
+P = TypeVar("P", bound=type)
+
+
+class _Chained:
+    """Methods that make further pipes, by the names under which those were registered."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        function = type(self).functions.get(name)
+        if function is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return functools.partial(function, self)
+
+    @classmethod
+    def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
+        """Let pipes have a method that calls function(pipe, ...)."""
+        cls.functions[function_name] = function
+
+    @classmethod
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: Callable[..., Any], enable_df_api_tracing: Any = 0
+    ) -> None:
+        """Let pipes have a method that makes cls_to_register(pipe, ...).
+
+        Raises  Exception for a name that is registered already
+        """
+        if function_name in cls.functions:
+            raise Exception(
+                f"Unable to add DataPipe function name {function_name} as it is already taken"
+            )
+        cls.functions[function_name] = cls_to_register
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
+
+    def __repr__(self) -> str:
+        return type(self).__qualname__
+
+
+class IterDataPipe(_Chained, IterableDataset[Any]):
+    """A dataset that is read in order: a subclass implements `__iter__`."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        """Raise NotImplementedError: a subclass iterates."""
+        raise NotImplementedError(f"{type(self).__name__}.__iter__")
+
+    def reset(self) -> None:
+        """Begin again; does nothing but in subclasses."""
+
+
+class DFIterDataPipe(IterDataPipe):
+    """A pipe of data frames."""
+
+
+class MapDataPipe(_Chained, Dataset[Any]):
+    """A dataset that is read by keys: a subclass implements `__getitem__`."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+
+class functional_datapipe:
+    """Decorate a pipe's class, so that other pipes have a method that makes one."""
+
+    def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
+        self.name = name
+        self.enable_df_api_tracing = enable_df_api_tracing
+
+    def __call__(self, cls: P) -> P:
+        """Register the class.
+
+        Raises  TypeError for a class that is not a pipe
+        """
+        for kind in (IterDataPipe, MapDataPipe):
+            if isinstance(cls, type) and issubclass(cls, kind):
+                kind.register_datapipe_as_function(self.name, cls)
+                return cls
+        raise TypeError("functional_datapipe can only decorate IterDataPipe or MapDataPipe")
+
+
+class guaranteed_datapipes_determinism:
+    """A block in which PyTorch refuses pipes whose order is not determined; it does nothing."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _unchanged(*args: Any, **kwargs: Any) -> Any:
+    """Return the decorated function or class unchanged."""
+    return args[0] if args and callable(args[0]) else lambda found: found
+
+
+argument_validation = runtime_validation = non_deterministic = _unchanged
+runtime_validation_disabled = guaranteed_datapipes_determinism

@@ -1,0 +1,79 @@
+"""Private names of PyTorch's checkpoints, which packages import."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterable
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+from ..interpreters.autocast import casting_now
+from ..tensor.pytree import tree_iter
+from ..tensor.tensor import Tensor
+
+_DEFAULT_DETERMINISM_MODE = "default"
+
+
+class CheckpointPolicy(Enum):
+    """What PyTorch's selective checkpoints keep of an op's result."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+class DefaultDeviceType:
+    """The kind of device that a checkpoint assumes where no argument is a tensor."""
+
+    _chosen = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Choose the kind."""
+        DefaultDeviceType._chosen = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """Return the kind."""
+        return DefaultDeviceType._chosen
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no input of a checkpoint requires grad."""
+    if not any(one.requires_grad for one in inputs if isinstance(one, Tensor)):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
+
+
+def _infer_device_type(*args: Any) -> str:
+    """Return the kind of device of the tensors in args, apart from the CPU."""
+    kinds = [leaf.device.type for leaf in tree_iter(args) if isinstance(leaf, Tensor)]
+    others = [kind for kind in kinds if kind != "cpu"]
+    return others[0] if others else DefaultDeviceType.get_device_type()
+
+
+def _get_device_module(device: str = "cuda") -> ModuleType:
+    """Return the module of a kind of device, such as fastdist.cuda."""
+    return importlib.import_module(f"fastdist.{device}")
+
+
+def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of autocast now in force, for a device and for the CPU."""
+    found: list[dict[str, Any]] = []
+    for kind in (device_type, "cpu"):
+        dtypes, is_cached = casting_now()
+        dtype = dtypes.get(kind)
+        found.append(
+            {
+                "device_type": kind,
+                "enabled": dtype is not None,
+                "dtype": dtype,
+                "cache_enabled": is_cached,
+            }
+        )
+    return found[0], found[1]
