@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ def place_diagonal(x: Array, out: Array, offset: int, dim1: int, dim2: int) -> N
     np.moveaxis(out, (dim1, dim2), (-2, -1))[
         ..., np.arange(x.shape[-1]) + max(-offset, 0), np.arange(x.shape[-1]) + max(offset, 0)
     ] = x
+
+
+def fill_by(x: Array, out: Array, fill: Callable[[Any, Any], None]) -> None:
+    """Let fill, a function of (x, out), write out: for ops whose numbers come from elsewhere."""
+    fill(x, out)
 
 
 @silent
