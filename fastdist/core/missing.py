@@ -17,9 +17,9 @@ from .module_aliases import real_name
 _LISTED = 60
 NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
 NO_COLLECTIVES = (
-    "there are no process groups and collectives yet: connect workers with rpc.init_rpc, and "
-    "send gradients between them with distributed.autograd (`fastdist run -n 2 ...`); "
-    "is_initialized() is False"
+    "fastdist does not have it: there are process groups with the collectives of "
+    "distributed.distributed_c10d, DeviceMesh, and nn.parallel.DistributedDataParallel; between "
+    "workers of distributed.rpc, distributed.autograd differentiates calls"
 )
 NO_HUB = (
     "fastdist fetches no repositories, whose code would run here: clone it yourself, import the "

@@ -60,24 +60,10 @@ _COLLECTIVES: Final = {
     "distributed.algorithms.model_averaging.utils": """
         average_parameters average_parameters_or_parameter_groups get_params_to_average
     """,
-    "distributed.device_mesh": "DeviceMesh(from_group) init_device_mesh",
     "distributed.distributed_c10d": """
-        ProcessGroup ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL P2POp Work AllToAllOptions
-        AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
-        GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions Reducer GradBucket Logger
-        BuiltinCommHookType all_gather all_gather_coalesced all_gather_into_tensor all_gather_object
-        all_gather_single all_reduce all_reduce_coalesced all_to_all all_to_all_single barrier
-        batch_isend_irecv breakpoint broadcast broadcast_object_list destroy_process_group gather
-        gather_object get_backend get_backend_config get_global_rank get_group_rank
-        get_process_group_ranks get_rank get_world_size init_process_group irecv isend
-        monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
-        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
-        scatter_object_list send send_object_list shrink_group split_group
-        _all_gather_base _broadcast_coalesced _coalescing_manager _create_process_group_wrapper
-        _get_default_group _get_default_store _get_group_size _get_group_size_by_name
-        _get_pg_default_device _get_process_group_name _new_process_group_helper
-        _object_to_tensor _rank_not_in_group _reduce_scatter_base _resolve_process_group
-        _tensor_to_object
+        ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL Reducer Logger BuiltinCommHookType
+        breakpoint record_comm shrink_group _broadcast_coalesced _create_process_group_wrapper
+        _new_process_group_helper _object_to_tensor _tensor_to_object
     """,
     "distributed.fsdp": """
         FSDPModule FullyShardedDataParallel(clip_grad_norm_ flatten_sharded_optim_state_dict

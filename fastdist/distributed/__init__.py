@@ -13,8 +13,9 @@ autograd         backward passes and forward mode across workers
 explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
-process_group    what carries the collectives of a process group
-distributed_c10d.py  process groups and collectives: names that refuse yet, next to constants
+process_group    groups of processes and their collectives
+distributed_c10d.py  the names of process groups and collectives that programs call
+device_mesh.py   processes in a grid, with a group for each row along each axis
 tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device
 checkpoint       checkpoints of a whole job
@@ -31,6 +32,7 @@ docs/glossary.md explains the terms.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.missing import missing
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from . import autograd as autograd
     from . import checkpoint as checkpoint
     from . import constants as constants
+    from . import device_mesh as device_mesh
     from . import distributed_c10d as distributed_c10d
     from . import elastic as elastic
     from . import explain as explain
@@ -56,33 +59,58 @@ if TYPE_CHECKING:
     from . import sockets as sockets
     from . import store as store
     from . import tensor as tensor
+    from .device_mesh import DeviceMesh as DeviceMesh
+    from .device_mesh import init_device_mesh as init_device_mesh
     from .distributed_c10d import Backend as Backend
     from .distributed_c10d import GroupMember as GroupMember
+    from .distributed_c10d import P2POp as P2POp
     from .distributed_c10d import ProcessGroup as ProcessGroup
     from .distributed_c10d import ReduceOp as ReduceOp
     from .distributed_c10d import Work as Work
     from .distributed_c10d import all_gather as all_gather
+    from .distributed_c10d import all_gather_into_tensor as all_gather_into_tensor
     from .distributed_c10d import all_gather_object as all_gather_object
+    from .distributed_c10d import all_gather_single as all_gather_single
     from .distributed_c10d import all_reduce as all_reduce
     from .distributed_c10d import all_to_all as all_to_all
+    from .distributed_c10d import all_to_all_single as all_to_all_single
     from .distributed_c10d import barrier as barrier
+    from .distributed_c10d import batch_isend_irecv as batch_isend_irecv
     from .distributed_c10d import broadcast as broadcast
     from .distributed_c10d import broadcast_object_list as broadcast_object_list
     from .distributed_c10d import destroy_process_group as destroy_process_group
     from .distributed_c10d import gather as gather
+    from .distributed_c10d import gather_object as gather_object
     from .distributed_c10d import get_backend as get_backend
+    from .distributed_c10d import get_global_rank as get_global_rank
+    from .distributed_c10d import get_group_rank as get_group_rank
+    from .distributed_c10d import get_process_group_ranks as get_process_group_ranks
     from .distributed_c10d import get_rank as get_rank
     from .distributed_c10d import get_world_size as get_world_size
     from .distributed_c10d import group as group
     from .distributed_c10d import init_process_group as init_process_group
     from .distributed_c10d import irecv as irecv
+    from .distributed_c10d import is_backend_available as is_backend_available
+    from .distributed_c10d import is_gloo_available as is_gloo_available
+    from .distributed_c10d import is_mpi_available as is_mpi_available
+    from .distributed_c10d import is_nccl_available as is_nccl_available
+    from .distributed_c10d import is_torchelastic_launched as is_torchelastic_launched
     from .distributed_c10d import isend as isend
+    from .distributed_c10d import monitored_barrier as monitored_barrier
     from .distributed_c10d import new_group as new_group
+    from .distributed_c10d import new_subgroups as new_subgroups
+    from .distributed_c10d import new_subgroups_by_enumeration as new_subgroups_by_enumeration
     from .distributed_c10d import recv as recv
+    from .distributed_c10d import recv_object_list as recv_object_list
     from .distributed_c10d import reduce as reduce
     from .distributed_c10d import reduce_scatter as reduce_scatter
+    from .distributed_c10d import reduce_scatter_single as reduce_scatter_single
+    from .distributed_c10d import reduce_scatter_tensor as reduce_scatter_tensor
     from .distributed_c10d import scatter as scatter
+    from .distributed_c10d import scatter_object_list as scatter_object_list
     from .distributed_c10d import send as send
+    from .distributed_c10d import send_object_list as send_object_list
+    from .distributed_c10d import split_group as split_group
     from .remote_device import _remote_device as _remote_device
     from .restarts import on_restart as on_restart
     from .restarts import restart_count as restart_count
@@ -137,7 +165,10 @@ if not TYPE_CHECKING:
             raise missing(__name__, name)
         # What follows loads the table of names that refuse.
         if name in _collectives():
-            return getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
+            found = getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
+            # group.WORLD changes; the class that has it does not.
+            globals()[name] = found
+            return found
         from fastdist.core.refused import find_below
 
         return find_below(__name__, name)
@@ -149,8 +180,9 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return False: there is no default process group; RPC's workers meet by rpc.init_rpc."""
-    return False
+    """Return whether this process has a default process group."""
+    found = sys.modules.get(f"{__name__}.process_group.world")
+    return found is not None and found.is_initialized()
 
 
 def __dir__() -> list[str]:

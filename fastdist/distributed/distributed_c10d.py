@@ -1,21 +1,82 @@
-"""Process groups and their collectives: the names that packages import.
+"""Process groups and their collectives: the names that programs call.
 
-The constants are real. Functions and classes that would communicate refuse when they
-are called; core/refused_names.py lists them.
+The code is in process_group. Names that communicate in ways that fastdist does not have refuse
+when they are called; core/refused_names.py lists them.
 """
 
 from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.missing import load_later
 from ..core.refused import refused_in
 from .constants import default_pg_timeout as default_pg_timeout
+from .process_group import coalescing, init, options, reductions, world
+from .process_group.backends import Backend as Backend
+from .process_group.backends import BackendConfig as BackendConfig
+from .process_group.coalescing import _coalescing_manager as _coalescing_manager
+from .process_group.collectives import all_gather as all_gather
+from .process_group.collectives import all_gather_coalesced as all_gather_coalesced
+from .process_group.collectives import all_gather_into_tensor as all_gather_into_tensor
+from .process_group.collectives import all_reduce as all_reduce
+from .process_group.collectives import all_reduce_coalesced as all_reduce_coalesced
+from .process_group.collectives import all_to_all as all_to_all
+from .process_group.collectives import all_to_all_single as all_to_all_single
+from .process_group.collectives import barrier as barrier
+from .process_group.collectives import broadcast as broadcast
+from .process_group.collectives import gather as gather
+from .process_group.collectives import reduce as reduce
+from .process_group.collectives import reduce_scatter as reduce_scatter
+from .process_group.collectives import reduce_scatter_tensor as reduce_scatter_tensor
+from .process_group.collectives import scatter as scatter
+from .process_group.exchange import P2POp as P2POp
+from .process_group.exchange import batch_isend_irecv as batch_isend_irecv
+from .process_group.exchange import irecv as irecv
+from .process_group.exchange import isend as isend
+from .process_group.exchange import recv as recv
+from .process_group.exchange import send as send
+from .process_group.group import ProcessGroup as ProcessGroup
+from .process_group.init import destroy_process_group as destroy_process_group
+from .process_group.init import init_process_group as init_process_group
+from .process_group.options import AllgatherOptions as AllgatherOptions
+from .process_group.options import AllreduceCoalescedOptions as AllreduceCoalescedOptions
+from .process_group.options import AllreduceOptions as AllreduceOptions
+from .process_group.options import AllToAllOptions as AllToAllOptions
+from .process_group.options import BarrierOptions as BarrierOptions
+from .process_group.options import BroadcastOptions as BroadcastOptions
+from .process_group.options import GatherOptions as GatherOptions
+from .process_group.options import ReduceOptions as ReduceOptions
+from .process_group.options import ReduceScatterOptions as ReduceScatterOptions
+from .process_group.options import ScatterOptions as ScatterOptions
+from .process_group.ranks import get_global_rank as get_global_rank
+from .process_group.ranks import get_group_rank as get_group_rank
+from .process_group.ranks import get_process_group_ranks as get_process_group_ranks
+from .process_group.ranks import get_rank as get_rank
+from .process_group.ranks import get_world_size as get_world_size
+from .process_group.reductions import ReduceOp as ReduceOp
+from .process_group.reductions import supports_complex as supports_complex
+from .process_group.subgroups import new_group as new_group
+from .process_group.subgroups import new_subgroups as new_subgroups
+from .process_group.subgroups import (
+    new_subgroups_by_enumeration as new_subgroups_by_enumeration,
+)
+from .process_group.subgroups import split_group as split_group
+from .process_group.work import Work as Work
+from .process_group.world import GroupMember as GroupMember
+from .process_group.world import get_pg_count as get_pg_count
+from .process_group.world import group as group
+from .process_group.world import is_initialized as is_initialized
 
 if TYPE_CHECKING:
+    from .process_group.monitored import monitored_barrier as monitored_barrier
+    from .process_group.objects import all_gather_object as all_gather_object
+    from .process_group.objects import broadcast_object_list as broadcast_object_list
+    from .process_group.objects import gather_object as gather_object
+    from .process_group.objects import recv_object_list as recv_object_list
+    from .process_group.objects import scatter_object_list as scatter_object_list
+    from .process_group.objects import send_object_list as send_object_list
     from .rendezvous import rendezvous as rendezvous
     from .store import FileStore as FileStore
     from .store import HashStore as HashStore
@@ -24,12 +85,24 @@ if TYPE_CHECKING:
     from .store import TCPStore as TCPStore
 
 REAL: Final = (
-    "Backend", "DebugLevel", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
-    "GroupMember", "GroupName", "QueueEmptyError", "RankType", "ReduceOp", "default_pg_timeout",
-    "get_debug_level", "get_default_backend_for_device", "get_node_local_rank", "get_pg_count",
-    "group", "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
-    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
-    "reduce_op", "set_debug_level", "set_debug_level_from_env", "supports_complex",
+    "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend", "BackendConfig",
+    "BarrierOptions", "BroadcastOptions", "DebugLevel", "DistBackendError", "DistError",
+    "DistNetworkError", "DistStoreError", "GatherOptions", "GroupMember", "GroupName", "P2POp",
+    "ProcessGroup", "QueueEmptyError", "RankType", "ReduceOp", "ReduceOptions",
+    "ReduceScatterOptions", "ScatterOptions", "Work", "all_gather", "all_gather_coalesced",
+    "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv",
+    "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather",
+    "gather_object", "get_backend", "get_backend_config", "get_debug_level",
+    "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "init_process_group", "irecv", "is_backend_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
+    "is_xccl_available", "isend", "monitored_barrier", "new_group", "new_subgroups",
+    "new_subgroups_by_enumeration", "recv", "recv_object_list", "reduce", "reduce_op",
+    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
+    "scatter_object_list", "send", "send_object_list", "set_debug_level",
+    "set_debug_level_from_env", "split_group", "supports_complex",
 )  # fmt: skip
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)
@@ -38,13 +111,28 @@ __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # no
 # and some private names.
 _PRIVATE_ABOVE = (
     "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
-    "_create_process_group_wrapper", "_get_process_group_name", "_rank_not_in_group",
-    "_reduce_scatter_base",
+    "_create_process_group_wrapper", "_get_default_group", "_get_process_group_name",
+    "_make_nccl_premul_sum", "_rank_not_in_group", "_reduce_scatter_base",
+    "_resolve_process_group",
 )  # fmt: skip
 OFFERED_ABOVE: Final = frozenset({*__all__, *_PRIVATE_ABOVE}) - {
     "ProcessGroupMPI",
     "ProcessGroupNCCL",
 }
+
+all_gather_single = all_gather_into_tensor
+reduce_scatter_single = reduce_scatter_tensor
+_all_gather_base = all_gather_into_tensor
+_CoalescingManager = coalescing.CoalescingManager
+_DistributedBackendOptions = options.DistributedBackendOptions
+_abort_process_group = init.abort_process_group
+_get_default_group = world.default_group
+_get_default_store = world.default_store
+_group_of = world.group_of
+_make_nccl_premul_sum = reductions.premultiplied_sum
+_rank_not_in_group = world.is_outside
+_resolve_process_group = world.resolve_group
+_reduce_scatter_base = reduce_scatter_tensor
 
 
 class DistError(RuntimeError):
@@ -70,117 +158,30 @@ class QueueEmptyError(DistStoreError):
 GroupName = str
 RankType = int
 
-
-class _Operation(enum.IntEnum):
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
-
-    def __str__(self) -> str:
-        return f"RedOpType.{self.name}"
-
-    def __repr__(self) -> str:
-        return f"<{self}: {self.value}>"
-
-
-class _ReduceOpMeta(type):
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, _Operation) or super().__instancecheck__(value)
-
-
-class ReduceOp(metaclass=_ReduceOpMeta):
-    """How a reduction combines the values of the workers, such as `ReduceOp.SUM`."""
-
-    RedOpType = _Operation
-    SUM = _Operation.SUM
-    AVG = _Operation.AVG
-    PRODUCT = _Operation.PRODUCT
-    MIN = _Operation.MIN
-    MAX = _Operation.MAX
-    BAND = _Operation.BAND
-    BOR = _Operation.BOR
-    BXOR = _Operation.BXOR
-    PREMUL_SUM = _Operation.PREMUL_SUM
-
-    def __init__(self, op: _Operation) -> None:
-        self.op = _Operation(op)
-
-    def __eq__(self, other: object) -> bool:
-        return self.op == getattr(other, "op", other)
-
-    def __hash__(self) -> int:
-        return hash(self.op)
-
-
 # Its name before there was ReduceOp.
 reduce_op = ReduceOp
 
 
-class Backend(str):
-    """The name of what carries collectives, in lower case: `Backend("GLOO") == "gloo"`."""
-
-    __slots__ = ()
-    UNDEFINED = "undefined"
-    GLOO = "gloo"
-    NCCL = "nccl"
-    XCCL = "xccl"
-    UCC = "ucc"
-    MPI = "mpi"
-    FAKE = "fake"
-    backend_list: Final = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-    default_device_backend_map: Final = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
-
-    def __new__(cls, name: str) -> str:  # type: ignore[misc]
-        """Return the name in lower case.
-
-        Raises:
-            ValueError: The name is not a string.
-        """
-        if not isinstance(name, str):
-            raise ValueError("Backend constructor parameter must be string-ish")
-        return name.lower()
-
-    @classmethod
-    def register_backend(cls, name: str, func: Callable[..., Any], *args: Any, **more: Any) -> None:
-        """Refuse: there are no process groups that a backend could serve."""
-        REFUSED["init_process_group"]()
-
-
-class GroupMember:
-    """The places of a process in the default group; without such a group there are none."""
-
-    WORLD = None
-    NON_GROUP_MEMBER = -100
-
-
-# The name that most programs use for the default group: `group.WORLD`.
-group = GroupMember
-
-
 class DebugLevel(enum.IntEnum):
-    """How much PyTorch checks of collectives: with TORCH_DISTRIBUTED_DEBUG."""
+    """How much errors say of parameters: with TORCH_DISTRIBUTED_DEBUG."""
 
     OFF = 0
     INFO = 1
     DETAIL = 2
 
 
-_debug_level = DebugLevel.OFF
+_debug_level: DebugLevel | None = None
 
 
 def get_debug_level() -> DebugLevel:
-    """Return the level that was set, OFF at first."""
+    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG; OFF without one."""
+    if _debug_level is None:
+        return _level_of_environment()
     return _debug_level
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Set the level; no collective reads it yet."""
+    """Set the level."""
     global _debug_level
     _debug_level = DebugLevel(level)
 
@@ -191,15 +192,19 @@ def set_debug_level_from_env() -> None:
     Raises:
         RuntimeError: The variable has another value than OFF, INFO and DETAIL.
     """
+    set_debug_level(_level_of_environment())
+
+
+def _level_of_environment() -> DebugLevel:
     text = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
     if text not in DebugLevel.__members__:
         raise RuntimeError(f"TORCH_DISTRIBUTED_DEBUG is {text!r}; it can be OFF, INFO or DETAIL")
-    set_debug_level(DebugLevel[text])
+    return DebugLevel[text]
 
 
-def is_initialized() -> bool:
-    """Return False: there is no default process group; workers of RPC meet by rpc.init_rpc."""
-    return False
+def is_gloo_available() -> bool:
+    """Return True: "gloo" is another name of "zmq", fastdist's own backend."""
+    return True
 
 
 def is_nccl_available() -> bool:
@@ -207,22 +212,32 @@ def is_nccl_available() -> bool:
     return False
 
 
-is_gloo_available = is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
+is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return False: no backend carries collectives yet."""
-    return False
+    """Return whether groups can be made with a backend: "gloo", "zmq" or a registered one."""
+    name = backend.lower()
+    return name in (Backend.GLOO, Backend.ZMQ) or name.upper() in Backend._plugins
 
 
 def is_torchelastic_launched() -> bool:
-    """Return whether PyTorch's elastic agent started this process."""
+    """Return whether `fastdist run` or torchrun started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
-def get_pg_count() -> int:
-    """Return 0: the number of process groups."""
-    return 0
+def get_backend(group: Any = None) -> str:
+    """Return the name of a group's backend, such as "gloo".
+
+    Raises:
+        ValueError: There is no such group, or this process is not in it.
+    """
+    return _group_of(group).name()
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Return which backend serves which device, such as "cpu:gloo,cuda:gloo"."""
+    return repr(_group_of(group)._config)
 
 
 def get_default_backend_for_device(device: Any) -> str:
@@ -253,13 +268,24 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     return int(fallback_rank)
 
 
-def supports_complex(reduceOp: Any) -> bool:
-    """Return whether a reduction is defined for complex numbers, which have no order or bits."""
-    kind = getattr(reduceOp, "op", reduceOp)
-    return kind not in (
-        *(ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT),
-        *(ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR),
-    )
+def _get_group_size(group: Any) -> int:
+    return get_world_size(group)
+
+
+def _get_group_size_by_name(group_name: Any) -> int:
+    return (
+        _resolve_process_group(group_name) if isinstance(group_name, str) else group_name
+    ).size()
+
+
+def _get_process_group_name(pg: Any) -> str:
+    return _group_of(pg).group_name
+
+
+def _get_pg_default_device(group: Any = None) -> Any:
+    from ..core.device import Device
+
+    return Device(next(iter(_group_of(group)._config.device_backend_map)))
 
 
 if TYPE_CHECKING:
@@ -268,4 +294,16 @@ if TYPE_CHECKING:
 else:
     # Loading them loads ZeroMQ.
     _STORES = ("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore")
-    load_later(__name__, {"rendezvous": ".rendezvous", **dict.fromkeys(_STORES, ".store")})
+    _OBJECTS = (
+        "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",
+        "scatter_object_list", "send_object_list",
+    )  # fmt: skip
+    load_later(
+        __name__,
+        {
+            "rendezvous": ".rendezvous",
+            **dict.fromkeys(_STORES, ".store"),
+            **dict.fromkeys(_OBJECTS, ".process_group.objects"),
+            "monitored_barrier": ".process_group.monitored",
+        },
+    )

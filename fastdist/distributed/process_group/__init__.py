@@ -1,8 +1,19 @@
 """Process groups: the collectives of a job, from the call of a user down to the bytes.
 
+collectives.py, objects.py, exchange.py, monitored.py  the functions that programs call
+coalescing.py   several collectives in one message
+init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and ranks in them
+group.py        ProcessGroup: checks, and the arrays of each collective; on group_base.py (members,
+                backends, threads) and point_to_point.py (sends and receives)
+work.py         Work, and the thread that runs the collectives of one group in order
+arrays.py, reductions.py, split_sizes.py, object_bytes.py, sparse.py  from tensors to arrays
+caller.py       the line of the program that calls
+backends.py     names of backends; foreign.py: groups of registered ones; alone.py: of one member
 transport.py    what carries the collectives of one group: the interface
 
-`distributed_c10d.py`, next to this package, has the functions that programs call.
+`distributed_c10d.py`, next to this package, offers the names. A synchronous call runs in its
+caller's thread if the group has nothing queued; `async_op=True` queues for the group's thread.
+
 docs/glossary.md explains the terms.
 """
 

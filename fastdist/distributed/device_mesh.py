@@ -1,0 +1,407 @@
+"""DeviceMesh: the processes of a job in a grid, with a group for each row along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.device import CPU
+from ..core.missing import explain_missing
+from ..tensor.tensor import Tensor, from_array
+from .distributed_c10d import (
+    ProcessGroup,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
+    new_group,
+)
+from .process_group.world import default_group
+
+__all__ = ["DeviceMesh", "init_device_mesh"]
+
+
+class _Root:
+    """What a mesh and its slices share: the whole grid, and the groups along its axes."""
+
+    def __init__(self, grid: NDArray[Any], names: tuple[str, ...] | None) -> None:
+        self.grid, self.names = grid, names
+        # Axes of the grid -> this process's group over them.
+        self.groups: dict[tuple[int, ...], Any] = {}
+        # The name of a flattened slice -> its axes.
+        self.flattened: dict[str, tuple[int, ...]] = {}
+
+
+class DeviceMesh:
+    """The processes of a job in a grid of any number of axes, one group for each row.
+
+    All processes of the job make it, with the same arguments, as it makes groups.
+
+    Args:
+        device_type: Where the tensors of the program are, such as "cpu" or "cuda".
+        mesh: The global ranks in their places: a tensor, an array or nested lists.
+        mesh_dim_names: Names of the axes, for `mesh["dp"]`.
+
+    Raises:
+        RuntimeError: There are more ranks than processes, or the names do not fit.
+        ValueError: A rank is there twice, or is not one of the job.
+
+    Source: PyTorch, torch.distributed.device_mesh
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        mesh: Any = None,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+        backend_override: Any = None,
+        _init_backend: bool = True,
+    ) -> None:
+        grid = _grid_of(mesh)
+        names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        _require_names(names, grid.ndim)
+        self.device_type = device_type
+        self._root = _Root(grid, names)
+        self._axes: tuple[tuple[int, ...], ...] = tuple((axis,) for axis in range(grid.ndim))
+        self.mesh_dim_names = names
+        if _init_backend:
+            _start_default_group(grid)
+            for axis in range(grid.ndim):
+                backend = None if backend_override is None else backend_override.get(axis)
+                self._group_over((axis,), backend)
+
+    @property
+    def _coordinate(self) -> tuple[int, ...] | None:
+        """The place of this process in the whole grid."""
+        found = np.argwhere(self._root.grid == get_rank())
+        return tuple(map(int, found[0])) if len(found) else None
+
+    @property
+    def _ranks(self) -> NDArray[Any]:
+        """The ranks of this slice, through the place of this process."""
+        grid, place = self._root.grid, self._coordinate
+        used = [axis for axes in self._axes for axis in axes]
+        if place is None:
+            place = (0,) * grid.ndim
+        at = tuple(slice(None) if axis in used else place[axis] for axis in range(grid.ndim))
+        shape = [prod(grid.shape[axis] for axis in axes) for axes in self._axes]
+        ranks: NDArray[Any] = np.ascontiguousarray(grid[at]).reshape(shape)
+        return ranks
+
+    @property
+    def mesh(self) -> Tensor:
+        """The global ranks, as a tensor of int32 on the CPU."""
+        return from_array(self._ranks.astype(np.int32), CPU)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return tuple(self._ranks.shape)
+
+    def size(self, mesh_dim: int | None = None) -> int:
+        """Return the number of processes, or the length of one axis."""
+        return int(self._ranks.size) if mesh_dim is None else self.shape[mesh_dim]
+
+    def get_rank(self) -> int:
+        """Return this process's global rank."""
+        return get_rank()
+
+    def get_coordinate(self) -> tuple[int, ...] | None:
+        """Return this process's place along each axis, None if it is not in the mesh."""
+        if self._coordinate is None:
+            return None
+        found = np.argwhere(self._ranks == get_rank())
+        return tuple(map(int, found[0]))
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """Return this process's place along one axis.
+
+        Raises:
+            RuntimeError: No axis is given and there are several.
+        """
+        if mesh_dim is None and self.ndim > 1:
+            raise RuntimeError(
+                f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` "
+                "needs to be specified when device_mesh.ndim > 1."
+            )
+        return get_rank(self.get_group(mesh_dim or 0))
+
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
+        """Return the group of the processes along one axis, through this one.
+
+        Args:
+            mesh_dim: The number or name of the axis; None where there is one.
+
+        Raises:
+            RuntimeError: No axis is given and there are several, or this process is not in it.
+            KeyError: There is no such axis.
+        """
+        if mesh_dim is None:
+            if self.ndim > 1:
+                raise RuntimeError(
+                    f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` "
+                    "needs to be specified when device_mesh.ndim > 1. For the list of all groups "
+                    "use `get_all_groups()`"
+                )
+            mesh_dim = 0
+        axes = self._axes_of(mesh_dim)
+        if axes not in self._root.groups:
+            raise RuntimeError("the mesh has no process groups, or this process is not in it")
+        found: ProcessGroup = self._root.groups[axes]
+        return found
+
+    def get_all_groups(self) -> list[ProcessGroup]:
+        """Return the groups of this process, one for each axis."""
+        return [self.get_group(axis) for axis in range(self.ndim)]
+
+    def _axes_of(self, mesh_dim: int | str) -> tuple[int, ...]:
+        if isinstance(mesh_dim, int):
+            return self._axes[mesh_dim]
+        if mesh_dim in (self.mesh_dim_names or ()):
+            return self._axes[(self.mesh_dim_names or ()).index(mesh_dim)]
+        if mesh_dim in self._root.flattened:
+            return self._root.flattened[mesh_dim]
+        raise KeyError(
+            f"Mesh dimension {mesh_dim!r} does not exist. Available mesh dimensions are: "
+            f"mesh_dim_names={self.mesh_dim_names}"
+        )
+
+    def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
+        """Return the slice of some axes through this process, such as `mesh["dp", "tp"]`.
+
+        Raises:
+            RuntimeError: The axes have no names, or one is given twice.
+            KeyError: There is no such axis, or they are in another order than those of the mesh.
+        """
+        if not self.mesh_dim_names:
+            raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
+        wanted = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
+        if wanted == self.mesh_dim_names:
+            return self
+        is_whole = self._axes == tuple((axis,) for axis in range(self._root.grid.ndim))
+        flattened = self._root.flattened if is_whole else {}
+        valid = [*self.mesh_dim_names, *flattened]
+        if any(name not in valid for name in wanted):
+            raise KeyError(
+                f"Invalid mesh_dim_names {wanted} specified. Valid mesh_dim_names are {valid}."
+            )
+        axes = [self._axes_of(name) for name in wanted]
+        used = [axis for one in axes for axis in one]
+        if len(set(used)) != len(used):
+            raise RuntimeError(f"Slicing overlapping dim_names {wanted} is not allowed.")
+        if used != sorted(used):
+            raise KeyError(
+                f"Invalid mesh_dim_names {wanted} specified. Mesh dim indices should be in "
+                "ascending order."
+            )
+        return self._slice(tuple(axes), wanted)
+
+    def _slice(self, axes: tuple[tuple[int, ...], ...], names: tuple[str, ...]) -> DeviceMesh:
+        made = object.__new__(DeviceMesh)
+        made.device_type, made._root = self.device_type, self._root
+        made._axes, made.mesh_dim_names = axes, names
+        return made
+
+    def _flatten(
+        self, mesh_dim_name: str | None = None, backend_override: Any = None
+    ) -> DeviceMesh:
+        """Return a mesh of one axis with the processes of this one. All of the job call it.
+
+        Args:
+            mesh_dim_name: Its name, by which the whole mesh has it as well; the names of the axes,
+                joined by "_", by default.
+            backend_override: The backend of its group.
+        """
+        name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
+        if not name:
+            raise RuntimeError("Cannot flatten a DeviceMesh without mesh_dim_names!")
+        axes = tuple(axis for one in self._axes for axis in one)
+        known = self._root.names or ()
+        if name in known and axes != (known.index(name),):
+            raise ValueError(f"{name!r} is the name of another axis of the mesh: {known}")
+        self._group_over(axes, backend_override)
+        self._root.flattened[name] = axes
+        return self._slice((axes,), (name,))
+
+    def _group_over(self, axes: tuple[int, ...], backend: Any = None) -> None:
+        """Make the groups over some axes of the whole grid, one for each place on the others."""
+        root = self._root
+        if axes in root.groups:
+            return
+        grid = root.grid
+        if backend is None and grid.size == get_world_size() == prod(grid.shape[a] for a in axes):
+            rows = np.moveaxis(grid, axes, range(len(axes))).reshape(-1)
+            if list(rows) == list(range(grid.size)):
+                root.groups[axes] = default_group()
+                return
+        last = range(grid.ndim - len(axes), grid.ndim)
+        length = prod(grid.shape[axis] for axis in axes)
+        name = "_".join((root.names or tuple(map(str, range(grid.ndim))))[axis] for axis in axes)
+        for row in np.moveaxis(grid, axes, last).reshape(-1, length):
+            ranks = [int(rank) for rank in row]
+            found = new_group(ranks, backend=backend, group_desc=f"mesh_{name}", sort_ranks=False)
+            if isinstance(found, ProcessGroup):
+                root.groups[axes] = found
+
+    @staticmethod
+    def from_group(
+        group: ProcessGroup | list[ProcessGroup],
+        device_type: str,
+        mesh: Any = None,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+    ) -> DeviceMesh:
+        """Return a mesh whose axes have existing groups.
+
+        Args:
+            group: The group of the one axis, or a list with that of each.
+            device_type: As for DeviceMesh.
+            mesh: The global ranks; needed for several groups.
+            mesh_dim_names: Names of the axes.
+
+        Raises:
+            ValueError: Ranks are missing, or differ from those of the group.
+        """
+        groups = [group] if isinstance(group, ProcessGroup) else list(group)
+        if not groups:
+            raise ValueError("Expect at least one ProcessGroup to be specified")
+        if mesh is None:
+            if len(groups) > 1:
+                raise ValueError("Must pass mesh if passing multiple ProcessGroups")
+            mesh = list(groups[0]._ranks)
+        grid = _grid_of(mesh)
+        if len(groups) == 1 and grid.ravel().tolist() != list(groups[0]._ranks):
+            raise ValueError(
+                f"Invalid mesh {grid.tolist()} for ProcessGroup with ranks {list(groups[0]._ranks)}"
+            )
+        if grid.ndim != len(groups):
+            raise ValueError(
+                "Expects mesh with ndim equal to number of ProcessGroups but got mesh "
+                f"{grid.tolist()} and {len(groups)} ProcessGroups"
+            )
+        made = DeviceMesh(device_type, grid, mesh_dim_names=mesh_dim_names, _init_backend=False)
+        made._root.groups.update({(axis,): one for axis, one in enumerate(groups)})
+        return made
+
+    def _key(self) -> tuple[Any, ...]:
+        root = self._root
+        return (
+            self.device_type, self._axes, self.mesh_dim_names, root.grid.shape,
+            tuple(root.grid.ravel().tolist()),
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DeviceMesh) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __enter__(self) -> DeviceMesh:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: a block only shows which mesh its code is for."""
+
+    def __repr__(self) -> str:
+        ranks = self._ranks
+        names = self.mesh_dim_names
+        lengths = [f"{name}={n}" for name, n in zip(names, ranks.shape)] if names else ranks.shape
+        grid = self._root.grid
+        strides = tuple(grid.strides[axes[-1]] // grid.itemsize for axes in self._axes)
+        text = ", ".join(map(str, lengths)) + ("," if not names and ranks.ndim == 1 else "")
+        return f"DeviceMesh(({text}), {self.device_type!r}, stride={strides})"
+
+
+def init_device_mesh(
+    device_type: str,
+    mesh_shape: Sequence[int],
+    *,
+    mesh_dim_names: Sequence[str] | None = None,
+    backend_override: Any = None,
+) -> DeviceMesh:
+    """Return the processes 0, 1, 2 ... of the job in a grid. All processes call it.
+
+    Args:
+        device_type: Where the tensors of the program are, such as "cpu" or "cuda".
+        mesh_shape: The lengths of the axes.
+        mesh_dim_names: Names of the axes, for `mesh["dp"]`.
+        backend_override: Number or name of an axis -> the backend of its groups.
+
+    Raises:
+        RuntimeError: The grid has more places than the job has processes, or the names do not fit.
+
+    Example:
+        >>> from fastdist import distributed as dist
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+        >>> mesh["dp"].size(), mesh.get_local_rank("tp")
+        (1, 0)
+        >>> dist.destroy_process_group()
+    """
+    names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+    shape = tuple(mesh_shape)
+    _require_names(names, len(shape))
+    if not device_type.isalpha():
+        raise RuntimeError(
+            f"Device type with index is not supported but got {device_type}. If you maintained a "
+            "'torch.device' object, it's recommended to pass in 'device.type'."
+        )
+    backends = {
+        (names or ()).index(key) if isinstance(key, str) else key: value
+        for key, value in (backend_override or {}).items()
+    }
+    grid = np.arange(prod(shape)).reshape(shape)
+    return DeviceMesh(device_type, grid, mesh_dim_names=names, backend_override=backends or None)
+
+
+def _grid_of(mesh: Any) -> NDArray[Any]:
+    if mesh is None:
+        raise TypeError("DeviceMesh: `mesh` is missing: the global ranks in their places")
+    array = mesh.detach().cpu().to_numpy() if isinstance(mesh, Tensor) else np.asarray(mesh)
+    if array.dtype.kind not in "iu" or not array.ndim:
+        raise ValueError(f"DeviceMesh: `mesh` is {mesh!r}; expected ranks along at least one axis")
+    grid: NDArray[Any] = np.array(array, np.int64, order="C")
+    if len(np.unique(grid)) != grid.size:
+        raise ValueError(f"DeviceMesh cannot have duplicate values, but found {grid.tolist()}")
+    return grid
+
+
+def _require_names(names: tuple[str, ...] | None, ndim: int) -> None:
+    if names is None:
+        return
+    if len(set(names)) != len(names):
+        raise RuntimeError(
+            f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names "
+            f"{names}"
+        )
+    if len(names) != ndim:
+        raise RuntimeError(
+            "mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): "
+            f"{len(names)} and len(mesh_shape):{ndim}."
+        )
+
+
+def _start_default_group(grid: NDArray[Any]) -> None:
+    if not is_initialized():
+        init_process_group()
+    size = get_world_size()
+    if grid.size > size:
+        raise RuntimeError(
+            f"Mesh should not be bigger than default world size {size}, but found {grid.size} "
+            "ranks!"
+        )
+    if grid.size and (grid.min() < 0 or grid.max() >= size):
+        raise ValueError(f"DeviceMesh: ranks are 0 to {size - 1}, got {grid.tolist()}")
+
+
+explain_missing(__name__)

@@ -1,0 +1,146 @@
+"""Tensors as the arrays that a transport takes, and back."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import GraphError
+
+from ...core.device import CPU
+from ...devices.backend import backend_of
+from ...dispatch.tangents import levels_of
+from ...tensor.storage import storage_of
+from ...tensor.tensor import Tensor
+from ...tensor.writable import require_writable
+
+
+def flat(tensor: Tensor) -> NDArray[Any]:
+    """Return the numbers of a tensor in C order, of one axis; its own memory where it can be."""
+    array = tensor.array if tensor._layout.device is CPU else tensor.to_numpy()
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+class Target:
+    """A tensor that a collective writes, and the array of one axis that the transport fills.
+
+    The array is the tensor's own memory where that is contiguous and on the CPU. The transport
+    leaves it as it was if the collective fails; `done` is then not called.
+    """
+
+    __slots__ = ("_is_own", "_tensor", "array")
+
+    def __init__(self, tensor: Tensor, *, reads: bool) -> None:
+        self._tensor = tensor
+        array: Any = tensor.array if tensor._layout.device is CPU else None
+        self._is_own = array.__class__ is np.ndarray and array.flags.c_contiguous
+        if self._is_own:
+            self.array: NDArray[Any] = array.reshape(-1)
+        elif reads:
+            source = tensor.to_numpy() if array is None else array
+            self.array = np.array(source, order="C").reshape(-1)
+        else:
+            self.array = np.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
+
+    def done(self) -> None:
+        """Place the numbers in the tensor, and count the change."""
+        tensor = self._tensor
+        if not self._is_own:
+            layout = tensor._layout
+            backend = backend_of(layout.device.type)
+            array: Any = self.array.reshape(layout.shape)
+            if layout.device is not CPU:
+                array = backend.from_numpy(array, layout.device.index)
+            backend.copy_into(tensor.array, array)
+        (tensor._storage or storage_of(tensor)).bump()
+
+
+def copy_back(array: NDArray[Any], tensor: Tensor) -> None:
+    """Place an array of one axis in a tensor of as many elements, and count the change."""
+    target = Target(tensor, reads=False)
+    target.array[...] = array
+    target.done()
+
+
+def require_readable(what: str, name: str, tensor: Any) -> None:
+    """Raise unless an argument is a tensor whose numbers a collective can send.
+
+    Raises:
+        TypeError: It is not a tensor, or a sparse one.
+        GraphError: It carries a tangent of forward mode.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor but got "
+            f"{type(tensor)} instead."
+        )
+    if tensor._layout.is_sparse:
+        raise TypeError(
+            f"{what}: `{name}` is sparse, and No support for sparse tensors. is in this "
+            "collective: call to_dense(), or send its indices() and values()"
+        )
+    if tensor.extra is not None and levels_of((tensor,)):
+        raise GraphError(
+            f"{what}: `{name}` is a dual tensor, and the collective would not carry its tangent: "
+            "unpack it with forward_ad.unpack_dual(), and call the collective for both parts"
+        )
+
+
+def require_target(what: str, name: str, tensor: Any) -> None:
+    """Raise unless an argument is a tensor that a collective can write.
+
+    Raises:
+        TypeError, GraphError: As require_readable.
+        RuntimeError: Elements share memory, or it is read-only.
+    """
+    require_readable(what, name, tensor)
+    require_writable(tensor)
+
+
+def require_tensors(what: str, name: str, tensors: Any, check: Any = require_readable) -> None:
+    """Raise unless an argument is a list or tuple of tensors."""
+    if not isinstance(tensors, list | tuple):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
+            f"but got {type(tensors)} instead."
+        )
+    for index, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"Invalid function argument. Expected parameter `{name}` of type "
+                f"List[torch.Tensor] but got {type(tensors)} with elements of type "
+                f"{[type(one) for one in tensors]}."
+            )
+        check(what, f"{name}[{index}]", tensor)
+
+
+def require_one_dtype(*tensors: Tensor) -> None:
+    """Raise ValueError unless all tensors have one dtype."""
+    for one, other in itertools.pairwise(tensors):
+        if one._layout.dtype is not other._layout.dtype:
+            raise ValueError(
+                "Invalid usage of tensors with different dtypes. "
+                f"Found {one._layout.dtype} and {other._layout.dtype}"
+            )
+
+
+# (layout, more) -> text. A program has few of them; all are dropped when they are many.
+_texts: dict[tuple[Any, str], str] = {}
+
+
+def agreed_text(tensor: Tensor, more: str = "") -> str:
+    """Return what members must give alike, such as "float32 of shape (2, 3), sum"."""
+    key = tensor._layout, more
+    text = _texts.get(key)
+    if text is None:
+        if len(_texts) > 1024:
+            _texts.clear()
+        layout = tensor._layout
+        text = f"{layout.dtype.name} of shape {layout.shape}{', ' if more else ''}{more}"
+        _texts[key] = text
+    return text

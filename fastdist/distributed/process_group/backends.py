@@ -1,0 +1,235 @@
+"""Names of backends, which devices each serves, and how a group is connected by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from fastdist.core.errors import CollectiveError
+
+from .alone import Alone
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+_GIVEN: Final = "expected one such as 'gloo', 'nccl' or 'cpu:gloo,cuda:nccl'"
+
+
+class Plugin(NamedTuple):
+    """A backend that a program registered."""
+
+    creator_fn: Callable[..., Any]
+    extended_api: bool
+
+
+class Backend(str):
+    """The name of what carries collectives, in lower case: `Backend("GLOO") == "gloo"`.
+
+    "zmq" is fastdist's own backend for the CPU, and "gloo" is another name for it.
+    """
+
+    __slots__ = ()
+    UNDEFINED = "undefined"
+    GLOO = "gloo"
+    ZMQ = "zmq"
+    NCCL = "nccl"
+    XCCL = "xccl"
+    UCC = "ucc"
+    MPI = "mpi"
+    FAKE = "fake"
+    backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, ZMQ]
+    default_device_backend_map: ClassVar[dict[str, str]] = {
+        "cpu": GLOO,
+        "cuda": NCCL,
+        "xpu": XCCL,
+        "mps": GLOO,
+    }
+    backend_capability: ClassVar[dict[str, list[str]]] = {
+        GLOO: ["cpu", "cuda"],
+        ZMQ: ["cpu", "cuda"],
+        NCCL: ["cuda"],
+        XCCL: ["xpu"],
+        UCC: ["cpu", "cuda"],
+        MPI: ["cpu", "cuda"],
+        FAKE: ["cpu", "cuda"],
+    }
+    _plugins: ClassVar[dict[str, Plugin]] = {}
+
+    def __new__(cls, name: str) -> str:  # type: ignore[misc]
+        """Return the name in lower case.
+
+        Raises:
+            ValueError: The name is not a string.
+        """
+        if not isinstance(name, str):
+            raise ValueError("Backend constructor parameter must be string-ish")
+        return name.lower()
+
+    @classmethod
+    def register_backend(
+        cls,
+        name: str,
+        func: Callable[..., Any],
+        extended_api: bool = False,
+        devices: str | Sequence[str] | None = None,
+    ) -> None:
+        """Let groups be made by func under a name.
+
+        Args:
+            name: The name for `init_process_group` and `new_group`.
+            func: Called with (store, rank, size, timeout); with extended_api with
+                (DistributedBackendOptions, pg_options). It returns an object with the methods of
+                a ProcessGroup, such as a subclass, or one that implements
+                process_group.transport.Transport.
+            extended_api: What func is called with.
+            devices: The types of device that it serves; all by default.
+
+        Raises:
+            RuntimeError: There is a backend of that name.
+        """
+        lower = cls(name)
+        if lower in cls.backend_list:
+            raise RuntimeError(f"{name.upper()} c10d backend already exists")
+        kinds = [devices] if isinstance(devices, str) else list(devices or ("cpu", "cuda"))
+        cls.backend_list.append(lower)
+        setattr(cls, name.upper(), lower)
+        cls.backend_capability[lower] = kinds
+        cls._plugins[name.upper()] = Plugin(func, extended_api)
+        if devices is not None:
+            for kind in kinds:
+                cls.default_device_backend_map.setdefault(kind, lower)
+
+
+Backend.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+class BackendConfig:
+    """Which backend serves each type of device: that of `init_process_group(backend=...)`."""
+
+    def __init__(self, backend: str | None) -> None:
+        self.device_backend_map = devices_of(backend)
+
+    def get_device_backend_map(self) -> dict[str, str]:
+        """Return type of device -> backend."""
+        return self.device_backend_map
+
+    def __repr__(self) -> str:
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+
+BackendConfig.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def devices_of(backend: str | None) -> dict[str, str]:
+    """Return type of device -> backend, for an argument `backend`.
+
+    Raises:
+        ValueError: There is no such backend, or a pair is wrong or double.
+    """
+    if backend is None or backend == Backend.UNDEFINED:
+        return {"cpu": Backend.GLOO, "cuda": Backend.GLOO}
+    name = Backend(backend)
+    if ":" not in name:
+        return dict.fromkeys(Backend.backend_capability[_known(name)], name)
+    found: dict[str, str] = {}
+    for pair in name.split(","):
+        kind, colon, given = pair.strip().partition(":")
+        if not (kind and colon and given) or ":" in given:
+            raise ValueError(f"Invalid device:backend pairing: {pair!r} in {backend!r}; {_GIVEN}")
+        if kind in found:
+            raise ValueError(f"Duplicate device type {kind} in backend string: {backend}; {_GIVEN}")
+        found[kind] = _known(given)
+    return found
+
+
+def _known(name: str) -> str:
+    if name not in Backend.backend_capability:
+        known = ", ".join(sorted(set(Backend.backend_list) - {Backend.UNDEFINED}))
+        raise ValueError(f"Unknown backend {name!r}; known: {known}; {_GIVEN}")
+    return name
+
+
+_NOT_HERE: Final = {
+    Backend.NCCL: "Distributed package doesn't have NCCL built in: fastdist has no collectives "
+    'between GPUs yet; with backend="gloo" tensors of GPUs pass through the memory of the CPU',
+    Backend.MPI: "Distributed package doesn't have MPI built in: workers that mpirun starts find "
+    'each other with backend="gloo" as well',
+    Backend.XCCL: "Distributed package doesn't have XCCL built in",
+    Backend.UCC: 'there is no backend "ucc": use "gloo"',
+    Backend.FAKE: 'there is no backend "fake": a group of one process needs no other ones',
+}
+
+
+def require_here(name: str) -> None:
+    """Raise RuntimeError for a backend that has a name but is not implemented."""
+    if name in _NOT_HERE:
+        raise RuntimeError(_NOT_HERE[name])
+
+
+class Place(NamedTuple):
+    """The place of this process in a new group."""
+
+    store: Store | None
+    rank: int
+    size: int
+    ranks: tuple[int, ...]
+    name: str
+    timeout: timedelta
+    world_size: int
+
+
+def connect_links(place: Place) -> Transport:
+    """Connect the members over the pipes of fastdist."""
+    from fastdist.distributed.links import connect
+
+    assert place.store is not None
+    transport: Transport = connect(
+        place.store,
+        place.rank,
+        place.size,
+        place.timeout.total_seconds(),
+        ranks=place.ranks,
+        world_size=place.world_size,
+    )
+    return transport
+
+
+# Backend -> what makes its transport. Tests add theirs.
+Connect = Callable[[Place], Transport]
+connections: dict[str, Connect] = {Backend.ZMQ: connect_links, Backend.GLOO: connect_links}
+
+
+def make_carrier(backend: str, place: Place, options: Any) -> Any:
+    """Return the transport of a new group, or what a registered function made for it.
+
+    Raises:
+        RuntimeError: The backend is not implemented.
+        CollectiveError: The group has no store, so its members cannot find each other.
+    """
+    require_here(backend)
+    plugin = Backend._plugins.get(backend.upper())
+    if plugin is not None:
+        return _make_by_plugin(plugin, place, options)
+    if place.size == 1:
+        return Alone()
+    if place.store is None:
+        raise CollectiveError(f"process group {place.name!r} has no store to connect by")
+    return connections[backend](place)
+
+
+def _make_by_plugin(plugin: Plugin, place: Place, options: Any) -> Any:
+    if not plugin.extended_api:
+        return plugin.creator_fn(place.store, place.rank, place.size, place.timeout)
+    from .options import DistributedBackendOptions
+
+    about = DistributedBackendOptions(
+        store=place.store,
+        group_rank=place.rank,
+        group_size=place.size,
+        timeout=place.timeout,
+        group_id=place.name,
+        global_ranks_in_group=list(place.ranks),
+    )
+    return plugin.creator_fn(about, options)

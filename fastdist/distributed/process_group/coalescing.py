@@ -1,0 +1,143 @@
+"""Several collectives in one message: `_coalescing_manager`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.device import CPU
+from ...tensor.tensor import Tensor, from_array
+from .arrays import copy_back, flat
+from .work import Work
+from .world import member_group
+
+
+class _Noted(NamedTuple):
+    """A collective that waits for the end of the block."""
+
+    function: Callable[..., Any]
+    given: Tensor
+    out: Tensor | None
+    options: Any
+
+
+class CoalescingManager:
+    """What `with _coalescing_manager(...) as manager` gives: the Works of the block."""
+
+    def __init__(self) -> None:
+        self.works: list[Work] = []
+
+    def append(self, work: Work | None = None) -> None:
+        """Add a Work to wait for."""
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self) -> None:
+        """Wait for all Works of the block."""
+        for work in self.works:
+            work.wait()
+
+
+def note(group: Any, function: Any, given: Tensor, out: Tensor | None, options: Any) -> None:
+    """Keep a collective for the end of the block that the group is in."""
+    group._coalesced.append(_Noted(function, given, out, options))
+
+
+@contextmanager
+def _coalescing_manager(
+    group: Any = None, device: Any = None, async_ops: bool = False
+) -> Iterator[CoalescingManager]:
+    """Send the collectives that a block calls as one message, at the block's end.
+
+    Calls of all_reduce, all_gather_into_tensor or reduce_scatter_tensor are kept; the block has
+    one of these kinds, with one dtype and one op. Sends and receives run as they are called.
+
+    Args:
+        group: The members; the default group if None.
+        device: Ignored: the tensors say it.
+        async_ops: Whether the block's end does not wait; call wait() of the manager then.
+
+    Raises:
+        ValueError: The group is in such a block already.
+        RuntimeError: The collectives of the block are of several kinds.
+    """
+    found = member_group("_coalescing_manager", group)
+    manager = CoalescingManager()
+    if found is None:
+        yield manager
+        return
+    if found._coalesced is not None:
+        raise ValueError("ProcessGroup has non-empty op list at the start of coalescing")
+    kept: list[_Noted] = []
+    found._coalesced = kept
+    try:
+        yield manager
+    finally:
+        found._coalesced = None
+    if kept:
+        manager.append(_send(found, kept, async_ops))
+    if not async_ops:
+        manager.wait()
+
+
+def _send(group: Any, kept: list[_Noted], is_async: bool) -> Work:
+    names = {one.function.__name__ for one in kept}
+    if len(names) > 1:
+        raise RuntimeError(
+            f"Coalescing manager requires all collectives to be the same type, but got mixed "
+            f"types: {sorted(names)}"
+        )
+    options = kept[0].options
+    if any(
+        getattr(one.options, "reduceOp", None) != getattr(options, "reduceOp", None) for one in kept
+    ):
+        raise RuntimeError("Coalescing manager: the collectives of a block have one ReduceOp")
+    options.asyncOp = is_async
+    (name,) = names
+    given = [one.given for one in kept]
+    if name == "all_reduce":
+        work: Work = group.allreduce_coalesced(given, options)
+        return work
+    outs = [one.out for one in kept if one.out is not None]
+    return _exchange(group, name, given, outs, options)
+
+
+def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any) -> Work:
+    """Run gathers, or reductions that scatter, on tensors that lie one after the other."""
+    size = group.size()
+    is_gather = name == "all_gather_into_tensor"
+    rows = given if is_gather else outs
+    widths = [one._layout.numel for one in rows]
+    dtype = rows[0]._layout.dtype.numpy
+    joined = from_array(np.concatenate(
+        [flat(one) if is_gather else flat(one).reshape(size, -1) for one in given], axis=-1
+    ), CPU)  # fmt: skip
+    room = from_array(np.empty((size, sum(widths)) if is_gather else sum(widths), dtype), CPU)
+    method = group._allgather_base if is_gather else group._reduce_scatter_base
+    work: Work = method(room, joined, options)
+
+    def place() -> None:
+        begin = 0
+        for out, width in zip(outs, widths):
+            copy_back(np.ravel(room.array[..., begin : begin + width]), out)
+            begin += width
+
+    return _Placing(work, place, outs)
+
+
+class _Placing(Work):
+    """Waits for another Work, and then places what it fetched."""
+
+    def __init__(self, work: Work, place: Callable[[], None], result: Any) -> None:
+        super().__init__(result)
+
+        def finish() -> None:
+            error = work.exception()
+            if error is None:
+                place()
+            self._finish(error)
+
+        work._when_finished(finish)

@@ -1,0 +1,393 @@
+"""The functions that programs call: collectives on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from .coalescing import note
+from .options import (
+    AllgatherOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
+from .ranks import rank_in
+from .reductions import ReduceOp
+from .work import Work
+from .world import member_group
+
+
+def all_reduce(
+    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Replace a tensor on all members by its reduction over the members.
+
+    Args:
+        tensor: Read and written; alike in dtype and shape on all members.
+        op: How values combine, such as ReduceOp.SUM.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work before the tensor may be used.
+
+    Returns:
+        A Work for async_op, else None.
+
+    Raises:
+        CollectiveMismatchError: Members called other collectives, or other dtypes or shapes.
+        CollectiveLostError: A member ended or cannot be reached.
+        CollectiveTimeoutError: Members did not call in time.
+        TypeError, ValueError, RuntimeError: An argument is wrong; found before anything is sent.
+
+    Threads: any; collectives of one group run in the order of the calls.
+
+    Example:
+        >>> import fastdist as fd
+        >>> from fastdist import distributed as dist
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> x = fd.ones(2)
+        >>> dist.all_reduce(x)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
+    found = member_group("all_reduce", group)
+    if found is None:
+        return None
+    options = AllreduceOptions()
+    options.reduceOp, options.asyncOp = op, async_op
+    if found._coalesced is not None:
+        note(found, all_reduce, tensor, None, options)
+        return None
+    work = found.allreduce([tensor], options)
+    return _returned(work, async_op)
+
+
+def all_reduce_coalesced(
+    tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Replace tensors of one dtype by their reductions over the members, in one message."""
+    found = member_group("all_reduce_coalesced", group)
+    if found is None:
+        return None
+    options = AllreduceOptions(reduceOp=op, asyncOp=async_op)
+    return _returned(found.allreduce_coalesced(list(tensors), options), async_op)
+
+
+def reduce(
+    tensor: Tensor,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Replace a tensor on one member by its reduction over all; the others keep theirs.
+
+    Args:
+        tensor: Read on all members, written on dst.
+        dst: The global rank of the member that gets the reduction.
+        op: How values combine.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+        group_dst: The rank of dst in the group, in place of dst.
+    """
+    found = member_group("reduce", group)
+    if found is None:
+        return None
+    root = rank_in(found, "reduce", dst, group_dst, None)
+    options = ReduceOptions(reduceOp=op, rootRank=root, asyncOp=async_op)
+    return _returned(found.reduce([tensor], options), async_op)
+
+
+def broadcast(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Replace a tensor on all members by that of one.
+
+    Args:
+        tensor: Read on src, written on the others.
+        src: The global rank of the member that has the values.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+        group_src: The rank of src in the group, in place of src.
+    """
+    found = member_group("broadcast", group)
+    if found is None:
+        return None
+    root = rank_in(found, "broadcast", src, group_src, None)
+    options = BroadcastOptions(rootRank=root, asyncOp=async_op)
+    return _returned(found.broadcast([tensor], options), async_op)
+
+
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Fill a list on all members with the tensors of all.
+
+    Args:
+        tensor_list: One tensor for each member, by rank; written. Their sizes may differ.
+        tensor: What this member gives; as large as tensor_list[rank].
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("all_gather", group)
+    if found is None:
+        return None
+    _require_list("tensor_list", tensor_list)
+    return _returned(
+        found.allgather([tensor_list], [tensor], AllgatherOptions(asyncOp=async_op)), async_op
+    )
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`."""
+    found = member_group("all_gather_coalesced", group)
+    if found is None:
+        return None
+    if not isinstance(output_tensor_lists, list):
+        raise TypeError("Invalid function argument: output_tensor_lists should be a list")
+    options = AllgatherOptions(asyncOp=async_op)
+    works = [
+        found.allgather([[one[index] for one in output_tensor_lists]], [tensor], options)
+        for index, tensor in enumerate(input_tensor_list)
+    ]
+    return works[-1] if async_op and works else None
+
+
+def all_gather_into_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Fill one tensor on all members with the tensors of all, one after the other.
+
+    Args:
+        output_tensor: Written; its shape is (size * n, ...) or (size, n, ...).
+        input_tensor: What this member gives, of shape (n, ...).
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("all_gather_into_tensor", group)
+    if found is None:
+        return None
+    options = AllgatherOptions(asyncOp=async_op)
+    if found._coalesced is not None:
+        note(found, all_gather_into_tensor, input_tensor, output_tensor, options)
+        return None
+    return _returned(found._allgather_base(output_tensor, input_tensor, options), async_op)
+
+
+def reduce_scatter(
+    output: Tensor,
+    input_list: list[Tensor],
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Reduce a list over the members, and keep the entry of this member's rank.
+
+    Args:
+        output: Written; as large as input_list[rank].
+        input_list: One tensor for each member. Their sizes may differ.
+        op: How values combine.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("reduce_scatter", group)
+    if found is None:
+        return None
+    _require_list("input_list", input_list)
+    options = ReduceScatterOptions(reduceOp=op, asyncOp=async_op)
+    return _returned(found.reduce_scatter([output], [input_list], options), async_op)
+
+
+def reduce_scatter_tensor(
+    output: Tensor,
+    input: Tensor,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Reduce a tensor over the members, and keep the part of this member's rank.
+
+    Args:
+        output: Written; of shape (n, ...).
+        input: Read; of shape (size * n, ...) or (size, n, ...).
+        op: How values combine.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("reduce_scatter_tensor", group)
+    if found is None:
+        return None
+    options = ReduceScatterOptions(reduceOp=op, asyncOp=async_op)
+    if found._coalesced is not None:
+        note(found, reduce_scatter_tensor, input, output, options)
+        return None
+    return _returned(found._reduce_scatter_base(output, input, options), async_op)
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Send rows of a tensor to each member, and fill another with the rows that each sends.
+
+    Args:
+        output: Written; the rows of member 0 come first.
+        input: Read; the rows for member 0 come first.
+        output_split_sizes: How many rows come from each member; equally many if None.
+        input_split_sizes: How many rows go to each member; equally many if None.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("all_to_all_single", group)
+    if found is None:
+        return None
+    work = found.alltoall_base(
+        output, input, output_split_sizes, input_split_sizes, AllToAllOptions(asyncOp=async_op)
+    )
+    return _returned(work, async_op)
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Send one tensor to each member, and fill a list with what each sends here.
+
+    Args:
+        output_tensor_list: Written; one tensor for each member, by rank.
+        input_tensor_list: What each member gets. Sizes may differ.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+    """
+    found = member_group("all_to_all", group)
+    if found is None:
+        return None
+    _require_list("output_tensor_list", output_tensor_list)
+    _require_list("input_tensor_list", input_tensor_list)
+    options = AllToAllOptions(asyncOp=async_op)
+    return _returned(found.alltoall(output_tensor_list, input_tensor_list, options), async_op)
+
+
+def gather(
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Fill a list on one member with the tensors of all.
+
+    Args:
+        tensor: What this member gives.
+        gather_list: On dst, one tensor for each member; None on the others.
+        dst: The global rank of the member with the list; 0 by default.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+        group_dst: The rank of dst in the group, in place of dst.
+    """
+    found = member_group("gather", group)
+    if found is None:
+        return None
+    root = rank_in(found, "gather", dst, group_dst, 0)
+    if root == found.rank():
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    options = GatherOptions(rootRank=root, asyncOp=async_op)
+    return _returned(found.gather([gather_list or []], [tensor], options), async_op)
+
+
+def scatter(
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Fill a tensor on each member with an entry of one member's list.
+
+    Args:
+        tensor: Written.
+        scatter_list: On src, one tensor for each member; None on the others.
+        src: The global rank of the member with the list; 0 by default.
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+        group_src: The rank of src in the group, in place of src.
+    """
+    found = member_group("scatter", group)
+    if found is None:
+        return None
+    root = rank_in(found, "scatter", src, group_src, 0)
+    if root == found.rank():
+        if not scatter_list:
+            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
+    elif scatter_list:
+        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    options = ScatterOptions(rootRank=root, asyncOp=async_op)
+    return _returned(found.scatter([tensor], [scatter_list or []], options), async_op)
+
+
+def barrier(
+    group: Any = None,
+    async_op: bool = False,
+    device_ids: Any = None,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Wait until all members of a group have called.
+
+    Args:
+        group: The members; the default group if None.
+        async_op: Whether to return a Work at once.
+        device_ids: Which GPUs to wait for; not needed here.
+        timeout: The longest wait; the group's by default.
+    """
+    found = member_group("barrier", group)
+    if found is None:
+        return None
+    if device_ids is not None and not isinstance(device_ids, list):
+        raise TypeError("Invalid function argument: device_ids type should be List[int]")
+    options = BarrierOptions(asyncOp=async_op, device_ids=device_ids, timeout=timeout)
+    return _returned(found.barrier(options), async_op)
+
+
+def _require_list(name: str, given: Any) -> None:
+    if not isinstance(given, list | tuple):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
+            f"but got {type(given)} instead."
+        )
+
+
+def _returned(work: Work, async_op: bool) -> Work | None:
+    if async_op:
+        return work
+    # One of ours has ended already.
+    if work is not None:
+        work.wait()
+    return None

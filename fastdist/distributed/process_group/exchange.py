@@ -1,0 +1,177 @@
+"""The functions that programs call: sends and receives between two members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from .ranks import rank_in
+from .work import Work
+from .world import default_group, member_group
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """Send a tensor to one member; return when it may be changed.
+
+    Args:
+        tensor: What is sent.
+        dst: The global rank of the receiver.
+        group: The group of both; the default group if None.
+        tag: A number that the receiver gives as well, to tell messages apart.
+        group_dst: The rank of the receiver in the group, in place of dst.
+
+    Raises:
+        ValueError: The receiver is this process, or is not in the group.
+        CollectiveError: The receiver is lost, too late, or expects another dtype or size.
+    """
+    found = member_group("send", group)
+    if found is not None:
+        found.send([tensor], rank_in(found, "send", dst, group_dst, None), tag, is_async=False)
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Begin to send a tensor, and return the Work to wait for before it is changed; see send."""
+    found = member_group("isend", group)
+    if found is None:
+        return None
+    return found.send([tensor], rank_in(found, "isend", dst, group_dst, None), tag)
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """Fill a tensor with the next message of a member, and return the sender's global rank.
+
+    Args:
+        tensor: Written; of the dtype and size of what was sent.
+        src: The global rank of the sender; None receives from any.
+        group: The group of both; the default group if None.
+        tag: The tag that the sender gave.
+        group_src: The rank of the sender in the group, in place of src.
+
+    Returns:
+        The sender's global rank; -1 outside of the group.
+    """
+    found = member_group("recv", group)
+    if found is None:
+        return -1
+    root = _sender(found, "recv", src, group_src)
+    if root is None and _is_foreign(found):
+        work: Any = found.recv_anysource([tensor], tag)
+        work.wait()
+    else:
+        work = found.recv([tensor], root, tag, is_async=False)
+    return src if src is not None else int(work._source_rank())
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """Begin to receive, and return the Work to wait for before the tensor is read; see recv."""
+    found = member_group("irecv", group)
+    if found is None:
+        return None
+    root = _sender(found, "irecv", src, group_src)
+    if root is None:
+        return found.recv_anysource([tensor], tag)
+    return found.recv([tensor], root, tag)
+
+
+def _is_foreign(group: Any) -> bool:
+    return hasattr(group, "foreign")
+
+
+def _sender(group: Any, what: str, src: int | None, group_src: int | None) -> int | None:
+    if src is None and group_src is None:
+        return None
+    return rank_in(group, what, src, group_src, None)
+
+
+class P2POp:
+    """A send or a receive for batch_isend_irecv.
+
+    Args:
+        op: The function isend or irecv.
+        tensor: What is sent or filled.
+        peer: The other's global rank.
+        group: The group of both; the default group if None.
+        tag: See send.
+        group_peer: The other's rank in the group, in place of peer.
+    """
+
+    def __init__(
+        self,
+        op: Callable[..., Any],
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:
+        if op not in (isend, irecv):
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``."
+            )
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                "Invalid function argument. Expected parameter `tensor` of type torch.Tensor but "
+                f"got {type(tensor)} instead."
+            )
+        self.op, self.tensor, self.tag = op, tensor, tag
+        self.group: Any = default_group() if group is None else group
+        is_member = hasattr(self.group, "_ranks")
+        self.group_peer = (
+            rank_in(self.group, op.__name__, peer, group_peer, None) if is_member else -1
+        )
+        self.peer: int = self.group._ranks[self.group_peer] if is_member else -1
+
+    def __repr__(self) -> str:
+        layout = self.tensor._layout
+        return f"P2POp({self.op.__name__} peer={self.peer}, {layout.shape}, {layout.dtype})"
+
+
+P2POp.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Begin several sends and receives, and return their Works; none waits for another.
+
+    Raises:
+        ValueError: An entry is not a P2POp, or they have several groups.
+    """
+    if not all(isinstance(one, P2POp) for one in p2p_op_list):
+        raise ValueError(
+            "Invalid ``p2p_op_list``. Each op is expected to to be of type "
+            "``torch.distributed.P2POp``."
+        )
+    if any(one.group is not p2p_op_list[0].group for one in p2p_op_list):
+        raise ValueError("All ops need to use the same group.")
+    works = []
+    for one in p2p_op_list:
+        name = "group_dst" if one.op is isend else "group_src"
+        work = one.op(one.tensor, group=one.group, tag=one.tag, **{name: one.group_peer})
+        if work is not None:
+            works.append(work)
+    return works

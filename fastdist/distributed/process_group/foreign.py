@@ -1,0 +1,40 @@
+"""A group whose collectives a registered backend carries, with methods of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .group import ProcessGroup
+
+_METHODS: Final = (
+    "_allgather_base", "_reduce_scatter_base", "allgather", "allreduce", "allreduce_coalesced",
+    "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource",
+    "reduce", "reduce_scatter", "scatter", "send",
+)  # fmt: skip
+
+
+class ForeignGroup(ProcessGroup):
+    """Forwards each collective to the object that the backend's function returned."""
+
+    foreign: Any = None
+
+    def _make_carrier(self, backend: str) -> Any:
+        self.foreign = super()._make_carrier(backend)
+        return self.foreign
+
+
+def _forwarding(name: str) -> Callable[..., Any]:
+    def forward(self: ForeignGroup, *args: Any, is_async: bool = True) -> Any:
+        work = getattr(self.foreign, name)(*args)
+        if not is_async:
+            work.wait()
+        return work
+
+    forward.__name__ = name
+    forward.__doc__ = f"Return the Work of `{name}` of the registered backend."
+    return forward
+
+
+for _name in _METHODS:
+    setattr(ForeignGroup, _name, _forwarding(_name))

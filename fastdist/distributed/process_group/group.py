@@ -1,0 +1,427 @@
+"""ProcessGroup: the collectives of one group, as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...tensor.tensor import Tensor
+from .arrays import (
+    Target,
+    agreed_text,
+    copy_back,
+    flat,
+    require_one_dtype,
+    require_readable,
+    require_target,
+    require_tensors,
+)
+from .group_base import GroupBase
+from .options import (
+    AllgatherOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
+from .point_to_point import Messages
+from .reductions import Reduction, reduction_of
+from .split_sizes import rows_of, slices_of
+from .transport import Call, Transport
+from .work import Work
+
+
+class ProcessGroup(Messages, GroupBase):
+    """Some processes of a job, which call its collectives together and in the same order.
+
+    Made by `init_process_group` and `new_group`. The methods have the names and lists of PyTorch;
+    programs call the functions of `fastdist.distributed`.
+
+    Threads: any; collectives of one group run one at a time, sends and receives beside them.
+    """
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Work:
+        """Replace the tensor on all members by the reduction over the members."""
+        opts = AllreduceOptions() if opts is None else opts
+        tensors = _as_list(tensors)
+        if len(tensors) != 1:
+            return self.allreduce_coalesced(tensors, opts)
+        (tensor,) = tensors
+        if isinstance(tensor, Tensor) and tensor._layout.is_sparse:
+            from .sparse import all_reduce_sparse
+
+            return all_reduce_sparse(self, tensor, opts)
+        require_target("all_reduce", "tensor", tensor)
+        how = reduction_of(opts.reduceOp, tensor._layout.dtype.numpy, "all_reduce")
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(tensor, reads=True)
+            _reduce_all(transport, call, target.array, how)
+            target.done()
+
+        return self._run("all_reduce", agreed_text(tensor, how.name), act, [tensor], opts)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
+        """Replace tensors of one dtype by their reductions, in one message."""
+        opts = AllreduceOptions() if opts is None else opts
+        require_tensors("all_reduce_coalesced", "tensors", tensors, require_target)
+        if not tensors:
+            raise ValueError("all_reduce_coalesced: requires non-empty tensor list")
+        require_one_dtype(*tensors)
+        dtype = tensors[0]._layout.dtype
+        how = reduction_of(opts.reduceOp, dtype.numpy, "all_reduce")
+        shapes = [tensor._layout.shape for tensor in tensors]
+
+        def act(transport: Transport, call: Call) -> None:
+            joined = np.concatenate([flat(tensor) for tensor in tensors])
+            _reduce_all(transport, call, joined, how)
+            copy_parts(joined, tensors)
+
+        agreed = f"{dtype.name} of shapes {shapes}, {how.name}"
+        return self._run("all_reduce_coalesced", agreed, act, list(tensors), opts)
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Work:
+        """Replace the root's tensor by the reduction; the others keep theirs."""
+        opts = ReduceOptions() if opts is None else opts
+        (tensor,) = _as_list(tensors)
+        require_target("reduce", "tensor", tensor)
+        how = reduction_of(opts.reduceOp, tensor._layout.dtype.numpy, "reduce")
+        root = self._require_member("reduce", opts.rootRank)
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(tensor, reads=True)
+            array, is_root = target.array, root == self._rank
+            given = array if how.factor is None else array * _factor(how, array)
+            transport.reduce(call, how.view(given), how.op, root)
+            if is_root:
+                how.divide(given, self._size)
+                if given is not array:
+                    array[...] = given
+                target.done()
+
+        agreed = agreed_text(tensor, f"{how.name} at rank {root}")
+        return self._run("reduce", agreed, act, [tensor], opts)
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> Work:
+        """Replace the tensor on all members by the root's."""
+        opts = BroadcastOptions() if opts is None else opts
+        (tensor,) = _as_list(tensors)
+        require_target("broadcast", "tensor", tensor)
+        root = self._require_member("broadcast", opts.rootRank)
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(tensor, reads=True)
+            transport.broadcast(call, target.array, root)
+            if root != self._rank:
+                target.done()
+
+        agreed = agreed_text(tensor, f"from rank {root}")
+        return self._run("broadcast", agreed, act, [tensor], opts)
+
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """Fill a list with the tensors of all members; their sizes may differ."""
+        opts = AllgatherOptions() if opts is None else opts
+        (outs,), (tensor,) = _as_lists(output_tensors), _as_list(input_tensors)
+        require_readable("all_gather", "tensor", tensor)
+        require_tensors("all_gather", "tensor_list", outs, require_target)
+        self._require_length("all_gather", "tensor_list", outs)
+        require_one_dtype(tensor, *outs)
+        shapes = [out._layout.shape for out in outs]
+        _require_size("all_gather", f"tensor_list[{self._rank}]", outs[self._rank], tensor)
+        if any(shape != shapes[0] for shape in shapes):
+            agreed = f"{tensor._layout.dtype.name} of shapes {shapes}"
+        else:
+            agreed = agreed_text(outs[0])
+
+        def act(transport: Transport, call: Call) -> None:
+            array = flat(tensor)
+            sizes = [out._layout.numel for out in outs]
+            found: Sequence[NDArray[Any]]
+            if min(sizes) == max(sizes):
+                room = np.empty((self._size, array.size), array.dtype)
+                transport.all_gather(call, room, array)
+                found = list(room)
+            else:
+                found = [np.empty(size, array.dtype) for size in sizes]
+                transport.all_to_all(call, found, [array] * self._size)
+            for out, part in zip(outs, found):
+                copy_back(part, out)
+
+        return self._run("all_gather", agreed, act, [*outs], opts)
+
+    def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        """Fill one tensor with the tensors of all members, one after the other."""
+        opts = AllgatherOptions() if opts is None else opts
+        what = "all_gather_into_tensor"
+        require_target(what, "output_tensor", output)
+        require_readable(what, "input_tensor", input)
+        if output._layout.dtype is not input._layout.dtype:
+            raise TypeError(
+                "output tensor must have the same type as input tensor: got "
+                f"{output._layout.dtype} and {input._layout.dtype}"
+            )
+        if output._layout.numel != self._size * input._layout.numel:
+            raise ValueError(
+                "output tensor size must be equal to world_size times input tensor size: got "
+                f"{output._layout.shape} for {self._size} of {input._layout.shape}"
+            )
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(output, reads=False)
+            room = target.array.reshape(self._size, -1 if target.array.size else 0)
+            transport.all_gather(call, room, _apart(flat(input), room, self._rank))
+            target.done()
+
+        return self._run(what, agreed_text(input), act, [output], opts)
+
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """Reduce the lists of all members, and keep the entry of this member's rank."""
+        opts = ReduceScatterOptions() if opts is None else opts
+        (output,), (inputs,) = _as_list(output_tensors), _as_lists(input_tensors)
+        require_target("reduce_scatter", "output", output)
+        require_tensors("reduce_scatter", "input_list", inputs)
+        self._require_length("reduce_scatter", "input_list", inputs)
+        require_one_dtype(output, *inputs)
+        _require_size("reduce_scatter", f"input_list[{self._rank}]", inputs[self._rank], output)
+        how = reduction_of(opts.reduceOp, output._layout.dtype.numpy, "reduce_scatter")
+        sizes = [one._layout.numel for one in inputs]
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(output, reads=False)
+            joined = np.concatenate([flat(one) for one in inputs])
+            if min(sizes) == max(sizes):
+                self._scatter_reduced(transport, call, target.array, joined, how)
+            else:
+                _reduce_all(transport, call, joined, how)
+                begin = sum(sizes[: self._rank])
+                target.array[...] = joined[begin : begin + sizes[self._rank]]
+            target.done()
+
+        shapes = [one._layout.shape for one in inputs]
+        agreed = f"{output._layout.dtype.name} of shapes {shapes}, {how.name}"
+        return self._run("reduce_scatter", agreed, act, [output], opts)
+
+    def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        """Reduce the tensors of all members, and keep the part of this member's rank."""
+        opts = ReduceScatterOptions() if opts is None else opts
+        what = "reduce_scatter_tensor"
+        require_target(what, "output", output)
+        require_readable(what, "input", input)
+        if output._layout.dtype is not input._layout.dtype:
+            raise TypeError(
+                "input tensor must have the same type as output tensor: got "
+                f"{input._layout.dtype} and {output._layout.dtype}"
+            )
+        if input._layout.numel != self._size * output._layout.numel:
+            raise ValueError(
+                "input tensor must be the same size as output size times world size: got "
+                f"{input._layout.shape} for {self._size} of {output._layout.shape}"
+            )
+        how = reduction_of(opts.reduceOp, output._layout.dtype.numpy, what)
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(output, reads=False)
+            array = flat(input)
+            if np.may_share_memory(target.array, array):
+                array = array.copy()
+            self._scatter_reduced(transport, call, target.array, array, how)
+            target.done()
+
+        return self._run(what, agreed_text(input, how.name), act, [output], opts)
+
+    def _scatter_reduced(
+        self,
+        transport: Transport,
+        call: Call,
+        out: NDArray[Any],
+        array: NDArray[Any],
+        how: Reduction,
+    ) -> None:
+        if how.factor is not None:
+            array = array * _factor(how, array)
+        rows = how.view(array)
+        rows = rows.reshape(self._size, rows.size // self._size)
+        transport.reduce_scatter(call, how.view(out), rows, how.op)
+        how.divide(out, self._size)
+
+    def alltoall_base(
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_split_sizes: Sequence[int] | None = None,
+        input_split_sizes: Sequence[int] | None = None,
+        opts: Any = None,
+    ) -> Work:
+        """Send rows of one tensor to each member, and fill another with the rows of each."""
+        opts = AllToAllOptions() if opts is None else opts
+        require_target("all_to_all_single", "output", output)
+        require_readable("all_to_all_single", "input", input)
+        require_one_dtype(output, input)
+        came = rows_of(output, output_split_sizes, self._size)
+        sent = rows_of(input, input_split_sizes, self._size)
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(output, reads=False)
+            array = flat(input)
+            if np.may_share_memory(target.array, array):
+                array = array.copy()
+            outs = slices_of(target.array, output, came)
+            transport.all_to_all(call, outs, slices_of(array, input, sent))
+            target.done()
+
+        agreed = f"{input._layout.dtype.name}, rows of shape {input._layout.shape[1:]}"
+        return self._run("all_to_all_single", agreed, act, [output], opts)
+
+    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """Send one tensor to each member, and fill a list with what each sends here."""
+        opts = AllToAllOptions() if opts is None else opts
+        outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
+        require_tensors("all_to_all", "output_tensor_list", outs, require_target)
+        require_tensors("all_to_all", "input_tensor_list", inputs)
+        self._require_length("all_to_all", "output_tensor_list", outs)
+        self._require_length("all_to_all", "input_tensor_list", inputs)
+        require_one_dtype(*outs, *inputs)
+
+        def act(transport: Transport, call: Call) -> None:
+            found = [np.empty(out._layout.numel, out._layout.dtype.numpy) for out in outs]
+            transport.all_to_all(call, found, [flat(one) for one in inputs])
+            for out, part in zip(outs, found):
+                copy_back(part, out)
+
+        return self._run("all_to_all", outs[0]._layout.dtype.name, act, [*outs], opts)
+
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """Fill the root's list with the tensors of all members."""
+        opts = GatherOptions() if opts is None else opts
+        (tensor,) = _as_list(input_tensors)
+        require_readable("gather", "tensor", tensor)
+        root = self._require_member("gather", opts.rootRank)
+        outs: list[Tensor] = _as_lists(output_tensors)[0] if root == self._rank else []
+        if root == self._rank:
+            require_tensors("gather", "gather_list", outs, require_target)
+            self._require_length("gather", "gather_list", outs)
+            require_one_dtype(tensor, *outs)
+            for index, out in enumerate(outs):
+                _require_size("gather", f"gather_list[{index}]", out, tensor)
+
+        def act(transport: Transport, call: Call) -> None:
+            array = flat(tensor)
+            found = [np.empty(array.size, array.dtype) for _ in outs]
+            transport.gather(call, found if root == self._rank else None, array, root)
+            for out, part in zip(outs, found):
+                copy_back(part, out)
+
+        agreed = agreed_text(tensor, f"at rank {root}")
+        return self._run("gather", agreed, act, [*outs] or [tensor], opts)
+
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        """Fill the tensor of each member with an entry of the root's list."""
+        opts = ScatterOptions() if opts is None else opts
+        (output,) = _as_list(output_tensors)
+        require_target("scatter", "tensor", output)
+        root = self._require_member("scatter", opts.rootRank)
+        inputs: list[Tensor] = _as_lists(input_tensors)[0] if root == self._rank else []
+        if root == self._rank:
+            require_tensors("scatter", "scatter_list", inputs)
+            self._require_length("scatter", "scatter_list", inputs)
+            require_one_dtype(output, *inputs)
+            for index, one in enumerate(inputs):
+                _require_size("scatter", f"scatter_list[{index}]", one, output)
+
+        def act(transport: Transport, call: Call) -> None:
+            target = Target(output, reads=False)
+            arrays = [_own(flat(one), target.array) for one in inputs]
+            room = target.array
+            transport.scatter(call, room, arrays if root == self._rank else None, root)
+            target.done()
+
+        agreed = agreed_text(output, f"from rank {root}")
+        return self._run("scatter", agreed, act, [output], opts)
+
+    def barrier(self, opts: Any = None) -> Work:
+        """Wait until all members have called."""
+        opts = BarrierOptions() if opts is None else opts
+
+        def act(transport: Transport, call: Call) -> None:
+            transport.barrier(call)
+
+        return self._run("barrier", "", act, [], opts)
+
+    def _require_member(self, what: str, rank: int) -> int:
+        if not 0 <= rank < self._size:
+            raise ValueError(
+                f"{what}: invalid root rank: {rank}; the group has ranks 0 to {self._size - 1}"
+            )
+        return rank
+
+    def _require_length(self, what: str, name: str, tensors: Sequence[Tensor]) -> None:
+        if len(tensors) != self._size:
+            raise ValueError(
+                f"{what}: invalid `{name}` (expected length {self._size}, got {len(tensors)}): it "
+                "has one tensor for each member of the group"
+            )
+
+
+ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def copy_parts(joined: NDArray[Any], tensors: Sequence[Tensor]) -> None:
+    """Place the parts of an array in tensors, one after the other."""
+    begin = 0
+    for tensor in tensors:
+        end = begin + tensor._layout.numel
+        copy_back(joined[begin:end], tensor)
+        begin = end
+
+
+def _reduce_all(transport: Transport, call: Call, array: NDArray[Any], how: Reduction) -> None:
+    given = array if how.factor is None else array * _factor(how, array)
+    transport.all_reduce(call, how.view(given), how.op)
+    how.divide(given, transport.size)
+    if given is not array:
+        array[...] = given
+
+
+def _factor(how: Reduction, array: NDArray[Any]) -> NDArray[Any]:
+    number = how.factor.item() if isinstance(how.factor, Tensor) else how.factor
+    return np.asarray(number, array.dtype)
+
+
+def _apart(array: NDArray[Any], room: NDArray[Any], rank: int) -> NDArray[Any]:
+    """Return an array that shares memory with room at most as room[rank]."""
+    if not np.may_share_memory(array, room):
+        return array
+    own = room[rank]
+    return array if array.ctypes.data == own.ctypes.data else array.copy()
+
+
+def _own(array: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    return array.copy() if np.may_share_memory(array, target) else array
+
+
+def _require_size(what: str, name: str, one: Tensor, other: Tensor) -> None:
+    if one._layout.numel != other._layout.numel:
+        raise ValueError(
+            f"{what}: invalid tensor size of `{name}` (expected {tuple(other._layout.shape)}, got "
+            f"{tuple(one._layout.shape)})"
+        )
+
+
+def _as_list(tensors: Any) -> Any:
+    """Return a list of tensors; one tensor stands for a list of one, as in PyTorch."""
+    return [tensors] if isinstance(tensors, Tensor) else tensors
+
+
+def _as_lists(tensors: Any) -> Any:
+    """Return a list of lists of tensors; one list stands for a list of one."""
+    is_list = isinstance(tensors, list | tuple) and (
+        not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
+    )
+    return [tensors] if is_list else tensors

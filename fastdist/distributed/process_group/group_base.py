@@ -1,0 +1,234 @@
+"""The part of a ProcessGroup that is about its members, its backends and its threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import CollectiveError
+
+from ..constants import default_pg_timeout
+from .backends import BackendConfig, Place, make_carrier
+from .caller import caller_line
+from .transport import Call, Transport
+from .work import Lane, Work, destroyed, finished
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+    from ...core.device import Device
+    from ...tensor.tensor import Tensor
+
+Act = Callable[[Transport, Call], None]
+Direction = tuple[str, int | None, int]
+
+
+class GroupBase:
+    """The members of a group, what carries its collectives, and the threads that run them."""
+
+    bound_device_id: Any = None
+
+    def __init__(self, *place: Any) -> None:
+        if len(place) not in (2, 3):
+            raise TypeError("ProcessGroup takes (rank, size) or (store, rank, size)")
+        *store, rank, size = place
+        self._rank, self._size = int(rank), int(size)
+        self._store: Store | None = store[0] if store else None
+        self._ranks = tuple(range(self._size))
+        self._world_size = self._size
+        self._config = BackendConfig(None)
+        self._backend_name = ""
+        self._timeout = default_pg_timeout
+        self._options: Any = None
+        # Backend -> its transport.
+        self._carriers: dict[str, Any] = {}
+        self._carriers_lock = threading.Lock()
+        self._lane = Lane("fastdist collectives")
+        self._pairs: dict[Direction, Lane] = {}
+        # How many messages each pair and tag has carried, by direction.
+        self._messages: dict[Direction, int] = {}
+        self._pairs_lock = threading.Lock()
+        self._coalesced: Any = None
+        self._error: BaseException | None = None
+        self.group_name = ""
+        self.group_desc = ""
+
+    def rank(self) -> int:
+        """Return this process's rank in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """Return the number of members."""
+        return self._size
+
+    def name(self) -> str:
+        """Return the name of the backend."""
+        return self._backend_name
+
+    def get_group_store(self) -> Store | None:
+        """Return the part of the store that belongs to the group."""
+        return self._store
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Let each collective take this long at most."""
+        self._timeout = timeout
+
+    @property
+    def _device_types(self) -> list[Device]:
+        from ...core.device import Device
+
+        return [Device(kind) for kind in self._config.device_backend_map]
+
+    def _get_backend_name(self) -> str:
+        return self._backend_name
+
+    def _get_backend(self, device: Any) -> Any:
+        """Return this group: its methods are those of PyTorch's backends."""
+        self._backend_for(str(getattr(device, "type", device)).partition(":")[0])
+        return self
+
+    def _get_sequence_number_for_group(self) -> int:
+        """Return how many collectives this member has called."""
+        return self._lane.count
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Do nothing: numbers begin at 0 on all members."""
+
+    def _set_group_name(self, name: str) -> None:
+        self.group_name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self.group_desc = description
+
+    def _join(
+        self, config: BackendConfig, name: str, place: Place, options: Any, *, desc: str
+    ) -> None:
+        """Take a place in a group, and connect what serves the CPU."""
+        self._store, self._ranks, self._timeout = place.store, place.ranks, place.timeout
+        self._world_size = place.world_size
+        self._config, self._backend_name, self._options = config, name, options
+        self.group_name, self.group_desc = place.name, desc
+        self._lane = Lane(f"fastdist group {place.name}")
+        kinds = config.device_backend_map
+        self._carrier(kinds.get("cpu") or next(iter(kinds.values())))
+
+    def _backend_for(self, device_type: str) -> str:
+        backend = self._config.device_backend_map.get(device_type)
+        if backend is None:
+            raise RuntimeError(
+                f"No backend type associated with device type {device_type}: the group's backends "
+                f"are {self._config!r}; give init_process_group or new_group "
+                f'"...,{device_type}:BACKEND"'
+            )
+        return backend
+
+    def _carrier(self, backend: str) -> Any:
+        carrier = self._carriers.get(backend)
+        if carrier is not None:
+            return carrier
+        with self._carriers_lock:
+            if self._error is not None:
+                raise self._error
+            if backend not in self._carriers:
+                self._carriers[backend] = self._make_carrier(backend)
+            return self._carriers[backend]
+
+    def _make_carrier(self, backend: str) -> Any:
+        store = self._store
+        if store is not None:
+            from fastdist.distributed.store import PrefixStore
+
+            store = PrefixStore(backend, store)
+        place = Place(
+            store=store,
+            rank=self._rank,
+            size=self._size,
+            ranks=self._ranks,
+            name=self.group_name,
+            timeout=self._timeout,
+            world_size=self._world_size,
+        )
+        return make_carrier(backend, place, self._options)
+
+    def _transport(self, tensor: Tensor | None) -> Transport:
+        kind = "cpu" if tensor is None else tensor._layout.device.type
+        if tensor is None and kind not in self._config.device_backend_map:
+            kind = next(iter(self._config.device_backend_map))
+        return self._carrier(self._backend_for(kind))  # type: ignore[no-any-return]
+
+    def _run(self, what: str, agreed: str, act: Act, result: list[Any], options: Any) -> Work:
+        """Run a collective, or queue it; `result` begins with the tensors that it fills."""
+        transport = self._transport(_first_tensor(result))
+        line, timeout = caller_line(), options.timeout or self._timeout
+        seconds = timeout.total_seconds()
+
+        def job(number: int) -> None:
+            act(transport, Call(number, what, agreed, line, time.monotonic() + seconds))
+
+        if options.asyncOp:
+            return self._lane.start(job, Work(result))
+        self._lane.run(job)
+        return finished(result)
+
+    def _pair(self, direction: Direction) -> Lane:
+        with self._pairs_lock:
+            if self._error is not None:
+                raise self._error
+            lane = self._pairs.get(direction)
+            if lane is None:
+                how, peer, tag = direction
+                lane = Lane(f"fastdist group {self.group_name}: {how} {peer}, tag {tag}")
+                self._pairs[direction] = lane
+            return lane
+
+    def _next_message(self, direction: Direction) -> int:
+        with self._pairs_lock:
+            number = self._messages.get(direction, 0)
+            self._messages[direction] = number + 1
+            return number
+
+    def shutdown(self) -> None:
+        """Leave the group: later calls raise, and what is queued fails. A second time is fine."""
+        self._end(destroyed(self.group_name), aborts=False)
+
+    def abort(self) -> None:
+        """End all collectives of this member with an error, and leave the group."""
+        self._end(destroyed(self.group_name), aborts=True)
+
+    def _end(self, error: CollectiveError, *, aborts: bool) -> None:
+        with self._carriers_lock, self._pairs_lock:
+            if self._error is not None:
+                return
+            self._error = error
+            carriers = list(self._carriers.values())
+            lanes = [self._lane, *self._pairs.values()]
+            self._pairs.clear()
+        is_busy = any(lane.is_busy() for lane in lanes)
+        for lane in lanes:
+            lane.close(error)
+        for carrier in carriers:
+            if (aborts or is_busy) and hasattr(carrier, "abort"):
+                carrier.abort(error)
+            for name in ("close", "shutdown"):
+                if hasattr(carrier, name):
+                    getattr(carrier, name)()
+                    break
+
+    def __repr__(self) -> str:
+        ranks = list(self._ranks)
+        return (
+            f"<fastdist.distributed.distributed_c10d.ProcessGroup {self.group_name!r}: rank "
+            f"{self._rank} of {self._size}, {self._config!r}, global ranks {ranks}>"
+        )
+
+
+def _first_tensor(result: Sequence[Any]) -> Tensor | None:
+    for one in result:
+        while isinstance(one, list | tuple) and one:
+            one = one[0]
+        if hasattr(one, "_layout"):
+            return one  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,217 @@
+"""init_process_group and destroy_process_group."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import CollectiveError
+
+from ..constants import default_pg_timeout
+from .backends import Backend, BackendConfig, Place
+from .foreign import ForeignGroup
+from .group import ProcessGroup
+from .world import World, here, is_outside
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Store | None = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+    _ranks: list[int] | None = None,
+) -> None:
+    """Meet the other processes of the job, and make the default group of all of them.
+
+    Args:
+        backend: "gloo" or "zmq", fastdist's own backend (the default); a registered one; or one
+            for each type of device, such as "cpu:gloo,cuda:nccl".
+        init_method: Where the processes meet: "env://" (the default: what a launcher has put into
+            the environment), "tcp://HOST:PORT" or "file:///PATH".
+        timeout: The longest that a collective, and this call, may take; 30 minutes by default.
+        world_size: The number of processes; with env:// it comes from the environment.
+        rank: The number of this process.
+        store: A store that all processes share, in place of init_method.
+        group_name: Ignored, as in PyTorch.
+        pg_options: Passed to a registered backend.
+        device_id: The GPU of this process; it is only remembered.
+
+    Raises:
+        ValueError: There is a default group already, or an argument is wrong.
+        RendezvousError: The place of this process is not known.
+        StoreTimeoutError: Some processes did not come in time.
+
+    Threads: one at a time.
+
+    Example:
+        >>> from fastdist import distributed as dist
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.get_rank(), dist.get_world_size()
+        (0, 1)
+        >>> dist.destroy_process_group()
+    """
+    _require_consistent(init_method, world_size, rank, store)
+    timeout = checked_timeout(timeout)
+    config, name = BackendConfig(backend), Backend(backend or Backend.GLOO)
+    world = here.world
+    with world.lock:
+        owned = None
+        if store is None:
+            store, rank, world_size = _meet(init_method or "env://", rank, world_size, timeout)
+            owned = store
+        try:
+            group = _make_default(world, config, name, store, rank, world_size, timeout, pg_options)
+        except BaseException:
+            if owned is not None:
+                owned.close()
+            raise
+        group.bound_device_id = device_id
+        world.store, world.default = owned, group
+        world.by_name[group.group_name] = group
+    atexit.unregister(_leave_at_exit)
+    atexit.register(_leave_at_exit)
+
+
+def _require_consistent(
+    init_method: str | None, world_size: int, rank: int, store: Store | None
+) -> None:
+    if here.world.default is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
+    if store is not None and not (world_size > 0 and 0 <= rank < world_size):
+        raise ValueError(
+            f"a store needs rank and world_size as well: rank is {rank}, world_size is "
+            f"{world_size}; world_size must be positive and rank non-negative, and below it"
+        )
+
+
+def _meet(
+    init_method: str, rank: int, world_size: int, timeout: timedelta
+) -> tuple[Store, int, int]:
+    from fastdist.distributed.rendezvous import rendezvous
+
+    met = rendezvous(init_method, rank, world_size, timeout=timeout)
+    if not met.world_size:
+        met.store.close()
+        raise ValueError(
+            f"the number of processes is not known: give world_size=, or {init_method!r} with "
+            "?world_size=..."
+        )
+    return met.store, met.rank, met.world_size
+
+
+def _make_default(
+    world: World,
+    config: BackendConfig,
+    name: str,
+    store: Store,
+    rank: int,
+    size: int,
+    timeout: timedelta,
+    options: Any,
+) -> ProcessGroup:
+    from fastdist.distributed.store import PrefixStore
+
+    # Counted in the store: a process that was started again has lost its own count.
+    number = store.add(f"process_group.inits.{rank}", 1) - 1
+    world.num_inits = number
+    world.num_groups = 0
+    world.num_local_groups.clear()
+    own = PrefixStore(f"process_group.{number}", store)
+    place = Place(own, rank, size, tuple(range(size)), "0", timeout, size)
+    return make_group(config, name, place, options, desc="default_pg")
+
+
+def make_group(
+    config: BackendConfig, name: str, place: Place, options: Any, *, desc: str
+) -> ProcessGroup:
+    """Return a group that has met its members."""
+    plugins = [one for one in config.device_backend_map.values() if one.upper() in Backend._plugins]
+    kind = ForeignGroup if plugins else ProcessGroup
+    group = kind(place.store, place.rank, place.size)
+    group._join(config, name, place, options, desc=desc)
+    if isinstance(group, ForeignGroup) and hasattr(group.foreign, "all_reduce"):
+        # The function returned a Transport: the methods are ours.
+        plain = ProcessGroup(place.store, place.rank, place.size)
+        plain._carriers.update(group._carriers)
+        plain._join(config, name, place, options, desc=desc)
+        return plain
+    return group
+
+
+def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> timedelta:
+    """Return a timeout, the default for None.
+
+    Raises:
+        TypeError: It is not a timedelta.
+    """
+    if timeout is None:
+        return default
+    if not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
+        )
+    return timeout
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave a group; the default one, and with it all others, for None. A second time is harmless.
+
+    Args:
+        group: The group to leave; None leaves all, and closes the store.
+
+    Raises:
+        ValueError: The group was destroyed before, or is not a group.
+    """
+    if is_outside(group):
+        return
+    world = here.world
+    with world.lock:
+        if group is None or group is world.default:
+            groups = list(world.by_name.values())
+            store, world.store, world.default = world.store, None, None
+            world.by_name.clear()
+        else:
+            if (
+                not isinstance(group, ProcessGroup)
+                or world.by_name.get(group.group_name) is not group
+            ):
+                raise ValueError("Invalid process group specified or has been destroyed.")
+            groups, store = [group], None
+            del world.by_name[group.group_name]
+    for one in reversed(groups):
+        one.shutdown()
+    if store is not None:
+        store.close()
+
+
+def abort_process_group(group: Any = None) -> None:
+    """End all collectives of this process with an error, and leave the group as destroy does."""
+    world = here.world
+    with world.lock:
+        groups = list(world.by_name.values()) if group is None else [group]
+    for one in groups:
+        one.abort()
+    destroy_process_group(group)
+
+
+_process_id = os.getpid()
+
+
+def _leave_at_exit() -> None:
+    # A forked child has neither the threads nor the sockets of the group.
+    if os.getpid() == _process_id:
+        with suppress(CollectiveError, OSError, RuntimeError):
+            destroy_process_group()

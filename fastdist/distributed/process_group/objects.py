@@ -1,0 +1,247 @@
+"""The functions that programs call: collectives on Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.device import CPU
+from ...tensor.tensor import Tensor, from_array
+from .object_bytes import pack, unpack
+from .options import AllgatherOptions, BroadcastOptions, GatherOptions, ScatterOptions
+from .ranks import rank_in
+from .world import member_group
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """Fill a list on all members with an object of each.
+
+    Args:
+        object_list: One entry for each member, by rank; written.
+        obj: What this member gives; it must pickle.
+        group: The members; the default group if None.
+
+    Raises:
+        RpcError: The object does not pickle, found before anything is sent.
+        ForbiddenFunctionError: RPC's strict mode does not let others send a class of an object.
+
+    Note: values come from processes that hold the secret of the job, by the rules of RPC.
+    """
+    found = member_group("all_gather_object", group)
+    if found is None:
+        return
+    _require_length("object_list", object_list, found.size())
+    own = np.frombuffer(pack(obj, "obj"), np.uint8)
+    sizes = _sizes_of_all(found, own.size)
+    rooms = [_room(size) for size in sizes]
+    found.allgather([rooms], [_bytes_tensor(own)], AllgatherOptions(asyncOp=False))
+    object_list[: found.size()] = [unpack(room.array) for room in rooms]
+
+
+def gather_object(
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
+) -> None:
+    """Fill a list on one member with an object of each.
+
+    Args:
+        obj: What this member gives; it must pickle.
+        object_gather_list: On dst, one entry for each member; None on the others.
+        dst: The global rank of the member with the list; 0 by default.
+        group: The members; the default group if None.
+        group_dst: The rank of dst in the group, in place of dst.
+    """
+    found = member_group("gather_object", group)
+    if found is None:
+        return
+    root = rank_in(found, "gather_object", dst, group_dst, 0)
+    is_root = root == found.rank()
+    if is_root and not object_gather_list:
+        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+    if not is_root and object_gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    if is_root:
+        assert object_gather_list is not None
+        _require_length("object_gather_list", object_gather_list, found.size())
+    own = np.frombuffer(pack(obj, "obj"), np.uint8)
+    sizes = _sizes_of_all(found, own.size)
+    padded = np.zeros(max(sizes), np.uint8)
+    padded[: own.size] = own
+    rooms = [_room(padded.size) for _ in sizes] if is_root else []
+    options = GatherOptions(rootRank=root, asyncOp=False)
+    found.gather([rooms], [_bytes_tensor(padded)], options)
+    if object_gather_list is not None and is_root:
+        object_gather_list[: found.size()] = [
+            unpack(room.array[:size]) for room, size in zip(rooms, sizes)
+        ]
+
+
+def broadcast_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Replace the objects of a list on all members by those of one.
+
+    Args:
+        object_list: Read on src, written on the others; equally long on all.
+        src: The global rank of the member that has the objects; 0 by default.
+        group: The members; the default group if None.
+        device: Ignored: objects pass through the memory of the CPU.
+        group_src: The rank of src in the group, in place of src.
+    """
+    found = member_group("broadcast_object_list", group)
+    if found is None:
+        return
+    root = rank_in(found, "broadcast_object_list", src, group_src, 0)
+    options = BroadcastOptions(rootRank=root, asyncOp=False)
+    is_root = root == found.rank()
+    parts = [pack(obj, "object_list") for obj in object_list] if is_root else []
+    sizes = np.zeros(len(object_list), np.int64)
+    if is_root:
+        sizes[:] = [len(part) for part in parts]
+    found.broadcast([from_array(sizes, CPU)], options)
+    joined = np.frombuffer(b"".join(parts), np.uint8).copy() if is_root else _empty(sizes.sum())
+    found.broadcast([from_array(joined, CPU)], options)
+    if not is_root:
+        object_list[:] = _unpack_all(joined, sizes)
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Give each member one object of a list of one member.
+
+    Args:
+        scatter_object_output_list: A list of at least one entry; its first is written.
+        scatter_object_input_list: On src, one object for each member.
+        src: The global rank of the member with the list; 0 by default.
+        group: The members; the default group if None.
+        group_src: The rank of src in the group, in place of src.
+    """
+    found = member_group("scatter_object_list", group)
+    if found is None:
+        return
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at least 1."
+        )
+    root = rank_in(found, "scatter_object_list", src, group_src, 0)
+    is_root = root == found.rank()
+    parts: list[bytes] = []
+    if is_root:
+        if scatter_object_input_list is None:
+            raise ValueError("source rank must provide non-None scatter_object_input_list")
+        _require_length("scatter_object_input_list", scatter_object_input_list, found.size())
+        parts = [pack(obj, "scatter_object_input_list") for obj in scatter_object_input_list]
+    sizes = np.array([len(part) for part in parts] or [0] * found.size(), np.int64)
+    found.broadcast([from_array(sizes, CPU)], BroadcastOptions(rootRank=root, asyncOp=False))
+    inputs = []
+    for part in parts:
+        padded = _empty(sizes.max())
+        padded[: len(part)] = np.frombuffer(part, np.uint8)
+        inputs.append(from_array(padded, CPU))
+    room = _room(int(sizes.max()))
+    found.scatter([room], [inputs], ScatterOptions(rootRank=root, asyncOp=False))
+    scatter_object_output_list[0] = unpack(room.array[: sizes[found.rank()]])
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
+    """Send the objects of a list to one member; it calls recv_object_list.
+
+    Args:
+        object_list: What is sent; each must pickle.
+        dst: The global rank of the receiver.
+        group: The group of both; the default group if None.
+        device: Ignored: objects pass through the memory of the CPU.
+        group_dst: The rank of the receiver in the group, in place of dst.
+        use_batch: Ignored: nothing here depends on it.
+    """
+    found = member_group("send_object_list", group)
+    if found is None:
+        return
+    to = rank_in(found, "send_object_list", dst, group_dst, None)
+    parts = [pack(obj, "object_list") for obj in object_list]
+    sizes = np.array([len(part) for part in parts], np.int64)
+    found.send([from_array(sizes, CPU)], to, 0, is_async=False)
+    found.send([_bytes_tensor(np.frombuffer(b"".join(parts), np.uint8))], to, 0, is_async=False)
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
+    """Fill a list with the objects that a member sent, and return the sender's global rank.
+
+    Args:
+        object_list: Written; as long as what was sent.
+        src: The global rank of the sender; None receives from any.
+        group: The group of both; the default group if None.
+        device: Ignored: objects pass through the memory of the CPU.
+        group_src: The rank of the sender in the group, in place of src.
+        use_batch: Ignored: nothing here depends on it.
+    """
+    found = member_group("recv_object_list", group)
+    if found is None:
+        return -1
+    is_any = src is None and group_src is None
+    sender = None if is_any else rank_in(found, "recv_object_list", src, group_src, None)
+    sizes = np.zeros(len(object_list), np.int64)
+    work = found.recv([from_array(sizes, CPU)], sender, 0, is_async=False)
+    rank = work.source_rank()
+    joined = _empty(sizes.sum())
+    found.recv([from_array(joined, CPU)], found._ranks.index(rank), 0, is_async=False)
+    object_list[:] = _unpack_all(joined, sizes)
+    return rank
+
+
+def _sizes_of_all(group: Any, size: int) -> list[int]:
+    sizes = from_array(np.zeros(group.size(), np.int64), CPU)
+    own = from_array(np.array([size], np.int64), CPU)
+    group._allgather_base(sizes, own, AllgatherOptions(asyncOp=False))
+    return [int(one) for one in sizes.array]
+
+
+def _unpack_all(joined: NDArray[Any], sizes: NDArray[Any]) -> list[Any]:
+    ends = np.cumsum(sizes)
+    return [unpack(joined[end - size : end]) for end, size in zip(ends, sizes)]
+
+
+def _bytes_tensor(array: NDArray[Any]) -> Tensor:
+    return from_array(array, CPU)
+
+
+def _room(size: int) -> Tensor:
+    return from_array(_empty(size), CPU)
+
+
+def _empty(size: Any) -> NDArray[Any]:
+    return np.empty(int(size), np.uint8)
+
+
+def _require_length(name: str, given: Sequence[Any], size: int) -> None:
+    if len(given) < size:
+        raise ValueError(f"`{name}` has {len(given)} entries; the group has {size} members")

@@ -1,0 +1,105 @@
+"""Options of the collectives, for calls of the methods of a ProcessGroup."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+
+from .reductions import ReduceOp
+
+# Where PyTorch's users find the classes of this file.
+_PUBLIC: Final = "fastdist.distributed.distributed_c10d"
+
+
+class _Options:
+    """Attributes with defaults; a keyword of the constructor sets one."""
+
+    _names: ClassVar[tuple[str, ...]] = ()
+    # The longest time that the collective may take; None for the group's.
+    timeout: timedelta | None = None
+    # Whether the method returns before the collective ends.
+    asyncOp: bool = True
+
+    def __init__(self, **given: Any) -> None:
+        for name, value in given.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no option {name!r}")
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
+
+
+class AllreduceOptions(_Options):
+    """Options of `ProcessGroup.allreduce`."""
+
+    reduceOp: Any = ReduceOp.SUM
+    sparseIndices: Any = None
+
+
+class AllreduceCoalescedOptions(AllreduceOptions):
+    """Options of `ProcessGroup.allreduce_coalesced`."""
+
+
+class ReduceOptions(_Options):
+    """Options of `ProcessGroup.reduce`."""
+
+    reduceOp: Any = ReduceOp.SUM
+    rootRank: int = 0
+    rootTensor: int = 0
+
+
+class ReduceScatterOptions(_Options):
+    """Options of `ProcessGroup.reduce_scatter`."""
+
+    reduceOp: Any = ReduceOp.SUM
+
+
+class BroadcastOptions(_Options):
+    """Options of `ProcessGroup.broadcast`."""
+
+    rootRank: int = 0
+    rootTensor: int = 0
+
+
+class AllgatherOptions(_Options):
+    """Options of `ProcessGroup.allgather`."""
+
+
+class AllToAllOptions(_Options):
+    """Options of `ProcessGroup.alltoall`."""
+
+
+class GatherOptions(_Options):
+    """Options of `ProcessGroup.gather`."""
+
+    rootRank: int = 0
+
+
+class ScatterOptions(_Options):
+    """Options of `ProcessGroup.scatter`."""
+
+    rootRank: int = 0
+
+
+class BarrierOptions(_Options):
+    """Options of `ProcessGroup.barrier`."""
+
+    device_ids: Any = None
+    device: Any = None
+
+
+class DistributedBackendOptions(_Options):
+    """What a function registered with `extended_api=True` gets about the new group."""
+
+    store: Any = None
+    group_rank: int = 0
+    group_size: int = 1
+    group_id: str = ""
+    global_ranks_in_group: Any = ()
+
+
+for _kind in tuple(globals().values()):
+    if isinstance(_kind, type) and issubclass(_kind, _Options):
+        _kind.__module__ = _PUBLIC

@@ -1,0 +1,85 @@
+"""Sends and receives between two members of a group, as methods of ProcessGroup."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from .arrays import Target, flat, require_readable, require_target
+from .caller import caller_line
+from .group_base import GroupBase
+from .transport import Call
+from .work import Work, finished
+
+
+class Messages(GroupBase):
+    """The methods that send and receive; each pair of members, direction and tag has an order."""
+
+    def send(self, tensors: Any, dst: int, tag: int = 0, *, is_async: bool = True) -> Work:
+        """Send a tensor to a member, by its rank in the group."""
+        (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
+        require_readable("send", "tensor", tensor)
+        self._require_other("send", dst)
+        direction = ("send", dst, tag)
+        transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
+
+        def job(_: int) -> None:
+            number = self._next_message(direction)
+            call = Call(number, "send", _agreed(tensor), line, time.monotonic() + seconds)
+            transport.send(call, flat(tensor), dst, tag)
+
+        if is_async:
+            return self._pair(direction).start(job, Work([tensor]))
+        self._pair(direction).run(job)
+        return finished([tensor])
+
+    def recv(self, tensors: Any, src: int | None, tag: int = 0, *, is_async: bool = True) -> Work:
+        """Fill a tensor with the next message of a member, or of any for None."""
+        (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
+        require_target("recv", "tensor", tensor)
+        if src is not None:
+            self._require_other("recv", src)
+        direction = ("recv", src, tag)
+        transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
+        work = Work([tensor])
+
+        def job(_: int) -> None:
+            number = -1 if src is None else self._next_message(direction)
+            call = Call(number, "send", _agreed(tensor), line, time.monotonic() + seconds)
+            target = Target(tensor, reads=False)
+            sender = transport.recv(call, target.array, src, tag)
+            if src is None:
+                self._next_message(("recv", sender, tag))
+            target.done()
+            work._source = self._ranks[sender]
+
+        if is_async:
+            return self._pair(direction).start(job, work)
+        self._pair(direction).run(job)
+        work._finish()
+        return work
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
+        """Fill a tensor with the next message of any member."""
+        return self.recv(tensors, None, tag)
+
+    def _seconds(self, timeout: timedelta | None = None) -> float:
+        return (timeout or self._timeout).total_seconds()
+
+    def _require_other(self, what: str, rank: int) -> None:
+        if not 0 <= rank < self._size:
+            raise ValueError(
+                f"{what}: invalid rank {rank}; the group has ranks 0 to {self._size - 1}"
+            )
+        if rank == self._rank:
+            kind = "destination" if what == "send" else "source"
+            raise ValueError(
+                f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the "
+                "current process."
+            )
+
+
+def _agreed(tensor: Tensor) -> str:
+    return f"{tensor._layout.dtype.name}, {tensor._layout.numel} numbers"

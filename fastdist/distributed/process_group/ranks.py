@@ -1,0 +1,94 @@
+"""Ranks: this process's in a group, and the same member's in the world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .world import GroupMember, default_group, group_of, is_outside
+
+
+def get_rank(group: Any = None) -> int:
+    """Return this process's rank in a group, -1 outside of it.
+
+    Raises:
+        ValueError: There is no default group.
+    """
+    if is_outside(group):
+        return -1
+    return group_of(group).rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """Return the number of members of a group, -1 outside of it.
+
+    Raises:
+        ValueError: There is no default group.
+    """
+    if is_outside(group):
+        return -1
+    return group_of(group).size()
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """Return the rank in the default group of a member of another one.
+
+    Raises:
+        ValueError: There is no such group or member.
+    """
+    if group is GroupMember.WORLD:
+        return group_rank
+    ranks: tuple[int, ...] = _registered(group)._ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """Return the rank in a group of a member of the default group.
+
+    Raises:
+        ValueError: There is no such group, or the process is not in it.
+    """
+    if group is GroupMember.WORLD:
+        return global_rank
+    ranks: tuple[int, ...] = _registered(group)._ranks
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
+
+
+def get_process_group_ranks(group: Any) -> list[int]:
+    """Return the global ranks of a group's members, by their rank in it; None: the default one."""
+    return list((default_group() if group is None else _registered(group))._ranks)
+
+
+def _registered(group: Any) -> Any:
+    try:
+        return group_of(group)
+    except ValueError:
+        raise ValueError(
+            f"Group {group} is not registered, please create group with "
+            "torch.distributed.new_group API"
+        ) from None
+
+
+def rank_in(
+    group: Any, what: str, global_rank: int | None, group_rank: int | None, default: int | None
+) -> int:
+    """Return a root's or peer's rank in the group, given by one of its two ranks.
+
+    Raises:
+        ValueError: Both or neither are given, or it is not in the group.
+    """
+    if group_rank is not None:
+        if global_rank is not None:
+            raise ValueError(f"{what}: Can't specify both group_rank and global_rank")
+        return group_rank
+    if global_rank is None:
+        if default is None:
+            raise ValueError(f"{what}: Must specify global_rank or group_rank")
+        return default
+    if global_rank not in group._ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    rank: int = group._ranks.index(global_rank)
+    return rank

@@ -1,0 +1,215 @@
+"""Work: a collective under way, and the thread that runs those of one group in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from fastdist.core.errors import CollectiveError, CollectiveTimeoutError
+
+from ...concurrency.future import Future
+
+# A lane's thread ends when nothing has come for so long; the next job starts another.
+_IDLE_S: Final = 5.0
+
+
+class Work:
+    """A collective that was called with `async_op=True`, a send or a receive."""
+
+    def __init__(self, result: Any = None) -> None:
+        self._finished = threading.Event()
+        self._result = result
+        self._error: BaseException | None = None
+        self._source = -1
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Wait until the tensors may be used.
+
+        Args:
+            timeout: The longest wait; None or timedelta(0) waits until the collective ends, which
+                is at the group's timeout at the latest.
+
+        Raises:
+            CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        if not self._finished.wait(seconds or None):
+            raise CollectiveTimeoutError(
+                f"Operation timed out! It did not end within {seconds:g} s, which wait() was given"
+            )
+        if self._error is not None:
+            raise self._error
+        return True
+
+    synchronize = wait
+
+    def is_completed(self) -> bool:
+        """Return whether the collective has ended, well or not."""
+        return self._finished.is_set()
+
+    def is_success(self) -> bool:
+        """Return whether the collective has ended well."""
+        return self._finished.is_set() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """Return the error with which the collective ended; None if it has not failed."""
+        return self._error
+
+    def source_rank(self) -> int:
+        """Return the global rank from which a receive of any sender took its tensor."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def result(self) -> Any:
+        """Return the tensors that the collective fills, as a list."""
+        return self._result
+
+    def get_future(self) -> Future[Any]:
+        """Return a Future of result(), for `then`; it fails as the collective does."""
+        future: Future[Any] = Future()
+
+        def complete() -> None:
+            if self._error is None:
+                future.set_result(self._result)
+            else:
+                future.set_exception(self._error)
+
+        self._when_finished(complete)
+        return future
+
+    def _when_finished(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._finished.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _finish(self, error: BaseException | None = None) -> None:
+        with self._lock:
+            self._error = error
+            self._finished.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+Work.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def finished(result: Any = None) -> Work:
+    """Return a Work that has ended well."""
+    work = Work(result)
+    work._finish()
+    return work
+
+
+Job = Callable[[int], Any]
+
+
+class Lane:
+    """Runs jobs one at a time, in the order in which they came, each with its number.
+
+    A job that is waited for runs in its caller's thread if no other is queued or running.
+
+    Thread  any
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: deque[tuple[Job, Work]] = deque()
+        self._changed = threading.Condition()
+        self._is_busy = False
+        self._thread: threading.Thread | None = None
+        self._closed: BaseException | None = None
+        self.count = 0
+
+    def run(self, job: Job) -> Any:
+        """Run a job after all that came before it, and return its result."""
+        with self._changed:
+            self._require_open()
+            is_free = not (self._is_busy or self._jobs)
+            if is_free:
+                self._is_busy = True
+                number, self.count = self.count, self.count + 1
+        if is_free:
+            try:
+                return job(number)
+            finally:
+                with self._changed:
+                    self._is_busy = False
+                    if self._jobs:
+                        self._changed.notify_all()
+        found: list[Any] = []
+
+        def keep(number: int) -> None:
+            found.append(job(number))
+
+        self.start(keep, Work()).wait()
+        return found[0]
+
+    def start(self, job: Job, work: Work) -> Work:
+        """Queue a job, and return its Work."""
+        with self._changed:
+            self._require_open()
+            self._jobs.append((job, work))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                self._thread.start()
+            else:
+                self._changed.notify_all()
+        return work
+
+    def is_busy(self) -> bool:
+        """Return whether a job runs or is queued."""
+        return self._is_busy or bool(self._jobs)
+
+    def close(self, error: BaseException) -> None:
+        """Fail what is queued with error, and whatever comes later."""
+        with self._changed:
+            self._closed = error
+            jobs = list(self._jobs)
+            self._jobs.clear()
+            self._changed.notify_all()
+        for _, work in jobs:
+            work._finish(error)
+
+    def _require_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    def _serve(self) -> None:
+        while (taken := self._take()) is not None:
+            job, work, number = taken
+            error: BaseException | None = None
+            try:
+                job(number)
+            except BaseException as raised:
+                error = raised
+            with self._changed:
+                self._is_busy = False
+            work._finish(error)
+            # Held no longer than needed: the error has a traceback, the job has tensors.
+            del taken, job, work, error
+
+    def _take(self) -> tuple[Job, Work, int] | None:
+        """Wait for the next job; None ends the thread."""
+        with self._changed:
+            while self._is_busy or not self._jobs:
+                was_woken = self._changed.wait(_IDLE_S)
+                if self._closed is not None or not (was_woken or self._jobs or self._is_busy):
+                    self._thread = None
+                    return None
+            self._is_busy = True
+            number, self.count = self.count, self.count + 1
+            return (*self._jobs.popleft(), number)
+
+
+def destroyed(name: str) -> CollectiveError:
+    """Return the error of calls on a group that was destroyed."""
+    return CollectiveError(f"process group {name!r} was destroyed, or its members were aborted")

@@ -1,0 +1,155 @@
+"""The groups of this process: the default one, and those that new_group made."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Never
+
+from .group_base import GroupBase
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+    from .group import ProcessGroup
+
+_NO_GROUP: Final = (
+    "Default process group has not been initialized, please make sure to call init_process_group."
+)
+
+
+class World:
+    """The groups that this process is in.
+
+    There is one for a process. Tests give threads one each, so that they are members of one job.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.default: ProcessGroup | None = None
+        self.by_name: dict[str, ProcessGroup] = {}
+        # Counted alike on all members, and part of the keys in the store.
+        self.num_inits = 0
+        self.num_groups = 0
+        self.num_local_groups: dict[tuple[int, ...], int] = {}
+        # What destroying the default group closes.
+        self.store: Store | None = None
+        self.closes: list[Callable[[], None]] = []
+
+
+class _Here(threading.local):
+    # The same for all threads, until one sets its own.
+    world = World()
+
+
+here = _Here()
+
+
+class _GroupMemberMeta(type):
+    @property
+    def WORLD(cls) -> Any:
+        """The default group; None before init_process_group and after destroy_process_group."""
+        return here.world.default
+
+    @WORLD.setter
+    def WORLD(cls, group: Any) -> None:
+        here.world.default = group
+
+
+class GroupMember(metaclass=_GroupMemberMeta):
+    """The default group, and what new_group returns to processes that are not in the new one."""
+
+    NON_GROUP_MEMBER = -100
+    if TYPE_CHECKING:
+        WORLD: ProcessGroup | None
+
+
+class group(metaclass=_GroupMemberMeta):
+    """The default group, as most programs name it: `group.WORLD`."""
+
+    if TYPE_CHECKING:
+        WORLD: ProcessGroup | None
+
+
+GroupMember.__module__ = group.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def is_initialized() -> bool:
+    """Return whether this process has a default group."""
+    return here.world.default is not None
+
+
+def get_pg_count() -> int:
+    """Return the number of groups that this process is in."""
+    return len(here.world.by_name)
+
+
+def default_group() -> ProcessGroup:
+    """Return the default group.
+
+    Raises:
+        ValueError: There is none: init_process_group was not called.
+    """
+    found = here.world.default
+    if found is None:
+        raise ValueError(_NO_GROUP)
+    return found
+
+
+def default_store() -> Store:
+    """Return the store of the default group."""
+    store = default_group().get_group_store()
+    if store is None:
+        raise ValueError("the default group has one member, and no store")
+    return store
+
+
+def group_of(group: Any) -> ProcessGroup:
+    """Return a group of this process: the default one for None.
+
+    Raises:
+        ValueError: The argument is not a group, was destroyed, or has other members.
+    """
+    if group is None:
+        return default_group()
+    if isinstance(group, GroupBase):
+        return group  # type: ignore[return-value]
+    _refuse(group)
+    return None
+
+
+def _refuse(group: Any) -> Never:
+    if group == GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("Invalid process group specified: this process is not in that group")
+    raise ValueError(f"Invalid process group specified: {group!r}; new_group returns one")
+
+
+def is_outside(group: Any) -> bool:
+    """Return whether this process is not in a group that others are in."""
+    return group is not None and group.__class__ is int and group == GroupMember.NON_GROUP_MEMBER
+
+
+def member_group(what: str, group: Any) -> ProcessGroup | None:
+    """Return the group for a collective; None, with a warning, outside of it."""
+    if is_outside(group):
+        warnings.warn(
+            f"Running {what} on global rank {default_group().rank()} which does not belong to the "
+            "given group.",
+            stacklevel=4,
+        )
+        return None
+    return group_of(group)
+
+
+def resolve_group(name: str) -> ProcessGroup:
+    """Return the group of a name.
+
+    Raises:
+        ValueError: This process is in no group of that name.
+    """
+    found = here.world.by_name.get(name)
+    if found is None:
+        known = ", ".join(map(repr, here.world.by_name)) or "none"
+        raise ValueError(f"there is no process group {name!r}; known: {known}")
+    return found

@@ -1,0 +1,103 @@
+"""Work: waiting, Futures, order, and errors of collectives that run beside the program."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import distributed as dist
+from fastdist.core.errors import CollectiveError, CollectiveLostError, CollectiveTimeoutError
+from fastdist.distributed.process_group.work import Lane, Work, finished
+from tests.distributed.process_group.thread_members import run_members
+
+
+def test_works_end_in_order_and_their_futures_have_the_tensors() -> None:
+    def member(rank: int) -> list[Any]:
+        tensors = [fd.full((2,), float(step + rank)) for step in range(5)]
+        works: list[Any] = [dist.all_reduce(one, async_op=True) for one in tensors]
+        then = works[-1].get_future().then(lambda future: future.value()[0].sum().item())
+        # Waits for those that are queued, as it is called after them.
+        dist.barrier()
+        assert all(work.is_completed() and work.is_success() for work in works)
+        assert works[0].wait() is True and works[0].exception() is None
+        assert works[1].result()[0] is tensors[1]
+        names = [one.name for one in threading.enumerate()]
+        assert names.count(f"fastdist group {dist.group.WORLD.group_name}") <= 2
+        return [*(one[0].item() for one in tensors), then.wait()]
+
+    assert run_members(2, member) == [[1.0, 3.0, 5.0, 7.0, 9.0, 18.0]] * 2
+
+
+def test_errors_reach_wait_and_the_future() -> None:
+    def member(rank: int) -> None:
+        if rank:
+            dist.group.WORLD._carriers["threads"].lose()
+            return
+        x = fd.ones(2)
+        work: Any = dist.all_reduce(x, async_op=True)
+        with pytest.raises(CollectiveLostError, match="rank 1 is lost"):
+            work.wait()
+        assert work.is_completed() and not work.is_success() and x.tolist() == [1.0, 1.0]
+        assert isinstance(work.exception(), CollectiveLostError)
+        with pytest.raises(CollectiveLostError):
+            work.get_future().wait()
+
+    run_members(2, member)
+
+
+def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued() -> None:
+    def member(rank: int) -> None:
+        if rank:
+            ready.wait()
+            return
+        first: Any = dist.barrier(async_op=True)
+        second: Any = dist.barrier(async_op=True)
+        with pytest.raises(CollectiveTimeoutError, match="Operation timed out"):
+            first.wait(timedelta(milliseconds=10))
+        dist.destroy_process_group()
+        for work in (first, second):
+            with pytest.raises(CollectiveError, match="was destroyed"):
+                work.wait()
+        ready.set()
+
+    ready = threading.Event()
+    run_members(2, member)
+
+
+def test_a_job_runs_in_its_callers_thread_unless_others_are_queued() -> None:
+    lane, gate = Lane("lane"), threading.Event()
+    assert lane.run(lambda number: (number, threading.current_thread())) == (
+        0,
+        threading.current_thread(),
+    )
+    slow = lane.start(lambda number: gate.wait(), Work())
+    found: list[Any] = []
+
+    def call() -> None:
+        found.append(lane.run(lambda number: (number, threading.current_thread().name)))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while len(lane._jobs) < 1:
+        thread.join(0.001)
+    gate.set()
+    thread.join()
+    slow.wait()
+    assert found == [(2, "lane")] and lane.count == 3
+    with pytest.raises(ZeroDivisionError):
+        lane.run(lambda number: 1 // 0)
+    assert lane.run(lambda number: number) == 4
+    lane.close(CollectiveError("over"))
+    with pytest.raises(CollectiveError, match="over"):
+        lane.run(lambda number: number)
+    with pytest.raises(CollectiveError, match="over"):
+        lane.start(lambda number: number, Work())
+
+
+def test_a_finished_work_has_ended_well() -> None:
+    assert finished([1]).result() == [1] and finished().is_success()
+    assert Work().source_rank() == -1 and not Work().is_completed()
