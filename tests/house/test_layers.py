@@ -114,11 +114,15 @@ ROOMS: dict[str, set[str]] = {
     "distributed.optim": {"optim", "distributed.autograd"},
     "distributed.checkpoint": {"distributed.optim", "serialization"},
     "distributed.constants": {"core"},
-    "distributed.process_group.transport": set(),
+    "distributed.process_group.transport": {"core"},
+    "distributed.links": {
+        "distributed.pipe",
+        "distributed.process_group.transport",
+        "distributed.rendezvous",
+    },
     "distributed.process_group": {
         "distributed.constants",
         "distributed.links",
-        "distributed.process_group.transport",
         "distributed.rpc",
         "ops",
     },

@@ -1,0 +1,169 @@
+"""What leaders of several machines do for their members: agree on calls, and sum around a ring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import CollectiveLostError, CollectiveTimeoutError, MessageError
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.process_group.transport import Call
+
+from .alarm import REPORT_S, Waiting
+from .hub import Hub
+from .inbox import Inbox
+from .members import Members
+from .reductions import combine
+from .wire import DATA, MEET, PIECE_BYTES, Head
+
+# Pieces that one member sends to another have this step; those of rings have their own.
+_DIRECT: int = 0
+
+
+class Post:
+    """Sends messages of one group, in the name of this member."""
+
+    def __init__(self, hub: Hub, group: int, rank: int, members: Members) -> None:
+        self._hub = hub
+        self.group = group
+        self.rank = rank
+        self._members = members
+
+    def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
+        """Send a message to a member; return when its memory may be changed.
+
+        Raises  CollectiveLostError, CollectiveTimeoutError, which name the member
+        """
+        record = self._members.records[to]
+        try:
+            self._hub.send(record, (head.encode(), *body), call.deadline)
+        except CollectiveLostError as error:
+            name = self._members.name(to)
+            raise CollectiveLostError(f"{call.name}: {name} was lost: {error}") from error
+        except TimeoutError as error:
+            name = self._members.name(to)
+            raise CollectiveTimeoutError(
+                f"{call.name}: {name} could not be reached in time"
+            ) from error
+
+    def notify(self, to: int, kind: int, text: bytes = b"", step: int = 0) -> bool:
+        """Send a short message that nobody waits for; False if the member is lost."""
+        head = Head(kind, self.group, self.rank, 0, step)
+        try:
+            self._hub.send(self._members.records[to], (head.encode(), text), time.monotonic() + 1.0)
+        except (CollectiveLostError, TimeoutError):
+            return False
+        return True
+
+    def send_array(
+        self, to: int, turn: int, step: int, data: NDArray[np.uint8], call: Call
+    ) -> None:
+        """Send bytes in pieces."""
+        head = Head(DATA, self.group, self.rank, turn, step, total=data.nbytes)
+        for start in range(0, data.nbytes, PIECE_BYTES):
+            piece = memoryview(data[start : start + PIECE_BYTES])
+            self.send(to, head._replace(offset=start), (piece,), call)
+
+
+class Between:
+    """A leader's place among the leaders of a group's machines.
+
+    Thread  the one that carries out the group's collective
+    """
+
+    def __init__(self, machines: Sequence[Sequence[int]], mine: int, post: Post, inbox: Inbox):
+        self.machines = machines
+        self.mine = mine
+        self._leaders = [machine[0] for machine in machines]
+        self._post = post
+        self._inbox = inbox
+
+    def meet(
+        self, turn: int, text: bytes, data: NDArray[np.uint8], waiting: Waiting, call: Call
+    ) -> list[tuple[bytes, Buffer]]:
+        """Send this machine's text and data to all leaders; return those of all machines.
+
+        All machines send the same number of bytes of data, unless their texts differ.
+        """
+        head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)
+        for number, leader in enumerate(self._leaders):
+            if number != self.mine:
+                self._post.send(leader, head, (text, memoryview(data)), call)
+        found: list[tuple[bytes, Buffer]] = []
+        for number, leader in enumerate(self._leaders):
+            if number == self.mine:
+                found.append((text, memoryview(data)))
+                continue
+            _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
+            found.append((bytes(body[0]), body[1]))
+        return found
+
+    def ring_reduce(
+        self, turn: int, step: int, array: NDArray[Any], op: str, waiting: Waiting, call: Call
+    ) -> int:
+        """Replace array by the reduction over all machines; return the next free step.
+
+        Reduce-scatter, then all-gather, around a ring. Each piece goes on as soon as it is added.
+        """
+        count, mine = len(self._leaders), self.mine
+        after, before = self._leaders[(mine + 1) % count], self._leaders[mine - 1]
+        bounds = [array.size * part // count for part in range(count + 1)]
+        parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        self._send_part(after, turn, step, parts[mine], call)
+        last = 2 * (count - 1) - 1
+        for number in range(last + 1):
+            part = parts[(mine - number - 1) % count]
+            for start, stop in _pieces(part):
+                mine_of_it = part[start:stop]
+                theirs = self._next_piece(before, turn, step + number, mine_of_it, waiting)
+                if number < count - 1:
+                    combine(op, (theirs, mine_of_it), mine_of_it)
+                else:
+                    mine_of_it[...] = theirs
+                if number < last:
+                    self._send_piece(after, turn, step + number + 1, part, start, stop, call)
+        return step + last + 1
+
+    def receive_array(
+        self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting
+    ) -> None:
+        """Fill bytes with what another member has sent to this one in this turn."""
+        left = into.nbytes
+        while left:
+            head, body = self._inbox.take(sender, turn, DATA, _DIRECT, waiting, REPORT_S)
+            piece = np.frombuffer(body[0], np.uint8)
+            if head.total != into.nbytes or len(piece) > left or not len(piece):
+                raise MessageError(f"a piece of {head.total} bytes; expected {into.nbytes}")
+            into[head.offset : head.offset + len(piece)] = piece
+            left -= len(piece)
+
+    def _send_part(self, to: int, turn: int, step: int, part: NDArray[Any], call: Call) -> None:
+        for start, stop in _pieces(part):
+            self._send_piece(to, turn, step, part, start, stop, call)
+
+    def _send_piece(
+        self, to: int, turn: int, step: int, part: NDArray[Any], start: int, stop: int, call: Call
+    ) -> None:
+        head = Head(DATA, self._post.group, self._post.rank, turn, step + 1)
+        size = part.itemsize
+        head = head._replace(offset=start * size, total=part.nbytes)
+        data = memoryview(part[start:stop].view(np.uint8))
+        self._post.send(to, head, (data,), call)
+
+    def _next_piece(
+        self, sender: int, turn: int, step: int, like: NDArray[Any], waiting: Waiting
+    ) -> NDArray[Any]:
+        _, body = self._inbox.take(sender, turn, DATA, step + 1, waiting, REPORT_S)
+        piece = np.frombuffer(body[0], np.uint8)
+        if piece.nbytes != like.nbytes:
+            raise MessageError(f"a piece of {piece.nbytes} bytes; expected {like.nbytes}")
+        return piece.view(like.dtype)
+
+
+def _pieces(part: NDArray[Any]) -> list[tuple[int, int]]:
+    step = max(1, PIECE_BYTES // part.itemsize)
+    return [(start, min(start + step, part.size)) for start in range(0, part.size, step)]

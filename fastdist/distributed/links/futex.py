@@ -1,0 +1,64 @@
+"""Sleeping until another process changes a word of shared memory: Linux's futexes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+# The number of the system call; only these processors share memory at all: see system/fence.py.
+_NUMBERS: Final = {"x86_64": 202, "amd64": 202}
+# Without FUTEX_PRIVATE_FLAG: the word is in the memory of several processes.
+_WAIT: Final = 0
+_WAKE: Final = 1
+_EVERYBODY: Final = (1 << 31) - 1
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_int64))
+
+
+def why_not_viable() -> str | None:
+    """Return what this system lacks; None if processes can sleep on shared words here."""
+    if sys.platform != "linux" or platform.machine().lower() not in _NUMBERS:
+        return f"{sys.platform} on {platform.machine()} has no futexes that this version knows"
+    return None
+
+
+def wait(address: int, value: int, timeout_s: float) -> None:
+    """Sleep while the 32-bit word at address is value, for timeout_s at most.
+
+    Returns early now and then: callers look again. Releases the interpreter lock.
+    """
+    seconds = int(timeout_s)
+    span = _Timespec(seconds, int((timeout_s - seconds) * 1e9))
+    _system_call()(_number(), address, _WAIT, value, ctypes.byref(span), None, 0)
+
+
+def wake(address: int) -> None:
+    """Wake all that sleep on the word at address."""
+    _system_call()(_number(), address, _WAKE, _EVERYBODY, None, None, 0)
+
+
+@functools.cache
+def _number() -> int:
+    return _NUMBERS[platform.machine().lower()]
+
+
+@functools.cache
+def _system_call() -> Callable[..., Any]:
+    function = ctypes.CDLL(None).syscall
+    function.restype = ctypes.c_long
+    function.argtypes = [
+        ctypes.c_long,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int,
+    ]
+    return function

@@ -1,0 +1,333 @@
+"""A group's transport: each collective, from the meeting of its members to the caller's arrays."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import (
+    CollectiveError,
+    CollectiveLostError,
+    CollectiveMismatchError,
+    MessageError,
+)
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.process_group.transport import Call
+from fastdist.system.foreign_text import printable
+
+from . import wire
+from .alarm import LEFT, Alarm, Waiting, error_of, kind_of
+from .between import Between, Post
+from .hub import Hub, close_if_unused
+from .inbox import Inbox
+from .machine import Machine
+from .mail import Mail
+from .meeting import Meeting
+from .members import Members, Record
+from .movement import Movement, Needs
+from .reductions import require_reducible
+from .segment import Bytes, Segment
+from .sums import Place, Sums
+
+# How long a member that leaves waits for others to read what it has sent.
+_READ_S: Final = 2.0
+
+Array = NDArray[Any]
+
+
+class LinksTransport:
+    """Transport of one group; see process_group/transport.py for each method.
+
+    Thread  as the interface says
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        rank: int,
+        records: Sequence[Record],
+        machines: Sequence[Sequence[int]],
+        segment: Segment,
+        notice_s: float,
+    ) -> None:
+        self.rank = rank
+        self.size = len(records)
+        self._hub = hub
+        self._pid = os.getpid()
+        self._group = records[0].group_id
+        self._members = Members(records)
+        self._notice_s = notice_s
+        self._alarm = Alarm()
+        self._inbox = Inbox(self._alarm)
+        self._post = Post(hub, self._group, rank, self._members)
+        self._mail = Mail(rank, self._group, self._members, self._alarm, notice_s, self._post.send)
+        mine = next(one for one, machine in enumerate(machines) if rank in machine)
+        self._machines = machines
+        local = machines[mine]
+        self._machine = Machine(segment, local.index(rank), local, self._members, self._alarm)
+        self._alarm.wakers.append(self._machine.alarm_rang)
+        self._segment = segment
+        between = Between(machines, mine, self._post, self._inbox)
+        self._meeting = Meeting(self._machine, between, self._members)
+        self._sums = Sums(self._meeting)
+        self._movement = Movement(rank, self._meeting, self._members, self._post)
+        # One collective at a time; closing waits for it.
+        self._busy = threading.Lock()
+        # Guards the two below it.
+        self._closing = threading.Condition()
+        self._is_closed = False
+        self._have_read: set[int] = set()
+        self._heard: set[int] = set()
+
+    # The methods of Transport.
+
+    def all_reduce(self, call: Call, array: Array, op: str) -> None:
+        """Replace array by the reduction over all members."""
+        flat = array.reshape(-1)
+
+        def place(result: Array) -> None:
+            flat[...] = result
+
+        self._reduce(call, flat, op, place)
+
+    def reduce(self, call: Call, array: Array, op: str, root: int) -> None:
+        """Replace array on root by the reduction."""
+        flat = array.reshape(-1)
+
+        def place(result: Array) -> None:
+            if self.rank == root:
+                flat[...] = result
+
+        self._reduce(call, flat, op, place)
+
+    def reduce_scatter(self, call: Call, out: Array, array: Array, op: str) -> None:
+        """Place the reduction of all members' rows of this rank in out."""
+        flat, row = array.reshape(-1), out.reshape(-1)
+
+        def place(result: Array) -> None:
+            row[...] = result[self.rank * row.size : (self.rank + 1) * row.size]
+
+        self._reduce(call, flat, op, place)
+
+    def broadcast(self, call: Call, array: Array, root: int) -> None:
+        """Replace array on all members by what root has."""
+        data = bytes_of(array)
+        sizes = [data.nbytes if member == root else 0 for member in range(self.size)]
+        pieces = [data] if self.rank == root else []
+        outs = [data if member == root != self.rank else None for member in range(self.size)]
+
+        def needs(receiver: int, sender: int) -> tuple[int, int]:
+            return 0, sizes[sender] if receiver != root else 0
+
+        self._move(call, pieces, sizes, needs, outs)
+
+    def all_gather(self, call: Call, out: Array, array: Array) -> None:
+        """Place the array of each member in its row of out."""
+        data, rows = bytes_of(array), bytes_of(out)
+        size = data.nbytes
+        outs = [rows[member * size : (member + 1) * size] for member in range(self.size)]
+        self._move(call, [data], [size] * self.size, lambda receiver, sender: (0, size), outs)
+
+    def gather(self, call: Call, outs: Sequence[Array] | None, array: Array, root: int) -> None:
+        """Place the array of each member in root's outs."""
+        data = bytes_of(array)
+        places: list[Bytes | None] = [None] * self.size
+        if self.rank == root:
+            places = [bytes_of(out) for out in outs or ()]
+
+        def needs(receiver: int, sender: int) -> tuple[int, int]:
+            return 0, data.nbytes if receiver == root else 0
+
+        self._move(call, [data], [data.nbytes] * self.size, needs, places)
+
+    def scatter(self, call: Call, out: Array, arrays: Sequence[Array] | None, root: int) -> None:
+        """Place root's array for each member in out."""
+        data = bytes_of(out)
+        pieces = [bytes_of(array) for array in arrays or ()] if self.rank == root else []
+        sizes = [data.nbytes * self.size if one == root else 0 for one in range(self.size)]
+        outs = [data if member == root else None for member in range(self.size)]
+
+        def needs(receiver: int, sender: int) -> tuple[int, int]:
+            return receiver * data.nbytes, data.nbytes if sender == root else 0
+
+        self._move(call, pieces, sizes, needs, outs)
+
+    def all_to_all(self, call: Call, outs: Sequence[Array], arrays: Sequence[Array]) -> None:
+        """Send an array to each member, and place what each sends here."""
+        pieces = [bytes_of(array) for array in arrays]
+        places = [bytes_of(out) for out in outs]
+        with self._collective(call) as waiting:
+            self._movement.exchange(call, pieces, places, waiting)
+
+    def barrier(self, call: Call) -> None:
+        """Return when all members have called."""
+        with self._collective(call) as waiting:
+            self._meeting.meet(call, (), waiting)
+
+    def send(self, call: Call, array: Array, to: int, tag: int) -> None:
+        """Send array to a member; return when array may be changed."""
+        self._require_usable()
+        if to == self.rank:
+            raise ValueError(f"{call.name}: a member cannot send to itself")
+        self._mail.send(call, array, to, tag)
+
+    def recv(self, call: Call, array: Array, sender: int | None, tag: int) -> int:
+        """Fill array with the next message of the sender, or of any; return the sender."""
+        self._require_usable()
+        if sender == self.rank:
+            raise ValueError(f"{call.name}: a member cannot receive from itself")
+        return self._mail.receive(call, array, sender, tag)
+
+    def abort(self, error: Exception) -> None:
+        """End every wait with error, and raise it in every later call."""
+        self._fail(error)
+
+    def close(self) -> None:
+        """Leave the group, and give back what it holds."""
+        with self._closing:
+            if self._is_closed or self._pid != os.getpid():
+                return
+            self._is_closed = True
+        self._machine.fail(LEFT, "")
+        self._say_goodbye()
+        self._alarm.set(CollectiveError("this group was closed"))
+        with self._busy:
+            self._hub.detach(self._group)
+            self._segment.close()
+        close_if_unused(self._hub)
+
+    # What the hub calls, in its reader's thread.
+
+    def receive(self, head: wire.Head, body: list[Buffer], rank: int | None) -> None:
+        """Take a message in.
+
+        Raises  MessageError for what no member sends
+        """
+        if head.sender >= self.size or head.sender == self.rank:
+            raise MessageError(f"a message of member {head.sender} of a group of {self.size}")
+        if rank is not None and rank != self._members.records[head.sender].rank:
+            raise MessageError(f"rank {rank} sent a message as {head.sender}")
+        self._heard.add(head.sender)
+        if head.kind in (wire.MEET, wire.DATA) and head.turn and not head.tag:
+            if len(body) != (2 if head.kind == wire.MEET else 1):
+                raise MessageError(f"a message of kind {head.kind} has {len(body)} parts")
+            self._inbox.put(head, body)
+        elif head.kind == wire.FAILED:
+            text = printable(bytes(body[0]).decode(errors="replace") if body else "")
+            self._end(error_of(head.step, text), tells_other_machines=False)
+        elif head.kind == wire.BYE:
+            self._alarm.member_left(head.sender)
+            self._post.notify(head.sender, wire.BYE_SEEN)
+            self._note_read(head.sender)
+        elif head.kind == wire.BYE_SEEN:
+            self._note_read(head.sender)
+        else:
+            self._mail.arrived(head, body)
+
+    def peer_lost(self, peer: Record, why: str) -> None:
+        """End the group: a process of it has ended, or cannot be reached."""
+        for member, record in enumerate(self._members.records):
+            if record.incarnation == peer.incarnation and member not in self._alarm.left:
+                text = f"{self._members.name(member)} was lost: {why}"
+                self._note_read(member)
+                self._end(CollectiveLostError(text), tells_other_machines=True)
+
+    # How a collective begins and ends.
+
+    @contextmanager
+    def _collective(self, call: Call) -> Iterator[Waiting]:
+        with self._busy:
+            self._require_usable()
+            self._meeting.turn += 1
+            if not self._meeting.is_alone:
+                self._inbox.begin(self._meeting.turn)
+            try:
+                yield Waiting(call, self._members, self._alarm, self._notice_s)
+            except CollectiveMismatchError:
+                raise
+            except CollectiveError as error:
+                self._fail(error)
+                raise
+            except BaseException as error:
+                name = self._members.name(self.rank)
+                self._fail(
+                    CollectiveError(
+                        f"{name} was interrupted in {call.name} at {call.line}: {error!r}"
+                    )
+                )
+                raise
+
+    def _require_usable(self) -> None:
+        if self._pid != os.getpid():
+            raise CollectiveError(
+                f"this group belongs to process {self._pid}, which forked process {os.getpid()}: "
+                "make a group in the child, or start workers with the 'spawn' method"
+            )
+        self._alarm.require_none()
+
+    def _reduce(self, call: Call, flat: Array, op: str, place: Place) -> None:
+        require_reducible(op, flat.dtype)
+        with self._collective(call) as waiting, np.errstate(all="ignore"):
+            self._sums.reduce(call, flat, op, place, waiting)
+
+    def _move(
+        self,
+        call: Call,
+        pieces: Sequence[Bytes],
+        sizes: Sequence[int],
+        needs: Needs,
+        outs: Sequence[Bytes | None],
+    ) -> None:
+        with self._collective(call) as waiting:
+            self._movement.move(call, pieces, sizes, needs, outs, waiting)
+
+    # How a group ends.
+
+    def _fail(self, error: Exception) -> None:
+        self._end(error, tells_other_machines=True)
+
+    def _end(self, error: Exception, *, tells_other_machines: bool) -> None:
+        """End the group with this member's, or another's, failure."""
+        if not self._alarm.set(error):
+            return
+        kind, text = kind_of(error), str(error)
+        self._machine.fail(kind, text)
+        if tells_other_machines:
+            leaders = {machine[0] for machine in self._machines}
+            for member in range(self.size):
+                if member != self.rank and (member in leaders or self._is_reached(member)):
+                    self._post.notify(member, wire.FAILED, text.encode(errors="replace"), kind)
+
+    def _is_reached(self, member: int) -> bool:
+        return self._hub.has_lane_to(self._members.records[member])
+
+    def _say_goodbye(self) -> None:
+        """Let others know that nothing follows, and wait until they have read all before it."""
+        others = [one for one in range(self.size) if one != self.rank]
+        awaited = {one for one in others if one in self._heard or self._is_reached(one)}
+        for member in list(awaited):
+            if not self._post.notify(member, wire.BYE):
+                awaited.discard(member)
+        if self._alarm.error is not None:
+            return
+        until = time.monotonic() + _READ_S
+        with self._closing:
+            while awaited - self._have_read and (left_s := until - time.monotonic()) > 0:
+                self._closing.wait(left_s)
+
+    def _note_read(self, member: int) -> None:
+        with self._closing:
+            self._have_read.add(member)
+            self._closing.notify_all()
+
+
+def bytes_of(array: Array) -> Bytes:
+    """Return the bytes of a C-contiguous array, as a view of it."""
+    return array.reshape(-1).view(np.uint8)

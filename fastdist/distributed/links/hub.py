@@ -1,0 +1,377 @@
+"""This process's connections to other members, which all of its groups share."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from fastdist.core.errors import CollectiveError, CollectiveLostError, MessageError
+from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
+from fastdist.distributed.pipe.lane import Lane, LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.listener import Received
+from fastdist.distributed.pipe.registry import names_of
+from fastdist.distributed.sockets import Doorbell, Security, monitor
+from fastdist.distributed.sockets.pulse import BEAT_S, Beat
+from fastdist.system.foreign_text import one_line
+
+from .members import Record
+from .wire import Head, decode
+
+# What a peer sent before its end may still be read: its connections end in no order.
+_READ_ON_S: Final = 0.03
+# How long the last messages of a hub may take to leave.
+_LINGER_S: Final = 2.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """A group, as the hub sees it."""
+
+    def receive(self, head: Head, body: list[Buffer], rank: int | None) -> None:
+        """Take a message in; `rank` is what its sender has proved to be, if anything."""
+
+    def peer_lost(self, peer: Record, why: str) -> None:
+        """Learn that another process has ended or cannot be reached."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class _Peer:
+    """One other process, and how it is reached."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        # Guards what is sent on the lane. The watcher never takes it: a sender may hold it for long.
+        self.lock = threading.Lock()
+        # Guards the lane's monitor and pulse, and the lane itself where it is made or closed.
+        self.watch_lock = threading.Lock()
+        self.lane: Lane | None = None
+        # Rung once the peer is lost: ends every wait on its lane.
+        self.closed = Doorbell()
+        self.pidfd = -1
+        self.groups: set[int] = set()
+        self.was_connected = False
+        self.why_lost = ""
+
+
+class Hub:
+    """The connections of one process under one global rank.
+
+    Two threads run while there are groups: one reads what arrives, one watches whether peers are
+    there. Neither runs anything of a user's.
+
+    Thread  any, unless said otherwise
+    """
+
+    def __init__(self, rank: int, host: str, security: Security, frozen_s: float) -> None:
+        self.rank = rank
+        self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
+        self.security_kind = security.kind
+        self._context = Context(host=host, security=security)
+        self._are_chosen = names_of("FASTDIST_TRANSPORTS") is not None
+        self._frozen_beats = max(1, round(frozen_s / BEAT_S))
+        self._listener = self._context.listen(f"links of rank {rank}")
+        self.addresses = dict(self._listener.addresses)
+        # Guards the four below it.
+        self._lock = threading.RLock()
+        self._receivers: dict[int, Receiver] = {}
+        self._peers: dict[int, _Peer] = {}
+        self._lost: deque[tuple[float, _Peer, str]] = deque()
+        self._is_closed = False
+        self._watch_bell = Doorbell()
+        self._threads = [
+            threading.Thread(target=self._read, name="fastdist links reader", daemon=True),
+            threading.Thread(target=self._watch, name="fastdist links watcher", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def attach(self, group: int, receiver: Receiver) -> None:
+        """Hand messages of a group to receiver from now on."""
+        with self._lock:
+            if self._is_closed:
+                raise CollectiveError("the connections of this process were closed")
+            if group in self._receivers:
+                raise CollectiveError(f"this process has a group {group:#x} already")
+            self._receivers[group] = receiver
+
+    def watch(self, group: int, record: Record, *, by_connection: bool) -> None:
+        """Notify a group of the end of another process; connect to it if that shows its end."""
+        with self._lock:
+            peer = self._peers.get(record.incarnation)
+            if peer is None:
+                peer = self._peers[record.incarnation] = _Peer(record)
+            peer.groups.add(group)
+            if peer.why_lost:
+                self._lost.append((0.0, peer, peer.why_lost))
+                self._listener.wake()
+        if by_connection:
+            with peer.lock:
+                self._lane_to(peer)
+        self._watch_bell.ring()
+
+    def detach(self, group: int) -> None:
+        """Hand out no more messages of a group, and forget peers that no other group has."""
+        unused = []
+        with self._lock:
+            self._receivers.pop(group, None)
+            for key, peer in list(self._peers.items()):
+                peer.groups.discard(group)
+                if not peer.groups:
+                    unused.append(self._peers.pop(key))
+        self._watch_bell.ring()
+        for peer in unused:
+            self._release(peer)
+
+    def send(self, record: Record, frames: Sequence[Buffer], deadline: float) -> None:
+        """Send a message to another process, of a group that watches it.
+
+        Raises  CollectiveLostError if it cannot be reached; TimeoutError after the deadline
+        """
+        with self._lock:
+            peer = self._peers.get(record.incarnation)
+        if peer is None or peer.why_lost:
+            why = "the group was closed" if peer is None else peer.why_lost
+            raise CollectiveLostError(why)
+        try:
+            with peer.lock:
+                self._lane_to(peer).send(frames, deadline)
+        except LaneClosed as error:
+            raise CollectiveLostError(peer.why_lost or "the group was closed") from error
+        except LaneTimeout as error:
+            raise TimeoutError(str(error)) from error
+
+    def has_lane_to(self, record: Record) -> bool:
+        """Return whether something may have been sent to another process."""
+        with self._lock:
+            peer = self._peers.get(record.incarnation)
+        return peer is not None and peer.lane is not None
+
+    def close_if_unused(self) -> bool:
+        """End the threads and close all connections, unless a group uses them."""
+        with self._lock:
+            if self._receivers or self._is_closed:
+                return False
+            self._is_closed = True
+        self._listener.wake()
+        self._watch_bell.ring()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        for peer in self._peers.values():
+            self._release(peer)
+        self._listener.close(_LINGER_S)
+        self._watch_bell.close()
+        return True
+
+    def close_all(self) -> None:
+        """Leave all groups, at the end of the process."""
+        with self._lock:
+            receivers = list(self._receivers.values())
+        for receiver in receivers:
+            receiver.close()
+
+    def _lane_to(self, peer: _Peer) -> Lane:
+        """Return the lane to a peer, made on first use; under the peer's lock."""
+        if peer.lane is None:
+            record = peer.record
+            same_host = (record.boot_id, record.network_namespace) == (
+                boot_id(),
+                network_namespace(),
+            )
+            # Transports that a user has chosen count between threads as well.
+            same_process = same_host and record.pid == os.getpid() and not self._are_chosen
+            way = self._context.choose(
+                record.addresses, same_host=same_host, same_process=same_process
+            )
+            address, name = record.addresses[way], f"rank:{record.rank}"
+            is_watched = way == "uv"
+            lane = self._context.connect(way, address, peer.closed, name, watched=is_watched)
+            if lane.pulse is not None:
+                lane.pulse.most_missed_beats = self._frozen_beats
+            with peer.watch_lock:
+                peer.lane = lane
+            self._watch_bell.ring()
+        return peer.lane
+
+    def _release(self, peer: _Peer) -> None:
+        peer.closed.ring()
+        with peer.lock, peer.watch_lock:
+            lane, peer.lane = peer.lane, None
+            if lane is not None:
+                lane.close(_LINGER_S)
+        peer.closed.close()
+        if peer.pidfd >= 0:
+            os.close(peer.pidfd)
+            peer.pidfd = -1
+
+    def _read(self) -> None:
+        """Hand out what arrives, then what the watcher has found; the reader's thread."""
+        while not self._is_closed:
+            with self._lock:
+                due = self._lost[0][0] if self._lost else None
+            received = self._listener.receive(due)
+            if received is not None:
+                self._hand_out(received)
+                continue
+            now = time.monotonic()
+            while True:
+                with self._lock:
+                    if not self._lost or self._lost[0][0] > now:
+                        break
+                    _, peer, why = self._lost.popleft()
+                    groups = [self._receivers[one] for one in peer.groups if one in self._receivers]
+                for group in groups:
+                    group.peer_lost(peer.record, why)
+
+    def _hand_out(self, received: Received) -> None:
+        frames = received.frames
+        try:
+            head = decode(frames[0], len(frames[1]) if len(frames) > 1 else 0)
+            receiver = self._receivers.get(head.group)
+            if receiver is None:
+                _logger.debug("dropped a message of group %#x, which is not here", head.group)
+                return
+            receiver.receive(head, list(frames[1:]), received.rank)
+        except (MessageError, CollectiveError) as error:
+            _logger.warning("dropped a message that no member sends: %s", one_line(error))
+
+    def _watch(self) -> None:
+        """Look whether peers are there; the watcher's thread."""
+        beat_at = time.monotonic() + BEAT_S
+        while not self._is_closed:
+            poller = select.poll()
+            poller.register(self._watch_bell.fileno(), select.POLLIN)
+            by_fd: dict[int, _Peer] = {}
+            has_pulses = False
+            with self._lock:
+                peers = [peer for peer in self._peers.values() if not peer.why_lost]
+            for peer in peers:
+                self._open_pidfd(peer)
+                lane = peer.lane
+                for fd in (peer.pidfd, -1 if lane is None else lane.connection_fileno()):
+                    if fd >= 0:
+                        by_fd[fd] = peer
+                        poller.register(fd, select.POLLIN)
+                has_pulses = has_pulses or (lane is not None and lane.pulse is not None)
+                # Events from before the descriptor was watched do not make it readable again.
+                self._read_events(peer)
+            timeout_s = max(0.0, beat_at - time.monotonic())
+            ready = poller.poll(timeout_s * 1000 if has_pulses else None)
+            for fd, _ in ready:
+                if fd == self._watch_bell.fileno():
+                    self._watch_bell.clear()
+                elif fd == by_fd[fd].pidfd:
+                    self._declare_lost(by_fd[fd], "its process has ended")
+                else:
+                    self._read_events(by_fd[fd])
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + BEAT_S
+                for peer in peers:
+                    self._beat(peer)
+
+    def _open_pidfd(self, peer: _Peer) -> None:
+        record = peer.record
+        if peer.pidfd >= 0 or record.pid == os.getpid() or not _shares_processes(record):
+            return
+        if not hasattr(os, "pidfd_open"):
+            return
+        try:
+            peer.pidfd = os.pidfd_open(record.pid)
+        except ProcessLookupError:
+            self._declare_lost(peer, "its process has ended")
+            return
+        except OSError:
+            return  # forbidden here: its connection shows its end
+        if process_start(record.pid) != record.process_start:
+            self._declare_lost(peer, "its process has ended")
+
+    def _read_events(self, peer: _Peer) -> None:
+        with peer.watch_lock:
+            lane = peer.lane
+            while lane is not None and (kind := lane.next_connection_event()) is not None:
+                if kind == monitor.HANDSHAKE_SUCCEEDED:
+                    peer.was_connected = True
+                elif kind == monitor.DISCONNECTED and peer.was_connected:
+                    self._declare_lost(peer, "its connection has ended")
+                elif kind == monitor.REFUSED:
+                    self._declare_lost(peer, "it refuses connections of this process")
+
+    def _beat(self, peer: _Peer) -> None:
+        with peer.watch_lock:
+            pulse = None if peer.lane is None else peer.lane.pulse
+            if pulse is not None and pulse.beat() is Beat.FROZEN:
+                text = f"it gave no sign of life for {self._frozen_beats * BEAT_S:.3g} s"
+                self._declare_lost(peer, text)
+
+    def _declare_lost(self, peer: _Peer, why: str) -> None:
+        with self._lock:
+            if peer.why_lost:
+                return
+            peer.why_lost = why
+            peer.closed.ring()
+            self._lost.append((time.monotonic() + _READ_ON_S, peer, why))
+        self._listener.wake()
+
+
+def _shares_processes(record: Record) -> bool:
+    return (record.boot_id, record.pid_namespace) == (boot_id(), pid_namespace())
+
+
+# Guards _hubs: by global rank; one, but where members are threads of one process.
+_hubs_lock = threading.RLock()
+_hubs: dict[int, Hub] = {}
+
+
+def find_hub(rank: int) -> Hub | None:
+    """Return the hub of this process under a global rank, if it has one."""
+    with _hubs_lock:
+        return _hubs.get(rank)
+
+
+def get_or_create_hub(rank: int, host: str, security: Security, frozen_s: float) -> Hub:
+    """Return the hub of this process under a global rank."""
+    with _hubs_lock:
+        hub = _hubs.get(rank)
+        if hub is None:
+            if not _hubs:
+                atexit.register(_close_all)
+            hub = _hubs[rank] = Hub(rank, host, security, frozen_s)
+        return hub
+
+
+def close_if_unused(hub: Hub) -> None:
+    """Close a hub that no group uses."""
+    with _hubs_lock:
+        if hub.close_if_unused():
+            _hubs.pop(hub.rank, None)
+        if not _hubs:
+            atexit.unregister(_close_all)
+
+
+def _close_all() -> None:
+    for hub in list(_hubs.values()):
+        with suppress(Exception):
+            hub.close_all()
+
+
+def _forget_in_child() -> None:
+    # Threads and sockets of the parent are not here: groups refuse, see group.py.
+    global _hubs_lock
+    _hubs_lock = threading.RLock()
+    _hubs.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,224 @@
+"""How the members of a group find each other through a store, and come to share memory."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import time
+from collections.abc import Sequence
+
+from fastdist.core.errors import CollectiveError
+from fastdist.distributed.pipe.registry import names_of
+from fastdist.distributed.rendezvous import worker_address, worker_security
+from fastdist.distributed.sockets.addresses import require_own_address
+from fastdist.distributed.sockets.liveness_timeouts import frozen_s as choose_frozen_s
+from fastdist.distributed.store import Store
+from fastdist.system.foreign_text import one_line
+
+from . import segment as segments
+from .group import LinksTransport
+from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
+from .members import Record, machines_of
+from .segment import Segment, SegmentError
+
+NOTICE_S = 5.0
+
+
+def connect(
+    store: Store,
+    rank: int,
+    size: int,
+    timeout_s: float,
+    *,
+    ranks: Sequence[int] | None = None,
+    world_size: int | None = None,
+    security: str | None = None,
+    certificates: str | None = None,
+    local_address: str | None = None,
+    notice_s: float = NOTICE_S,
+    frozen_s: float | None = None,
+    machine: str = "",
+) -> LinksTransport:
+    """Meet the other members of a group, and return what carries its collectives.
+
+    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the members'
+    global ranks, in a job of `world_size`. Those that give different names for `machine` use sockets
+    between them, though they may share a machine.
+
+    Raises  StoreTimeoutError naming the members that did not come in time; CollectiveError, on all
+            members, where they are of different versions or disagree
+    """
+    numbers = tuple(range(size)) if ranks is None else tuple(ranks)
+    if not 0 <= rank < size or len(numbers) != size or len(set(numbers)) != size:
+        raise ValueError(f"rank {rank} of a group of {size} with ranks {numbers}")
+    deadline = time.monotonic() + timeout_s
+    hub = _hub_of(
+        store,
+        numbers[rank],
+        max(numbers) + 1 if world_size is None else world_size,
+        security=security,
+        certificates=certificates,
+        local_address=local_address,
+        frozen_s=choose_frozen_s(frozen_s),
+    )
+    try:
+        return _join(hub, store, rank, numbers, deadline, notice_s, machine)
+    except BaseException:
+        close_if_unused(hub)
+        raise
+
+
+def _hub_of(
+    store: Store,
+    rank: int,
+    world_size: int,
+    *,
+    security: str | None,
+    certificates: str | None,
+    local_address: str | None,
+    frozen_s: float,
+) -> Hub:
+    hub = find_hub(rank)
+    if hub is not None:
+        return hub
+    host = worker_address(store, given=local_address)
+    require_own_address("FASTDIST_ADDRESS" if local_address is None else "local_address", host)
+    protection = worker_security(
+        store, rank, world_size, security=security, certificates=certificates
+    )
+    return get_or_create_hub(rank, host, protection, frozen_s)
+
+
+def _join(
+    hub: Hub,
+    store: Store,
+    rank: int,
+    ranks: Sequence[int],
+    deadline: float,
+    notice_s: float,
+    machine: str,
+) -> LinksTransport:
+    mine = Record(
+        rank=ranks[rank],
+        incarnation=hub.incarnation,
+        group_id=int.from_bytes(os.urandom(7), "little"),
+        addresses=hub.addresses,
+        security=hub.security_kind,
+        shares_nothing=_why_no_memory(),
+        machine=machine,
+    )
+    found = _all_of(store, "members", rank, mine.encode(), len(ranks), deadline)
+    records = [Record.decode(one) for one in found]
+    _require_agreement(records, ranks)
+    machines = machines_of(records)
+    here = next(one for one in machines if rank in one)
+    board = segments.board_bytes()
+    descriptor, mapping = -1, None
+    try:
+        if here[0] == rank and len(here) > 1:
+            descriptor, mapping = segments.create(len(here), len(ranks), board)
+        offer = json.dumps([descriptor, board]).encode()
+        offers = _all_of(store, "segments", rank, offer, len(ranks), deadline)
+        why = ""
+        if len(here) > 1 and mapping is None:
+            try:
+                mapping = _open(records[here[0]].pid, offers[here[0]], len(here), len(ranks))
+            except SegmentError as error:
+                why = one_line(error)
+        group = records[0].group_id
+        board = _numbers_of(offers[here[0]])[1] if len(here) > 1 else board
+        answers = _all_of(store, "mapped", rank, why.encode(), len(ranks), deadline)
+    finally:
+        if descriptor >= 0:
+            # All have mapped it by now: it ends with the last of them, however that ends.
+            os.close(descriptor)
+    machines = [
+        part
+        for one in machines
+        for part in ([one] if not any(answers[member] for member in one) else [[m] for m in one])
+    ]
+    here = next(one for one in machines if rank in one)
+    if len(here) == 1:
+        mapping, board = segments.private(len(ranks)), segments.board_bytes()
+    assert mapping is not None
+    return _start(hub, store, rank, records, machines, mapping, board, group, deadline, notice_s)
+
+
+def _start(
+    hub: Hub,
+    store: Store,
+    rank: int,
+    records: Sequence[Record],
+    machines: Sequence[Sequence[int]],
+    mapping: mmap.mmap,
+    board: int,
+    group: int,
+    deadline: float,
+    notice_s: float,
+) -> LinksTransport:
+    size = len(records)
+    here = next(one for one in machines if rank in one)
+    segment = Segment(mapping, len(here), size, board)
+    transport = LinksTransport(hub, rank, records, machines, segment, notice_s)
+    hub.attach(group, transport)
+    try:
+        leaders = {one[0] for one in machines}
+        for member, record in enumerate(records):
+            if record.incarnation != hub.incarnation:
+                is_far = member in leaders and rank in leaders and member not in here
+                hub.watch(group, record, by_connection=is_far)
+        _all_of(store, "ready", rank, b"", size, deadline)
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
+def _why_no_memory() -> str:
+    transports, channels = names_of("FASTDIST_TRANSPORTS"), names_of("FASTDIST_CHANNELS")
+    if transports is not None and "shm" not in transports:
+        return "FASTDIST_TRANSPORTS does not have shm"
+    if channels is not None and channels == ["basic"]:
+        return "FASTDIST_CHANNELS is basic"
+    return segments.why_not_viable() or ""
+
+
+def _open(pid: int, offer: bytes, count: int, size: int) -> mmap.mmap:
+    descriptor, board = _numbers_of(offer)
+    return segments.open_other(pid, descriptor, count, size, board)
+
+
+def _numbers_of(offer: bytes) -> tuple[int, int]:
+    try:
+        descriptor, board = json.loads(offer)
+    except (ValueError, TypeError) as error:
+        raise CollectiveError(f"not the memory of a member: {one_line(offer)}") from error
+    if type(descriptor) is not int or type(board) is not int:
+        raise CollectiveError(f"not the memory of a member: {one_line(offer)}")
+    return descriptor, board
+
+
+def _require_agreement(records: Sequence[Record], ranks: Sequence[int]) -> None:
+    first = records[0]
+    for record, rank in zip(records, ranks, strict=True):
+        for what, mine, theirs in (
+            ("fastdist", first.version, record.version),
+            ("security", first.security, record.security),
+        ):
+            if mine != theirs:
+                raise CollectiveError(
+                    f"rank {first.rank} has {what} {one_line(mine)}, rank {record.rank} "
+                    f"{one_line(theirs)}: all members of a group must have the same"
+                )
+        if record.rank != rank:
+            raise CollectiveError(
+                f"the member that was to be rank {rank} says it is rank {record.rank}: members "
+                "disagree on the ranks of the group"
+            )
+
+
+def _all_of(
+    store: Store, what: str, rank: int, value: bytes, size: int, deadline: float
+) -> list[bytes]:
+    return store.join(what, rank, value, size, max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,148 @@
+"""The members of a group on one machine: how they meet, wait for each other, and report failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastdist.core.errors import CollectiveLostError
+from fastdist.distributed.pipe.ring.spin_policy import SpinPolicy
+from fastdist.system.fence import fence
+from fastdist.system.foreign_text import printable
+
+from . import futex
+from .alarm import LEFT, Alarm, Waiting, error_of
+from .members import Members
+from .segment import FAILURE, FUTEX, GO, SLEEPS, STAGE, Segment
+
+# A sleeper looks after that, whatever happens: a forged counter may have lost what wakes it.
+_LOOK_S: Final = 1.0
+_MASK: Final = (1 << 32) - 1
+
+
+class Machine:
+    """This member's place among those that share a segment.
+
+    Counters only grow. A member publishes one, then wakes those that sleep; a member sets its word
+    SLEEPS, then looks at the counters once more, then sleeps. A fence between the two steps of each
+    lets one of them see the other: see Note [Processors that order memory] in system/fence.py.
+
+    Thread  the one that carries out the group's collective; alarm_rang, fail: any
+    """
+
+    def __init__(
+        self, segment: Segment, index: int, ranks: Sequence[int], members: Members, alarm: Alarm
+    ) -> None:
+        self.segment = segment
+        self.index = index
+        # The ranks in the group of this machine's members.
+        self.ranks = tuple(ranks)
+        self.count = len(ranks)
+        self._members = members
+        self._alarm = alarm
+        self._words = segment.words
+        self._mine = segment.first_word(index)
+        self._others = [segment.first_word(one) for one in range(self.count) if one != index]
+        self._rank_at = {segment.first_word(one): ranks[one] for one in range(self.count)}
+        self._leader = [segment.first_word(0)]
+        self._stage = 0
+        self._spin_policy = SpinPolicy()
+
+    def meet(self, waiting: Waiting, grace_s: float = 0.0) -> None:
+        """Come to the next point that all members of the machine come to, and wait for them."""
+        self._stage += 1
+        self.publish(STAGE, self._stage)
+        self.wait(STAGE, self._stage, waiting, grace_s)
+
+    def wait_for_go(self, turn: int, waiting: Waiting, grace_s: float) -> None:
+        """Wait until the leader has published that the machines have met."""
+        if self._words[self._leader[0] + GO] < turn:
+            self._wait_at(self._leader, GO, turn, waiting, grace_s)
+
+    def publish(self, word: int, value: int) -> None:
+        """Set one of this member's counters; what was written before is seen before it."""
+        words = self._words
+        words[self._mine + word] = value
+        with fence:
+            pass
+        for other in self._others:
+            if words[other + SLEEPS]:
+                self._wake(other)
+
+    def wait(self, word: int, value: int, waiting: Waiting, grace_s: float = 0.0) -> None:
+        """Wait until this counter of all others has reached value.
+
+        Raises  CollectiveError that another member or the alarm reports; CollectiveTimeoutError
+        """
+        words = self._words
+        for other in self._others:
+            if words[other + word] < value:
+                self._wait_at(self._others, word, value, waiting, grace_s)
+                return
+
+    def fail(self, kind: int, text: str) -> None:
+        """Report to the others of this machine that this member has failed, or left."""
+        words, mine = self._words, self._mine
+        if words[mine + FAILURE]:
+            return
+        self.segment.write_failure(self.index, text.encode(errors="replace"))
+        with fence:
+            pass
+        words[mine + FAILURE] = kind
+        with fence:
+            pass
+        for other in self._others:
+            self._wake(other)
+
+    def alarm_rang(self) -> None:
+        """Wake this member's own thread, if it sleeps."""
+        self._wake(self._mine)
+
+    def _wait_at(
+        self, bases: Sequence[int], word: int, value: int, waiting: Waiting, grace_s: float
+    ) -> None:
+        words, mine = self._words, self._mine
+
+        def is_there() -> bool:
+            return all(words[base + word] >= value for base in bases)
+
+        if self._spin_policy.look(is_there):
+            return
+        while True:
+            sleep_on = words[mine + FUTEX] & _MASK
+            words[mine + SLEEPS] = 1
+            with fence:
+                pass
+            missing = [self._rank_at[base] for base in bases if words[base + word] < value]
+            try:
+                if not missing:
+                    return
+                self._require_no_failure(missing)
+                left_s = waiting.look(missing, grace_s)
+                futex.wait(self._address_of(mine), sleep_on, min(left_s, _LOOK_S))
+            finally:
+                words[mine + SLEEPS] = 0
+
+    def _require_no_failure(self, missing: Sequence[int]) -> None:
+        self._alarm.require_none()
+        for other in self._others:
+            kind = self._words[other + FAILURE]
+            # One that has left after its part was done is no failure for those that do theirs.
+            if kind and (kind != LEFT or self._rank_at[other] in missing):
+                text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
+                if kind == LEFT:
+                    name = self._members.name(self._rank_at[other])
+                    raise CollectiveLostError(f"{name} has left the group")
+                raise error_of(kind, printable(text))
+
+    def _wake(self, base: int) -> None:
+        words = self._words
+        words[base + SLEEPS] = 0
+        words[base + FUTEX] = (words[base + FUTEX] + 1) & _MASK
+        futex.wake(self._address_of(base))
+
+    def _address_of(self, base: int) -> int:
+        return self.segment.futex_address(self._index_at(base))
+
+    def _index_at(self, base: int) -> int:
+        return base * 8 // self.segment.head_bytes

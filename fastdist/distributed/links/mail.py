@@ -1,0 +1,225 @@
+"""send and recv: messages of one member to another, told apart by tags."""
+
+# A small message goes at once, and waits at its receiver. A larger one is announced, and goes when
+# the receiver has called recv and given it memory; its sender waits for that. So does each message
+# of a few, so that no sender fills the memory of a receiver that does not call.
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import CollectiveMismatchError, CollectiveTimeoutError, MessageError
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.process_group.transport import Call
+from fastdist.system.foreign_text import one_line, printable
+
+from .alarm import Alarm, Waiting
+from .members import Members
+from .wire import ANNOUNCE, CLEAR, DATA, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
+
+EAGER_BYTES: Final = 64 << 10
+# One of so many small messages of a pair and tag waits for its receiver.
+_MOST_EAGER: Final = 64
+
+Send = Callable[[int, Head, Sequence[Buffer], Call], None]
+
+
+class _Letter:
+    """A message that has come, or was announced."""
+
+    __slots__ = ("body", "number", "sender", "tag", "text", "total")
+
+    def __init__(self, head: Head, text: bytes, body: Buffer | None) -> None:
+        self.sender = head.sender
+        self.number = head.turn
+        self.tag = head.tag
+        self.total = head.total
+        self.text = text
+        self.body = body  # None: its sender waits
+
+
+class _Arrival:
+    """Memory for an announced message, which fills."""
+
+    def __init__(self, total: int) -> None:
+        self.memory = np.empty(total, np.uint8)
+        self.left = total
+        self.is_withdrawn = False
+
+
+class Mail:
+    """The messages of send and recv in one group.
+
+    Thread  send, receive: any, any number at once; arrived: the hub's reader
+    """
+
+    def __init__(
+        self, rank: int, group: int, members: Members, alarm: Alarm, notice_s: float, send: Send
+    ) -> None:
+        self._rank = rank
+        self._group = group
+        self._members = members
+        self._alarm = alarm
+        self._notice_s = notice_s
+        self._send = send
+        # Guards all below it.
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self._letters: deque[_Letter] = deque()
+        self._arrivals: dict[tuple[int, int], _Arrival] = {}
+        # Of this member's announced messages: None while they wait, "" once they may go, or why not.
+        self._answers: dict[tuple[int, int], str | None] = {}
+        alarm.wakers.append(self._wake)
+
+    def send(self, call: Call, array: NDArray[Any], to: int, tag: int) -> None:
+        """Send an array; return when it may be changed."""
+        data = array.reshape(-1).view(np.uint8)
+        total, text = data.nbytes, _text_of(call)
+        with self._changed:
+            number = next(self._numbers)
+        is_eager = total <= EAGER_BYTES and call.sequence % _MOST_EAGER != _MOST_EAGER - 1
+        head = Head(SEND, self._group, self._rank, number, total=total, tag=tag)
+        if is_eager:
+            self._send(to, head, (text, memoryview(data)), call)
+            return
+        with self._changed:
+            self._answers[to, number] = None
+        try:
+            self._send(to, head._replace(kind=ANNOUNCE), (text,), call)
+            self._await_clear(call, to, number)
+        finally:
+            with self._changed:
+                del self._answers[to, number]
+        for start in range(0, total, PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
+            part = head._replace(kind=DATA, offset=start)
+            self._send(to, part, (memoryview(piece),), call)
+
+    def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
+        """Fill an array with the next message of a member, or of any; return its rank."""
+        waiting = Waiting(call, self._members, self._alarm, self._notice_s)
+        others = [one for one in range(len(self._members.records)) if one != self._rank]
+        missing = others if sender is None else [sender]
+        while True:
+            letter = self._await_letter(waiting, missing, sender, tag)
+            text = _text_of(call)
+            if _shared(letter.text) != _shared(text) or letter.total != array.nbytes:
+                raise self._mismatch(call, letter, array)
+            if letter.body is not None:
+                array.reshape(-1).view(np.uint8)[:] = np.frombuffer(letter.body, np.uint8)
+                return letter.sender
+            if self._fetch(call, waiting, letter, array):
+                return letter.sender
+
+    def arrived(self, head: Head, body: list[Buffer]) -> None:
+        """Take in what has come for send or recv.
+
+        Raises  MessageError for what no member sends
+        """
+        key = head.sender, head.turn
+        with self._changed:
+            if head.kind in (SEND, ANNOUNCE):
+                is_whole = head.kind == SEND
+                if len(body) != 1 + is_whole or (is_whole and len(body[1]) != head.total):
+                    raise MessageError(f"a message of {head.total} bytes has {len(body)} parts")
+                self._letters.append(_Letter(head, bytes(body[0]), body[1] if is_whole else None))
+            elif head.kind == DATA:
+                arrival = self._arrivals.get(key)
+                if arrival is None:
+                    return  # recv has given up
+                if head.total != len(arrival.memory) or len(body) != 1:
+                    raise MessageError(f"a piece of a message of {head.total} bytes: not this one")
+                piece = np.frombuffer(body[0], np.uint8)
+                arrival.memory[head.offset : head.offset + len(piece)] = piece
+                arrival.left -= len(piece)
+            elif head.kind == WITHDRAW:
+                self._letters = deque(
+                    one for one in self._letters if (one.sender, one.number) != key
+                )
+                if key in self._arrivals:
+                    self._arrivals[key].is_withdrawn = True
+            elif key in self._answers:
+                text = bytes(body[0]).decode(errors="replace") if head.kind == REFUSE else ""
+                self._answers[key] = printable(text)
+            self._changed.notify_all()
+
+    def _await_clear(self, call: Call, to: int, number: int) -> None:
+        waiting = Waiting(call, self._members, self._alarm, self._notice_s)
+        with self._changed:
+            try:
+                while (answer := self._answers[to, number]) is None:
+                    self._alarm.require_none()
+                    self._changed.wait(waiting.look([to]))
+            except CollectiveTimeoutError:
+                head = Head(WITHDRAW, self._group, self._rank, number)
+                self._send(to, head, (b"",), call._replace(deadline=time.monotonic() + 1.0))
+                raise
+        if answer:
+            raise CollectiveMismatchError(answer)
+
+    def _await_letter(
+        self, waiting: Waiting, missing: list[int], sender: int | None, tag: int
+    ) -> _Letter:
+        with self._changed:
+            while True:
+                for letter in self._letters:
+                    if letter.tag == tag and sender in (None, letter.sender):
+                        self._letters.remove(letter)
+                        return letter
+                self._alarm.require_none()
+                self._changed.wait(waiting.look(missing))
+
+    def _fetch(self, call: Call, waiting: Waiting, letter: _Letter, array: NDArray[Any]) -> bool:
+        """Have an announced message sent, and place it in array; False if it was withdrawn."""
+        key = letter.sender, letter.number
+        arrival = _Arrival(letter.total)
+        with self._changed:
+            self._arrivals[key] = arrival
+        try:
+            head = Head(CLEAR, self._group, self._rank, letter.number)
+            self._send(letter.sender, head, (b"",), call)
+            with self._changed:
+                while arrival.left and not arrival.is_withdrawn:
+                    self._alarm.require_none()
+                    self._changed.wait(waiting.look([letter.sender]))
+        finally:
+            with self._changed:
+                del self._arrivals[key]
+        if arrival.left:
+            return False
+        array.reshape(-1).view(np.uint8)[:] = arrival.memory
+        return True
+
+    def _mismatch(
+        self, call: Call, letter: _Letter, array: NDArray[Any]
+    ) -> CollectiveMismatchError:
+        theirs, _, line = letter.text.decode(errors="replace").partition("\n")
+        text = (
+            f"{self._members.name(letter.sender)} sent {one_line(theirs)} ({letter.total} bytes) "
+            f"at {one_line(line)}; {self._members.name(self._rank)} expected "
+            f"{one_line(call.agreed)} ({array.nbytes} bytes) at {one_line(call.line)}"
+        )
+        if letter.body is None:
+            head = Head(REFUSE, self._group, self._rank, letter.number)
+            self._send(letter.sender, head, (text.encode(),), call)
+        return CollectiveMismatchError(text)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def _text_of(call: Call) -> bytes:
+    return f"{call.agreed}\n{call.line}".encode(errors="replace")
+
+
+def _shared(text: bytes) -> bytes:
+    return text.partition(b"\n")[0]

@@ -1,0 +1,147 @@
+"""How the members of a group meet in each collective, and notice that their calls differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fastdist.core.errors import CollectiveMismatchError
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.process_group.transport import Call
+from fastdist.system.foreign_text import printable
+
+from .alarm import REPORT_S, Waiting
+from .between import Between
+from .calls import encode_call, mismatch, shared_of
+from .machine import Machine
+from .members import Members
+from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
+
+# Note [How members meet]
+# Each member writes what it calls, and a small contribution, into the segment of its machine, and
+# waits for the others there: each compares all calls by itself. Then the leaders of the machines,
+# their lowest ranks, send each other what their machine calls, and let their members go on. Every
+# member has seen every call before any array is changed, so a difference is an error on all, and
+# the group can be used again: all members are at the same point.
+
+# What begins the text of a machine whose own members differ; no call begins so.
+_DIFFERS = b"\0"
+
+Contribute = Callable[[], Bytes]
+
+
+class Meeting:
+    """The point at which all members of a group meet.
+
+    Thread  the one that carries out the group's collective
+    """
+
+    def __init__(self, machine: Machine, between: Between, members: Members) -> None:
+        self.machine = machine
+        self.between = between
+        self.segment = machine.segment
+        self.is_alone = len(between.machines) == 1
+        self.is_leader = machine.index == 0
+        self.turn = 0
+        self._members = members
+
+    @property
+    def parity(self) -> int:
+        """Which of two slots this turn uses: see Note [Layout of a segment]."""
+        return self.turn & 1
+
+    def meet(
+        self,
+        call: Call,
+        pieces: Sequence[Bytes],
+        waiting: Waiting,
+        contribute: Contribute | None = None,
+    ) -> list[Buffer] | None:
+        """Meet all members; pieces are this member's small contribution, for its small slot.
+
+        The leader of one of several machines contributes for all of its machine what `contribute`
+        then returns. It gets the contributions of all machines, and calls `go` when others may
+        read what it makes of them. All others get None.
+
+        Raises  CollectiveMismatchError, on all members
+        """
+        segment, machine, parity = self.segment, self.machine, self.parity
+        text, num_shared = encode_call(call)
+        segment.write_call(machine.index, parity, text)
+        mine = segment.first_word(machine.index)
+        segment.words[mine + CALL_BYTES + parity] = len(text)
+        segment.words[mine + SHARED_BYTES + parity] = num_shared
+        if pieces:
+            slot, at = segment.small(machine.index, parity), 0
+            for piece in pieces:
+                slot[at : at + piece.nbytes] = piece
+                at += piece.nbytes
+        machine.meet(waiting)
+        error = self._local_difference(text, num_shared)
+        if self.is_alone or not self.is_leader:
+            if error is not None:
+                raise error
+            if not self.is_alone:
+                self._wait_for_go(waiting)
+            return None
+        return self._meet_leaders(call, text, error, waiting, contribute)
+
+    def go(self) -> None:
+        """Let the other members of this machine go on; the leader alone, after `contribute`."""
+        self.machine.publish(GO, self.turn)
+
+    def _local_difference(self, text: bytes, num_shared: int) -> CollectiveMismatchError | None:
+        segment, parity, shared = self.segment, self.parity, text[:num_shared]
+        bases = [segment.first_word(one) for one in range(self.machine.count)]
+        for one, base in enumerate(bases):
+            theirs = segment.words[base + SHARED_BYTES + parity]
+            if theirs != num_shared or segment.call_text(one, parity, num_shared) != shared:
+                break
+        else:
+            return None
+        texts = []
+        for one, base in enumerate(bases):
+            length = segment.words[base + CALL_BYTES + parity]
+            texts.append((self.machine.ranks[one], segment.call_text(one, parity, length)))
+        return mismatch(self._members, texts)
+
+    def _wait_for_go(self, waiting: Waiting) -> None:
+        self.machine.wait_for_go(self.turn, waiting, 2 * REPORT_S)
+        if self.segment.words[self.segment.first_word(0) + GO_DIFFERS] == self.turn:
+            text = self.segment.go_text(0).decode(errors="replace")
+            raise CollectiveMismatchError(printable(text))
+
+    def _meet_leaders(
+        self,
+        call: Call,
+        text: bytes,
+        error: CollectiveMismatchError | None,
+        waiting: Waiting,
+        contribute: Contribute | None,
+    ) -> list[Buffer] | None:
+        data = np.empty(0, np.uint8)
+        if error is None and contribute is not None:
+            data = contribute()
+        sent = text if error is None else _DIFFERS + str(error).encode(errors="replace")
+        found = self.between.meet(self.turn, sent, data, waiting, call)
+        error = error or self._difference(found)
+        if error is not None:
+            self.segment.write_go(0, str(error).encode(errors="replace"))
+            self.segment.words[self.segment.first_word(0) + GO_DIFFERS] = self.turn
+            self.go()
+            raise error
+        if contribute is None:
+            self.go()
+        return [body for _, body in found]
+
+    def _difference(self, found: Sequence[tuple[bytes, Buffer]]) -> CollectiveMismatchError | None:
+        texts = [text for text, _ in found]
+        for text in texts:
+            if text.startswith(_DIFFERS):
+                return CollectiveMismatchError(printable(text[1:].decode(errors="replace")))
+        if len({shared_of(text) for text in texts}) == 1:
+            return None
+        machines = zip(self.between.machines, texts, strict=True)
+        each = [(member, text) for machine, text in machines for member in machine]
+        return mismatch(self._members, sorted(each))

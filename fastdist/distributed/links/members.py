@@ -1,0 +1,142 @@
+"""The members of a group: what each publishes of itself, and how errors name it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Final
+
+from fastdist.core.errors import CollectiveError
+from fastdist.core.version import __version__
+from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
+from fastdist.system.foreign_text import one_line
+
+_MOST_ADDRESSES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one member of a group publishes in the store.
+
+    `rank` is the global one. `incarnation` is of the process's hub: all groups of one process have
+    the same. `group_id` is a random number of this member; that of the first member is the group's.
+    """
+
+    rank: int
+    incarnation: int
+    group_id: int
+    addresses: dict[str, str]
+    security: str
+    # Why it shares no memory; empty if it can.
+    shares_nothing: str
+    # Members that give different names share no memory, as if on machines of their own.
+    machine: str = ""
+    pid: int = field(default_factory=os.getpid)
+    process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
+    boot_id: str = field(default_factory=boot_id)
+    pid_namespace: str = field(default_factory=pid_namespace)
+    network_namespace: str = field(default_factory=network_namespace)
+    user: int = field(default_factory=os.getuid)
+    host: str = field(default_factory=socket.gethostname)
+    version: str = __version__
+
+    def encode(self) -> bytes:
+        """Return the bytes for the store."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Record:
+        """Return the record in bytes of the store.
+
+        Raises  CollectiveError for what no member of this version writes
+        """
+        try:
+            found = cls(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise CollectiveError(f"not the record of a member: {one_line(error)}") from error
+        for part in fields(cls):
+            value = getattr(found, part.name)
+            kind = _KINDS[part.name]
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise CollectiveError(f"a member's record has {part.name} {one_line(value)}")
+        names = [*found.addresses, *found.addresses.values()]
+        if len(names) > 2 * _MOST_ADDRESSES or not all(isinstance(one, str) for one in names):
+            raise CollectiveError(f"a member's record has addresses {one_line(found.addresses)}")
+        return found
+
+    def shares_processes_with(self, other: Record) -> bool:
+        """Return whether one's process id means the same to the other."""
+        return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
+
+    def shares_host_with(self, other: Record) -> bool:
+        """Return whether both run on one machine, and have its network in common."""
+        return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
+
+    def is_of_process_of(self, other: Record) -> bool:
+        """Return whether both are of one process."""
+        same = (self.pid, self.process_start) == (other.pid, other.process_start)
+        return same and self.shares_processes_with(other)
+
+    def may_share_memory_with(self, other: Record) -> bool:
+        """Return whether both may map one segment."""
+        return (
+            not self.shares_nothing
+            and not other.shares_nothing
+            and self.shares_host_with(other)
+            and self.shares_processes_with(other)
+            and self.user == other.user
+            and self.machine == other.machine
+        )
+
+
+_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
+    "rank": int,
+    "incarnation": int,
+    "group_id": int,
+    "addresses": dict,
+    "security": str,
+    "shares_nothing": str,
+    "machine": str,
+    "pid": int,
+    "process_start": (int, type(None)),
+    "boot_id": str,
+    "pid_namespace": str,
+    "network_namespace": str,
+    "user": int,
+    "host": str,
+    "version": str,
+}
+
+
+class Members:
+    """All members of a group, by their rank in it."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = tuple(records)
+
+    def name(self, member: int) -> str:
+        """Return how errors name one member: by its global rank, process and host."""
+        record = self.records[member]
+        return f"rank {record.rank} (pid {record.pid} on {one_line(record.host, 64)})"
+
+    def names(self, members: Sequence[int]) -> str:
+        """Return how errors name several members."""
+        shown = ", ".join(self.name(member) for member in members[:8])
+        more = len(members) - 8
+        return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def machines_of(records: Sequence[Record]) -> list[list[int]]:
+    """Return the members that may share memory, for each machine, by their lowest rank."""
+    machines: list[list[int]] = []
+    for member, record in enumerate(records):
+        for machine in machines:
+            if records[machine[0]].may_share_memory_with(record):
+                machine.append(member)
+                break
+        else:
+            machines.append([member])
+    return machines

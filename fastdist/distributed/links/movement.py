@@ -1,0 +1,259 @@
+"""What moves between members without being summed: broadcast, gather, scatter and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import CollectiveMismatchError, MessageError
+from fastdist.distributed.process_group.transport import Call
+
+from .alarm import Waiting
+from .between import Post
+from .meeting import Meeting
+from .members import Members
+from .segment import SMALL_BYTES, Bytes
+
+# Note [Movement]
+# Each member contributes bytes, and needs a range of what each other contributes. Small
+# contributions travel with the meeting. A large one goes onto the board of its machine, each at a
+# place that follows from the sizes of all, and straight to those of other machines that need a part.
+# All is there before any member's arrays are changed.
+
+# Contributions of several machines, all together, that travel with their meeting.
+_MOST_BETWEEN_BYTES: Final = 128 << 10
+_ALIGNMENT: Final = 64
+# More than any machine has: a size that is forged must not keep a member busy.
+_MOST_BYTES: Final = 1 << 46
+
+# (receiver, sender) -> where what the receiver needs begins in what the sender contributes, and its
+# bytes.
+Needs = Callable[[int, int], tuple[int, int]]
+Outs = Sequence[Bytes | None]
+
+
+class Movement:
+    """The movements of one group.
+
+    Thread  the one that carries out the group's collective
+    """
+
+    def __init__(self, rank: int, meeting: Meeting, members: Members, post: Post) -> None:
+        self._rank = rank
+        self._meeting = meeting
+        self._members = members
+        self._post = post
+        self._local = {member: one for one, member in enumerate(meeting.machine.ranks)}
+
+    def move(
+        self,
+        call: Call,
+        pieces: Sequence[Bytes],
+        sizes: Sequence[int],
+        needs: Needs,
+        outs: Outs,
+        waiting: Waiting,
+    ) -> None:
+        """Meet all members, and fill outs[member] with what this one needs of each.
+
+        `pieces`, one after the other, are what this member contributes; `sizes` what all do, in
+        bytes.
+        """
+        meeting = self._meeting
+        is_small = max(sizes) <= SMALL_BYTES and (
+            meeting.is_alone or sum(sizes) <= _MOST_BETWEEN_BYTES
+        )
+        if not is_small:
+            meeting.meet(call, (), waiting)
+            self._carry(call, pieces, sizes, needs, outs, waiting)
+            return
+        found = self._meet_with_small(call, pieces, sizes, waiting)
+        for sender, out in enumerate(outs):
+            start, size = needs(self._rank, sender)
+            if out is not None and size:
+                out[...] = found[sender][start : start + size]
+
+    def exchange(
+        self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
+    ) -> None:
+        """Meet all members, and fill outs[member] with the piece that each has for this one.
+
+        Raises  CollectiveMismatchError, on all members, if the sizes of a pair differ
+        """
+        mine = [piece.nbytes for piece in pieces] + [out.nbytes for out in outs]
+        tables = self._meet_with_tables(call, mine, waiting)
+        size = len(outs)
+        sent, expected = tables[:, :size], tables[:, size:].T
+        if not np.array_equal(sent, expected):
+            sender, receiver = np.argwhere(sent != expected)[0].tolist()
+            raise CollectiveMismatchError(
+                f"{call.name}: {self._members.name(sender)} sends {sent[sender, receiver]} bytes to "
+                f"{self._members.name(receiver)}, which expects {expected[sender, receiver]}"
+            )
+        if sent.min() < 0 or sent.max() > _MOST_BYTES:
+            raise MessageError(f"a member sends {sent.max()} bytes")
+        offsets = sent.cumsum(axis=1) - sent
+
+        def needs(receiver: int, sender: int) -> tuple[int, int]:
+            return int(offsets[sender, receiver]), int(sent[sender, receiver])
+
+        sizes = [int(total) for total in sent.sum(axis=1)]
+        self._carry(call, pieces, sizes, needs, outs, waiting)
+
+    def _meet_with_small(
+        self, call: Call, pieces: Sequence[Bytes], sizes: Sequence[int], waiting: Waiting
+    ) -> list[Bytes]:
+        """Meet all members; return what each contributes, for now."""
+        meeting, segment = self._meeting, self._meeting.segment
+
+        def local_ones() -> Bytes:
+            return np.concatenate(
+                [
+                    segment.small(one, meeting.parity)[: sizes[member]]
+                    for member, one in self._local.items()
+                ]
+            )
+
+        found = meeting.meet(call, pieces, waiting, local_ones)
+        if meeting.is_alone:
+            return [segment.small(one, meeting.parity) for one in range(len(sizes))]
+        order = [member for machine in meeting.between.machines for member in machine]
+        shared, at = segment.ring(0), 0
+        if found is not None:
+            data = np.concatenate([np.frombuffer(body, np.uint8) for body in found])
+            if data.nbytes != sum(sizes):
+                raise MessageError(f"machines sent {data.nbytes} bytes; expected {sum(sizes)}")
+            shared[: data.nbytes] = data
+            meeting.go()
+        all_of_them = [shared] * len(sizes)
+        for member in order:
+            all_of_them[member] = shared[at : at + sizes[member]]
+            at += sizes[member]
+        return all_of_them
+
+    def _meet_with_tables(
+        self, call: Call, mine: Sequence[int], waiting: Waiting
+    ) -> NDArray[np.int64]:
+        """Meet all members; return a row of each: the bytes that it sends to each, and expects."""
+        meeting, segment = self._meeting, self._meeting.segment
+        segment.table(meeting.machine.index, meeting.parity)[:] = mine
+
+        def local_ones() -> Bytes:
+            rows = [segment.table(one, meeting.parity) for one in range(len(self._local))]
+            return np.concatenate(rows).view(np.uint8)
+
+        found = meeting.meet(call, (), waiting, local_ones)
+        if meeting.is_alone:
+            return local_ones().view(np.int64).reshape(-1, len(mine))
+        order = [member for machine in meeting.between.machines for member in machine]
+        shared = segment.ring(0)[: len(order) * len(mine) * 8]
+        if found is not None:
+            data = np.concatenate([np.frombuffer(body, np.uint8) for body in found])
+            if data.nbytes != len(order) * len(mine) * 8:
+                raise MessageError(f"machines sent tables of {data.nbytes} bytes")
+            shared[...] = data
+            meeting.go()
+        tables = np.empty((len(order), len(mine)), np.int64)
+        tables[order] = shared.view(np.int64).reshape(tables.shape)
+        return tables
+
+    def _carry(
+        self,
+        call: Call,
+        pieces: Sequence[Bytes],
+        sizes: Sequence[int],
+        needs: Needs,
+        outs: Outs,
+        waiting: Waiting,
+    ) -> None:
+        """Fill outs, once all have met."""
+        turn, rank = self._meeting.turn, self._rank
+        for receiver in range(len(sizes)):
+            if receiver not in self._local:
+                for part in _range_of(pieces, *needs(receiver, rank)):
+                    self._post.send_array(receiver, turn, 0, part, call)
+        fetched: dict[int, Bytes] = {}
+        for sender in range(len(sizes)):
+            size = needs(rank, sender)[1]
+            if sender not in self._local and size:
+                fetched[sender] = np.empty(size, np.uint8)
+                self._meeting.between.receive_array(sender, turn, fetched[sender], waiting)
+        fetched.update(self._carry_here(pieces, sizes, needs, waiting))
+        for sender, out in enumerate(outs):
+            if out is not None and sender in fetched:
+                out[...] = fetched[sender]
+        own = outs[rank]
+        if own is not None:
+            for part in _range_of(pieces, *needs(rank, rank)):
+                if part.ctypes.data != own.ctypes.data:
+                    own[...] = part
+
+    def _carry_here(
+        self, pieces: Sequence[Bytes], sizes: Sequence[int], needs: Needs, waiting: Waiting
+    ) -> dict[int, Bytes]:
+        """Return what this member needs of others of its machine; as long as nobody meets again."""
+        machine, segment, rank = self._meeting.machine, self._meeting.segment, self._rank
+        if machine.count == 1:
+            return {}
+        starts, at = {}, 0
+        for member in self._local:
+            starts[member] = at
+            at += -(-sizes[member] // _ALIGNMENT) * _ALIGNMENT
+        wanted = {
+            sender: needs(rank, sender)
+            for sender in self._local
+            if sender != rank and needs(rank, sender)[1]
+        }
+        if at > segment.board_bytes:
+            return self._carry_in_turns(pieces, sizes, wanted, waiting)
+        for part in pieces:
+            segment.board(starts[rank], starts[rank] + part.nbytes)[...] = part
+            starts[rank] += part.nbytes
+        machine.meet(waiting)
+        return {
+            sender: segment.board(starts[sender] + start, starts[sender] + start + size)
+            for sender, (start, size) in wanted.items()
+        }
+
+    def _carry_in_turns(
+        self,
+        pieces: Sequence[Bytes],
+        sizes: Sequence[int],
+        wanted: dict[int, tuple[int, int]],
+        waiting: Waiting,
+    ) -> dict[int, Bytes]:
+        """As _carry_here, where the board does not hold all: the next part of each at a time."""
+        machine, segment = self._meeting.machine, self._meeting.segment
+        window = segment.board_bytes // machine.count // _ALIGNMENT * _ALIGNMENT
+        found = {sender: np.empty(size, np.uint8) for sender, (_, size) in wanted.items()}
+        for low in range(0, max(sizes[member] for member in self._local), window):
+            at = machine.index * window
+            for part in _range_of(pieces, low, min(window, sizes[self._rank] - low)):
+                segment.board(at, at + part.nbytes)[...] = part
+                at += part.nbytes
+            machine.meet(waiting)
+            for sender, (start, size) in wanted.items():
+                first, last = max(start, low), min(start + size, low + window)
+                if first < last:
+                    base = self._local[sender] * window - low
+                    part = segment.board(base + first, base + last)
+                    found[sender][first - start : last - start] = part
+            machine.meet(waiting)
+        return found
+
+
+def _range_of(pieces: Sequence[Bytes], start: int, size: int) -> list[Bytes]:
+    """Return the parts of pieces, one after the other, that make up a range of their bytes."""
+    found = []
+    for piece in pieces:
+        if size <= 0:
+            break
+        if start < piece.nbytes:
+            part = piece[start : start + size]
+            found.append(part)
+            size -= part.nbytes
+        start = max(0, start - piece.nbytes)
+    return found

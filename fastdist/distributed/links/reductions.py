@@ -1,0 +1,69 @@
+"""Sums and other reductions of arrays, element by element, in the order in which they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Note [Order and rounding of sums]
+# Members of one machine are summed in the order of their ranks, then machines around a ring. Each
+# part of the result is computed by one member and copied to the others, or by all members from the
+# same numbers in the same order: all have the same bits, in every run.
+# Numbers of fewer bits than float32 are added in float32. The result is rounded once for each
+# machine, and once for each machine that is added to the sum. Others are added in their own type.
+# Integers wrap. For bool, sum is "or" and product is "and". min and max give NaN where one is NaN.
+
+_UFUNCS: Final[dict[str, Callable[..., Any]]] = {
+    "sum": np.add,
+    "product": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "band": np.bitwise_and,
+    "bor": np.bitwise_or,
+    "bxor": np.bitwise_xor,
+}
+_ORDERS: Final = ("min", "max")
+_BITS: Final = ("band", "bor", "bxor")
+
+
+def require_reducible(op: str, dtype: np.dtype[Any]) -> None:
+    """Check that a reduction is defined for numbers of a type.
+
+    Raises  ValueError for an unknown reduction; TypeError for numbers that it does not have
+    """
+    if op not in _UFUNCS:
+        raise ValueError(f"reduction is {op!r}; known: {', '.join(_UFUNCS)}")
+    if op in _ORDERS and dtype.kind == "c":
+        raise TypeError(f"{op} of {dtype}: complex numbers have no order; reduce their parts")
+    if op in _BITS and dtype.kind not in "iub":
+        raise TypeError(f"{op} of {dtype}: only integers and bool have bits to combine")
+
+
+def combine(op: str, arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
+    """Write the reduction of arrays, taken in their order, into out, which may be the first."""
+    first, *others = arrays
+    ufunc = _UFUNCS[op]
+    if not others:
+        if out is not first:
+            out[...] = first
+    elif _is_short_float(out.dtype):
+        result = first.astype(np.float32)
+        for array in others:
+            ufunc(result, array.astype(np.float32), out=result)
+        out[...] = result.astype(out.dtype)
+    else:
+        ufunc(first, others[0], out=out)
+        for array in others[1:]:
+            ufunc(out, array, out=out)
+
+
+def _is_short_float(dtype: np.dtype[Any]) -> bool:
+    # Those of ml_dtypes are of kind V, or f.
+    return (
+        dtype.itemsize < 4
+        and dtype.kind not in "iub"
+        and not dtype.name.startswith(("int", "uint"))
+    )

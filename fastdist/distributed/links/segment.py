@@ -1,0 +1,231 @@
+"""The memory that the members of a group on one machine share: its layout, and how it is mapped."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.system import sealed_memory
+from fastdist.system.fence import why_no_fence
+
+from . import futex
+
+Bytes = NDArray[np.uint8]
+
+# Note [Layout of a segment]
+# One head for each member of the machine, then small slots, rings and the board:
+#   head     words that its member alone writes, each kind on a cache line of its own, two texts of
+#            calls, the text of a failure, and two tables of sizes
+#   small    two slots for each member; contributions that fit travel with the arrival itself
+#   rings    RING_BLOCKS blocks for each member, through which contributions to a sum pass
+#   board    results, and large contributions; all members read it, and its parts have one writer
+# What one call writes and slower members may still read belongs to the turn's parity: a member
+# that comes to turn t + 2 knows that all have left turn t.
+# The file is sparse: pages are there once they are written. Only counters, sizes and texts are read
+# from it; where data lies follows from what each member computes by itself, and sizes are checked.
+
+# Words of a head, by their index; those of one line are written together.
+STAGE: Final = 0  # how many points of meeting the member has come to
+IN: Final = 8  # how many blocks of sums it has put into its ring
+OUT: Final = 16  # how many blocks of sums it has reduced
+SLEEPS: Final = 24  # set while it sleeps, or is about to
+FUTEX: Final = 32  # the word that it sleeps on, which those who wake it change
+FAILURE: Final = 40  # not 0 once it has failed or left; then FAILURE_BYTES of text
+FAILURE_BYTES: Final = 41
+GO: Final = 48  # of a leader: the turn that all machines have agreed on, and 1 if they do not
+GO_DIFFERS: Final = 49
+GO_BYTES: Final = 50
+CALL_BYTES: Final = 56  # of turns with even numbers; the next word: with odd ones
+SHARED_BYTES: Final = 58  # the same: how many of those bytes all members must have alike
+
+_WORDS_BYTES: Final = 512
+CALL_ROOM: Final = 1024
+FAILURE_ROOM: Final = 1536
+GO_ROOM: Final = 4096
+_CALLS_AT: Final = _WORDS_BYTES
+_FAILURE_AT: Final = _CALLS_AT + 2 * CALL_ROOM
+_GO_AT: Final = _FAILURE_AT + FAILURE_ROOM
+_TABLES_AT: Final = _GO_AT + GO_ROOM
+
+SMALL_BYTES: Final = 32 << 10
+RING_BLOCKS: Final = 3
+BLOCK_BYTES: Final = 512 << 10
+BOARD_BYTES: Final = 256 << 20
+_LEAST_BOARD_BYTES: Final = 1 << 20
+_SHARE_OF_MEMORY: Final = 16
+
+
+class SegmentError(Exception):
+    """Why members of one machine share no memory; they then use sockets."""
+
+
+def why_not_viable() -> str | None:
+    """Return what this machine lacks; None if members of it can share segments."""
+    lacks = why_no_fence() or sealed_memory.why_not_viable() or futex.why_not_viable()
+    if lacks is None and not os.path.isdir("/proc/self/fd"):
+        lacks = "there is no /proc by which one process opens the memory of another"
+    return lacks
+
+
+def board_bytes() -> int:
+    """Return how large the board of a new segment may grow."""
+    memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    return min(BOARD_BYTES, max(_LEAST_BOARD_BYTES, memory // _SHARE_OF_MEMORY))
+
+
+class Segment:
+    """A mapping of the shared memory of `count` members, in a group of `size`.
+
+    Thread  any; who writes what is said by the words
+    """
+
+    def __init__(self, mapping: mmap.mmap, count: int, size: int, board_bytes: int) -> None:
+        self._mapping = mapping
+        self.count = count
+        self.head_bytes = head_bytes(size)
+        self._small_at = count * self.head_bytes
+        self._rings_at = self._small_at + count * 2 * SMALL_BYTES
+        self._board_at = self._rings_at + count * RING_BLOCKS * BLOCK_BYTES
+        self.board_bytes = board_bytes
+        self.words = memoryview(mapping).cast("Q")
+        self._bytes: Bytes = np.ndarray(len(mapping), np.uint8, mapping)
+        self._tables: list[list[NDArray[np.uint64]]] = [
+            [
+                np.ndarray(2 * size, np.uint64, mapping, at + _TABLES_AT + parity * 16 * size)
+                for parity in (0, 1)
+            ]
+            for at in range(0, count * self.head_bytes, self.head_bytes)
+        ]
+        self._address = int(self._bytes.ctypes.data)
+
+    def first_word(self, member: int) -> int:
+        """Return the index of a member's first word."""
+        return member * self.head_bytes // 8
+
+    def futex_address(self, member: int) -> int:
+        """Return where the word lies that a member sleeps on."""
+        return self._address + member * self.head_bytes + FUTEX * 8
+
+    def call_text(self, member: int, parity: int, length: int) -> bytes:
+        """Return the first bytes of what a member has written of its call."""
+        at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
+        return self._mapping[at : at + min(length, CALL_ROOM)]
+
+    def write_call(self, member: int, parity: int, text: bytes) -> None:
+        """Write a member's call; the text fits."""
+        at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
+        self._mapping[at : at + len(text)] = text
+
+    def failure_text(self, member: int) -> bytes:
+        """Return the text of a member's failure."""
+        at = member * self.head_bytes + _FAILURE_AT
+        length = self.words[self.first_word(member) + FAILURE_BYTES]
+        return self._mapping[at : at + min(length, FAILURE_ROOM)]
+
+    def write_failure(self, member: int, text: bytes) -> None:
+        """Write the text of a member's failure, cut to what fits."""
+        text = text[:FAILURE_ROOM]
+        at = member * self.head_bytes + _FAILURE_AT
+        self._mapping[at : at + len(text)] = text
+        self.words[self.first_word(member) + FAILURE_BYTES] = len(text)
+
+    def go_text(self, member: int) -> bytes:
+        """Return what a leader has written of the calls of other machines."""
+        at = member * self.head_bytes + _GO_AT
+        length = self.words[self.first_word(member) + GO_BYTES]
+        return self._mapping[at : at + min(length, GO_ROOM)]
+
+    def write_go(self, member: int, text: bytes) -> None:
+        """Write of the calls of other machines, cut to what fits."""
+        text = text[:GO_ROOM]
+        at = member * self.head_bytes + _GO_AT
+        self._mapping[at : at + len(text)] = text
+        self.words[self.first_word(member) + GO_BYTES] = len(text)
+
+    def table(self, member: int, parity: int) -> NDArray[np.uint64]:
+        """Return a member's table: bytes for each member of the group, then bytes from each."""
+        return self._tables[member][parity]
+
+    def small(self, member: int, parity: int) -> Bytes:
+        """Return a small slot."""
+        at = self._small_at + (2 * member + parity) * SMALL_BYTES
+        return self._bytes[at : at + SMALL_BYTES]
+
+    def block(self, member: int, number: int) -> Bytes:
+        """Return a block of a member's ring."""
+        at = self._rings_at + (member * RING_BLOCKS + number % RING_BLOCKS) * BLOCK_BYTES
+        return self._bytes[at : at + BLOCK_BYTES]
+
+    def ring(self, member: int) -> Bytes:
+        """Return the whole ring of a member; the leader's also holds what other machines sent."""
+        at = self._rings_at + member * RING_BLOCKS * BLOCK_BYTES
+        return self._bytes[at : at + RING_BLOCKS * BLOCK_BYTES]
+
+    def board(self, start: int, stop: int) -> Bytes:
+        """Return a part of the board."""
+        if not 0 <= start <= stop <= self.board_bytes:
+            raise ValueError(f"bytes {start} to {stop} of a board of {self.board_bytes}")
+        return self._bytes[self._board_at + start : self._board_at + stop]
+
+    def close(self) -> None:
+        """Let go of the memory; it goes with the last view of it."""
+        self.words.release()
+        self._tables = []
+        self._bytes = np.empty(0, np.uint8)
+
+
+def head_bytes(size: int) -> int:
+    """Return the bytes of the head of one member, in a group of `size`."""
+    return -(-(_TABLES_AT + 32 * size) // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def segment_bytes(count: int, size: int, board: int) -> int:
+    """Return the bytes of a whole segment."""
+    each = head_bytes(size) + 2 * SMALL_BYTES + RING_BLOCKS * BLOCK_BYTES
+    return count * each + board
+
+
+def create(count: int, size: int, board: int) -> tuple[int, mmap.mmap]:
+    """Return descriptor and mapping of a new segment; the descriptor is the caller's to close.
+
+    Raises  SegmentError
+    """
+    length = segment_bytes(count, size, board)
+    try:
+        descriptor = sealed_memory.create("fastdist-links", length)
+        try:
+            return descriptor, mmap.mmap(descriptor, length)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise SegmentError(f"no shared memory of {length >> 20} MiB: {error}") from error
+
+
+def open_other(pid: int, descriptor: int, count: int, size: int, board: int) -> mmap.mmap:
+    """Return a mapping of the segment that another process has as its descriptor.
+
+    Raises  SegmentError unless it is one of that size
+    """
+    if not (pid > 0 and 0 <= descriptor < 1 << 31 and 0 < board <= BOARD_BYTES):
+        raise SegmentError(f"descriptor {descriptor} of process {pid} cannot be a segment")
+    path = f"/proc/{pid}/fd/{descriptor}"
+    try:
+        mine = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise SegmentError(f"the memory of process {pid} cannot be opened: {error}") from error
+    try:
+        return sealed_memory.map_of(mine, segment_bytes(count, size, board), "segment")
+    except OSError as error:
+        raise SegmentError(f"{path} cannot be mapped: {error}") from error
+    finally:
+        os.close(mine)
+
+
+def private(size: int) -> mmap.mmap:
+    """Return memory for a member that shares its machine with no other."""
+    return mmap.mmap(-1, segment_bytes(1, size, board_bytes()))

@@ -1,0 +1,141 @@
+"""Reductions over all members, through the memory of each machine and around a ring of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.process_group.transport import Call
+
+from .alarm import REPORT_S, Waiting
+from .meeting import Meeting
+from .reductions import combine
+from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
+
+# Note [Sums through shared memory]
+# A small array travels with the meeting: each member reads those of all, and adds them by itself.
+# Of a large one each member adds a part of every block. It puts the other parts into its ring, and
+# the sum of its part on the board. Two counters tell the others how far it has come with each. It
+# fills block k + 1 before it adds block k, so that members seldom wait for each other, and the
+# blocks stay in the processor's caches. Once all parts are there, nothing can fail any more, and
+# all copy them: an array is replaced as a whole, or holds what it held before.
+# Between machines the leaders then replace the sum on their boards by that of all.
+
+# Larger arrays are summed by parts, also where several machines send them with their meeting.
+_MOST_SMALL_BYTES: Final = SMALL_BYTES
+_MOST_BETWEEN_BYTES: Final = 16 << 10
+
+Array = NDArray[Any]
+# Called once with the sum, which is not the caller's to keep.
+Place = Callable[[Array], None]
+
+
+class Sums:
+    """The reductions of one group.
+
+    Thread  the one that carries out the group's collective
+    """
+
+    def __init__(self, meeting: Meeting) -> None:
+        self._meeting = meeting
+        # How many blocks have passed through the rings.
+        self._num_blocks = 0
+        # The next free step of a ring of machines, in this turn.
+        self._step = 0
+
+    def reduce(self, call: Call, flat: Array, op: str, place: Place, waiting: Waiting) -> None:
+        """Meet all members, and place the reduction of their arrays."""
+        meeting = self._meeting
+        most = _MOST_SMALL_BYTES if meeting.is_alone else _MOST_BETWEEN_BYTES
+        if flat.nbytes <= most:
+            place(self._reduce_small(call, flat, op, waiting))
+            return
+        meeting.meet(call, (), waiting)
+        self._step = 0
+        board_size = meeting.segment.board_bytes // flat.itemsize
+        if flat.size <= board_size:
+            place(self._reduce_on_board(flat, op, waiting, call))
+            return
+        whole = np.empty_like(flat)
+        for start in range(0, flat.size, board_size):
+            part = flat[start : start + board_size]
+            whole[start : start + board_size] = self._reduce_on_board(part, op, waiting, call)
+            # Nobody writes on the board before all have read it.
+            meeting.machine.meet(waiting)
+        place(whole)
+
+    def _reduce_small(self, call: Call, flat: Array, op: str, waiting: Waiting) -> Array:
+        meeting, segment = self._meeting, self._meeting.segment
+        nbytes, count = flat.nbytes, meeting.machine.count
+
+        def reduce_here() -> Bytes:
+            slots = [segment.small(one, meeting.parity)[:nbytes] for one in range(count)]
+            combine(op, [slot.view(flat.dtype) for slot in slots], result)
+            return result.view(np.uint8)
+
+        result = np.empty_like(flat)
+        found = meeting.meet(call, (flat.view(np.uint8),), waiting, reduce_here)
+        if meeting.is_alone:
+            reduce_here()
+            return result
+        shared = segment.ring(0)[:nbytes].view(flat.dtype)
+        if found is not None:
+            arrays = [np.frombuffer(body, np.uint8) for body in found]
+            if any(array.nbytes != nbytes for array in arrays):
+                raise MessageError(f"a machine sent a sum of other than {nbytes} bytes")
+            combine(op, [array.view(flat.dtype) for array in arrays], shared)
+            meeting.go()
+        return shared
+
+    def _reduce_on_board(self, part: Array, op: str, waiting: Waiting, call: Call) -> Array:
+        meeting, machine = self._meeting, self._meeting.machine
+        board = meeting.segment.board(0, part.nbytes).view(part.dtype)
+        if machine.count == 1:
+            board[...] = part
+        else:
+            self._reduce_here(part, op, board, waiting)
+            machine.meet(waiting)
+        if not meeting.is_alone:
+            if meeting.is_leader:
+                between = meeting.between
+                self._step = between.ring_reduce(meeting.turn, self._step, board, op, waiting, call)
+            machine.meet(waiting, 2 * REPORT_S)
+        return board
+
+    def _reduce_here(self, part: Array, op: str, board: Array, waiting: Waiting) -> None:
+        """Add up the arrays of this machine's members, block by block."""
+        machine, segment = self._meeting.machine, self._meeting.segment
+        mine, count, dtype = machine.index, machine.count, part.dtype
+        chunk = BLOCK_BYTES // count // part.itemsize
+        per_block = chunk * count
+        num_blocks, first = -(-part.size // per_block), self._num_blocks
+        for number in range(num_blocks + 1):
+            if number < num_blocks:
+                if number >= RING_BLOCKS:
+                    machine.wait(OUT, first + number - RING_BLOCKS + 1, waiting)
+                block = segment.block(mine, first + number).view(dtype)
+                inputs = part[number * per_block : (number + 1) * per_block]
+                before = inputs[: mine * chunk]
+                block[: before.size] = before
+                after = inputs[(mine + 1) * chunk :]
+                block[(mine + 1) * chunk : (mine + 1) * chunk + after.size] = after
+                machine.publish(IN, first + number + 1)
+            if number:
+                machine.wait(IN, first + number, waiting)
+                start = (number - 1) * per_block + mine * chunk
+                stop = min(start + chunk, part.size)
+                if start < stop:
+                    there = slice(mine * chunk, mine * chunk + stop - start)
+                    arrays = [
+                        part[start:stop]
+                        if one == mine
+                        else segment.block(one, first + number - 1).view(dtype)[there]
+                        for one in range(count)
+                    ]
+                    combine(op, arrays, board[start:stop])
+                machine.publish(OUT, first + number)
+        self._num_blocks += num_blocks

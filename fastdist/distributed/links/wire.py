@@ -1,0 +1,79 @@
+"""The head of each message between members: its bytes, and the checks of its numbers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.pipe.frames import Buffer
+
+# Kinds of messages.
+MEET: Final = 1  # a machine has come to a collective: its calls, and small contributions
+DATA: Final = 2  # a piece of an array that the receiver waits for
+FAILED: Final = 3  # the sender has failed: `step` is the kind, the body the text
+BYE: Final = 4  # the sender has left the group; nothing follows
+BYE_SEEN: Final = 5  # the answer: all that was sent before has been read
+SEND: Final = 6  # a whole small message of send()
+ANNOUNCE: Final = 7  # a large message of send(), which waits for CLEAR
+CLEAR: Final = 8  # the receiver has memory for an announced message
+REFUSE: Final = 9  # the receiver expected another one: the body is the text
+WITHDRAW: Final = 10  # the sender does not wait any longer
+KINDS: Final = range(MEET, WITHDRAW + 1)
+
+# Pieces of arrays; smaller ones overlap better, larger ones cost fewer calls.
+PIECE_BYTES: Final = 1 << 20
+
+# Magic, kind, group, sender, step, padding, the mark that frames follow (see pipe/frames.py:
+# neither zeros nor one tensor and one buffer), turn, offset, total, tag.
+_HEAD: Final = struct.Struct("<4sB3xQQII4x8sQQQq")
+_MAGIC: Final = b"fdL1"
+_FRAMES_FOLLOW: Final = b"\xff" * 8
+_MOST_BYTES: Final = 1 << 46
+
+
+class Head(NamedTuple):
+    """What the first frame of a message says."""
+
+    kind: int
+    group: int
+    # The rank in the group.
+    sender: int
+    # The number of the collective, or of the message that send() has sent to this member.
+    turn: int
+    step: int = 0
+    # Where the body belongs in an array of `total` bytes.
+    offset: int = 0
+    total: int = 0
+    tag: int = 0
+
+    def encode(self) -> bytes:
+        """Return the bytes of the first frame."""
+        return _HEAD.pack(
+            _MAGIC,
+            self.kind,
+            self.group,
+            0,
+            self.sender,
+            self.step,
+            _FRAMES_FOLLOW,
+            self.turn,
+            self.offset,
+            self.total,
+            self.tag,
+        )
+
+
+def decode(frame: Buffer, body_bytes: int) -> Head:
+    """Return the head in a frame, whose message has a body of so many bytes.
+
+    Raises  MessageError for what no member of this version sends
+    """
+    if len(frame) != _HEAD.size:
+        raise MessageError(f"a head of {len(frame)} bytes; expected {_HEAD.size}")
+    magic, kind, group, _, sender, step, _, turn, offset, total, tag = _HEAD.unpack(frame)
+    if magic != _MAGIC or kind not in KINDS:
+        raise MessageError(f"a message of kind {kind} and version {magic!r}")
+    if total > _MOST_BYTES or offset > total or (kind == DATA and body_bytes > total - offset):
+        raise MessageError(f"{body_bytes} bytes at {offset} of an array of {total}")
+    return Head(kind, group, sender, turn, step, offset, total, tag)
