@@ -13,7 +13,7 @@ from ..core.errors import ShapeError
 from ..ops.shape.joining import cat
 from ..tensor.tensor import Tensor
 from . import distributed_c10d as c10d
-from .nn.collective import AllGather, Exchange, ReduceScatter, collective
+from .nn.collective import AllGather, Exchange, ReduceScatter, carried
 from .nn.functional import all_reduce as _all_reduce
 from .nn.functional import broadcast as _broadcast
 from .nn.functional import split_sizes
@@ -63,7 +63,7 @@ def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
 
 def all_gather_single(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """Return the tensors of all members joined along gather_dim; see all_reduce."""
-    parts: Any = collective.public(self, AllGather(group_of(group)))
+    parts = carried(self, AllGather(group_of(group)))
     return cat(parts.unbind(0), gather_dim)
 
 
@@ -86,8 +86,8 @@ def reduce_scatter_single(
     parts = parts.movedim(scatter_dim if scatter_dim >= 0 else scatter_dim - 1, 0)
     if op not in (c10d.ReduceOp.SUM, c10d.ReduceOp.AVG):
         return _all_reduce(parts, op, found)[c10d.get_rank(found)]
-    total: Any = collective.public(parts, ReduceScatter(found))
-    return total / size if op == c10d.ReduceOp.AVG else total  # type: ignore[no-any-return]
+    total = carried(parts, ReduceScatter(found))
+    return total / size if op == c10d.ReduceOp.AVG else total
 
 
 def all_to_all_single(
@@ -108,9 +108,7 @@ def all_to_all_single(
     """
     found = group_of(group)
     sent = split_sizes("input", self.shape, input_split_sizes, found)
-    return collective.public(  # type: ignore[no-any-return]
-        self, Exchange(found, sent, list(output_split_sizes or sent))
-    )
+    return carried(self, Exchange(found, sent, list(output_split_sizes or sent)))
 
 
 def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Tensor:
@@ -119,8 +117,8 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
     size, rank, count = c10d.get_world_size(found), c10d.get_rank(found), self.numel()
     sent = [count if src_dst[rank] == to else 0 for to in range(size)]
     received = [count if src_dst[sender] == rank else 0 for sender in range(size)]
-    came: Any = collective.public(self.reshape(-1), Exchange(found, sent, received))
-    return came.reshape(self.shape)  # type: ignore[no-any-return]
+    came = carried(self.reshape(-1), Exchange(found, sent, received))
+    return came.reshape(self.shape)
 
 
 def all_gather_into_tensor_coalesced(

@@ -84,5 +84,7 @@ def _start(job: ModuleType, arguments: Sequence[str]) -> int:
 
 def program(name: str) -> ModuleType:
     """Return the module of a program; its main() takes the arguments after the name."""
-    package, name = ("data_parallel.", name[14:]) if name.startswith("data-parallel-") else ("", name)
+    package, name = (
+        ("data_parallel.", name[14:]) if name.startswith("data-parallel-") else ("", name)
+    )
     return importlib.import_module(f"fastdist.examples.{package}{name.replace('-', '_')}")

@@ -39,9 +39,10 @@ class Collective:
     parts_out: ClassVar[bool] = False
 
     def __init__(self, group: Any) -> None:
-        self.group = group
-        self.size: int = c10d.get_world_size(group)
-        self.rank: int = c10d.get_rank(group)
+        # The default group of now, whichever thread runs the backward pass.
+        self.group: Any = c10d._get_default_group() if group is None else group
+        self.size: int = c10d.get_world_size(self.group)
+        self.rank: int = c10d.get_rank(self.group)
 
     def result_shape(self, shape: Shape) -> Shape:
         """Return the shape of the result for an input of this shape."""
@@ -290,3 +291,9 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     value, (how,) = operands[0].value, attributes
     result = op.general((value.movedim(0, 1) if how.parts_in else value,), attributes)
     return result.movedim(1, 0) if how.parts_out else result
+
+
+def carried(input: Tensor, how: Collective) -> Tensor:
+    """Return this member's result of a collective, with its derivatives."""
+    found: Tensor = collective.public(input, how)
+    return found

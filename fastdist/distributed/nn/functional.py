@@ -1,5 +1,4 @@
-"""Collectives that return their results and have derivatives: of reverse and forward mode, of both
-in any order, and for vmap.
+"""Collectives that return their results, with derivatives of both modes in any order, and vmap.
 
 Each is a function of the inputs of all members. All members make the same calls in the same order,
 and all run their backward passes: see Note [Collectives as linear functions] in collective.py.
@@ -28,7 +27,7 @@ from .collective import (
     ReduceScatter,
     Scatter,
     Sent,
-    collective,
+    carried,
 )
 
 __all__ = [
@@ -62,15 +61,15 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
     if kind == ReduceOp.PREMUL_SUM:
         return _sum(tensor * op.factor, group)
     if not tensor.is_floating_point():
-        return collective.public(tensor, Reduced(group, op))
-    gathered = collective.public(tensor, AllGather(group))
+        return carried(tensor, Reduced(group, op))
+    gathered = carried(tensor, AllGather(group))
     if kind == ReduceOp.MAX:
         return gathered.amax(0)
     if kind == ReduceOp.MIN:
         return gathered.amin(0)
     if kind == ReduceOp.PRODUCT:
         return gathered.prod(0)
-    return collective.public(tensor, Reduced(group, op))  # refuses, in words
+    return carried(tensor, Reduced(group, op))  # refuses, in words
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
@@ -93,7 +92,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
             f"reduce with {kind} has no derivatives: call all_reduce(), which has, or "
             "distributed.reduce()"
         )
-    total = collective.public(tensor, ReducedAt(group, root))
+    total = carried(tensor, ReducedAt(group, root))
     return total / c10d.get_world_size(group) if kind == ReduceOp.AVG else total
 
 
@@ -105,7 +104,7 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
         src: A rank of the default group.
         group: The group; the default one if None.
     """
-    return collective.public(tensor, Broadcast(group, _member(group, src)))
+    return carried(tensor, Broadcast(group, _member(group, src)))
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
@@ -115,7 +114,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
         tensor: Of the same shape and dtype on all members.
         group: The group; the default one if None.
     """
-    return collective.public(tensor, AllGather(group)).unbind(0)  # type: ignore[no-any-return]
+    return carried(tensor, AllGather(group)).unbind(0)
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
@@ -126,8 +125,8 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
         dst: A rank of the default group.
         group: The group; the default one if None.
     """
-    found: Any = collective.public(tensor, Gather(group, _member(group, dst)))
-    return found.unbind(0)  # type: ignore[no-any-return]
+    found = carried(tensor, Gather(group, _member(group, dst)))
+    return found.unbind(0)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
@@ -138,7 +137,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
         src: A rank of the default group.
         group: The group; the default one if None.
     """
-    return collective.public(_stacked(tensors, group), Scatter(group, _member(group, src)))
+    return carried(_stacked(tensors, group), Scatter(group, _member(group, src)))
 
 
 def reduce_scatter(
@@ -157,7 +156,7 @@ def reduce_scatter(
     if kind == ReduceOp.PREMUL_SUM:
         parts = parts * op.factor
     if kind in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
-        found = collective.public(parts, ReduceScatter(group))
+        found = carried(parts, ReduceScatter(group))
         found = found / c10d.get_world_size(group) if kind == ReduceOp.AVG else found
     else:
         found = all_reduce(parts, op, group)[c10d.get_rank(group)]
@@ -178,7 +177,7 @@ def all_to_all(
     sent = [tensor.numel() for tensor in input_tensor_list]
     received = [tensor.numel() for tensor in output_tensor_list]
     rows = cat([tensor.reshape(-1) for tensor in input_tensor_list])
-    came = collective.public(rows, Exchange(group, sent, received))
+    came = carried(rows, Exchange(group, sent, received))
     ends = accumulate(received)
     return tuple(
         [
@@ -209,7 +208,7 @@ def all_to_all_single(
     """
     sent = split_sizes("input", input.shape, input_split_sizes, group)
     received = split_sizes("output", output.shape, output_split_sizes, group)
-    return _placed(output, collective.public(input, Exchange(group, sent, received)))
+    return _placed(output, carried(input, Exchange(group, sent, received)))
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
@@ -226,7 +225,7 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
         tag: Tells messages between the same members apart.
     """
     layout = tensor._layout
-    return collective.public(tensor, Sent(group, layout.shape, _member(group, dst), tag))
+    return carried(tensor, Sent(group, layout.shape, _member(group, dst), tag))
 
 
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
@@ -241,15 +240,15 @@ def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
     """
     shape = tensor.shape
     none = tensor.reshape(-1)[:0]
-    return collective.public(none, Received(group, tuple(shape), _member(group, src), tag))
+    return carried(none, Received(group, tuple(shape), _member(group, src), tag))
 
 
 def _sum(tensor: Tensor, group: Any) -> Tensor:
-    return collective.public(tensor, Reduced(group, ReduceOp.SUM))  # type: ignore[no-any-return]
+    return carried(tensor, Reduced(group, ReduceOp.SUM))
 
 
 def _member(group: Any, rank: int) -> int:
-    return c10d.get_group_rank(group or c10d.group.WORLD, rank)  # type: ignore[no-any-return]
+    return c10d.get_group_rank(group or c10d.group.WORLD, rank)
 
 
 def _stacked(tensors: Sequence[Tensor], group: Any) -> Any:
@@ -285,7 +284,7 @@ def split_sizes(
     return list(sizes)
 
 
-def _placed(output: Tensor, found: Any) -> Any:
+def _placed(output: Tensor, found: Tensor) -> Tensor:
     """Return found, whose numbers go into output too, except for a batch of vmap."""
     if not isinstance(found, Batched) and output.shape == found.shape:
         output.detach().copy_(found.detach())

@@ -53,7 +53,7 @@ def train(demo: Demo) -> int:
     direction = [torch.randn_like(parameter) for parameter in parameters]
     distance = 0.0
     for _ in demo.steps():
-        length = sum(part.square().sum() for part in direction).sqrt()
+        length = torch.cat([part.flatten() for part in direction]).norm()
         direction = [part / length for part in direction]
         product = ours(direction)
         distance = max(distance, furthest(product, alone(direction)))

@@ -27,7 +27,7 @@ __all__ = ["NAME", "STEPS", "WORKERS", "main"]
 def first_weights() -> Weights:
     """Return weights and biases of a network 1 -> HIDDEN -> 1, in float64."""
     layers = nn.Linear(1, HIDDEN).double(), nn.Linear(HIDDEN, 1).double()
-    return [p for layer in layers for p in (layer.weight, layer.bias)]
+    return [parameter for layer in layers for parameter in layer.parameters()]
 
 
 def waves() -> tuple[Tensor, ...]:
