@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from ..engine.engine import queue_callback
 from ..tensor.tensor import Tensor
 
 __all__ = ["Variable"]
@@ -35,5 +37,29 @@ class _VariableType(type):
         return leaf.requires_grad_() if requires_grad else leaf
 
 
+class ImperativeEngine:
+    """The engine under the name by which wrappers of modules reach it."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], None]) -> None:
+        """Call callback() when the backward pass that this thread is in has run all its Nodes.
+
+        Raises:
+            RuntimeError: No backward pass is running.
+
+        Example:
+            >>> import fastdist as fd
+            >>> x = fd.ones(1, requires_grad=True)
+            >>> queue = fd.autograd.Variable._execution_engine.queue_callback
+            >>> y = x * 2
+            >>> handle = y.register_hook(lambda grad: queue(lambda: print("over")))
+            >>> y.backward()
+            over
+        """
+        queue_callback(callback)
+
+
 class Variable(metaclass=_VariableType):
     """Tensor under its old name: every Tensor is a Variable, and `Variable(x)` is x, detached."""
+
+    _execution_engine = ImperativeEngine()

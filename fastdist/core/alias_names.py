@@ -20,7 +20,6 @@ ALIASES: Final = {
             "_tensor": "tensor",
             "_tensor.experimental": "tensor.experimental",
             "_tensor.placement_types": "tensor.placement_types",
-            "algorithms.join": "algorithms",
             "elastic.agent.server.api": "elastic.agent.server",
             "elastic.multiprocessing.api": "elastic.multiprocessing",
             "fsdp.fully_sharded_data_parallel": "fsdp",

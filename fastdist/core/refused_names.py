@@ -26,21 +26,11 @@ _COLLECTIVES: Final = {
         _broadcast_state_dict _copy_state_dict _create_cpu_state_dict _flatten_state_dict
         _gather_state_dict _offload_state_dict_to_cpu _unflatten_state_dict
     """,
-    "distributed.algorithms": "Join(notify_join_context) JoinHook Joinable",
-    "distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
     "distributed.algorithms.ddp_comm_hooks.ddp_zero_hook": """
         hook_with_zero_step hook_with_zero_step_interleaved
     """,
-    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": "noop_hook",
-    "distributed.algorithms.ddp_comm_hooks.default_hooks": """
-        allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
-        fp16_compress_wrapper
-    """,
     "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": """
         PostLocalSGDState post_localSGD_hook
-    """,
-    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": """
-        PowerSGDState batched_powerSGD_hook powerSGD_hook
     """,
     "distributed.algorithms.ddp_comm_hooks.quantization_hooks": """
         quantization_perchannel_hook quantization_pertensor_hook

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core.missing import load_later
 from ..core.refused import refused_in
 from .constants import default_pg_timeout as default_pg_timeout
+from .data_parallel.grad_bucket import GradBucket as GradBucket
 from .process_group import coalescing, init, options, reductions, world
 from .process_group.backends import Backend as Backend
 from .process_group.backends import BackendConfig as BackendConfig
@@ -85,24 +86,24 @@ if TYPE_CHECKING:
     from .store import TCPStore as TCPStore
 
 REAL: Final = (
-    "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend", "BackendConfig",
-    "BarrierOptions", "BroadcastOptions", "DebugLevel", "DistBackendError", "DistError",
-    "DistNetworkError", "DistStoreError", "GatherOptions", "GroupMember", "GroupName", "P2POp",
-    "ProcessGroup", "QueueEmptyError", "RankType", "ReduceOp", "ReduceOptions",
-    "ReduceScatterOptions", "ScatterOptions", "Work", "all_gather", "all_gather_coalesced",
-    "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
-    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv",
-    "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather",
-    "gather_object", "get_backend", "get_backend_config", "get_debug_level",
-    "get_default_backend_for_device", "get_global_rank", "get_group_rank", "get_node_local_rank",
-    "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
-    "init_process_group", "irecv", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
-    "is_xccl_available", "isend", "monitored_barrier", "new_group", "new_subgroups",
-    "new_subgroups_by_enumeration", "recv", "recv_object_list", "reduce", "reduce_op",
-    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
-    "scatter_object_list", "send", "send_object_list", "set_debug_level",
-    "set_debug_level_from_env", "split_group", "supports_complex",
+    "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
+    "BackendConfig", "BarrierOptions", "BroadcastOptions", "DebugLevel", "DistBackendError",
+    "DistError", "DistNetworkError", "DistStoreError", "GatherOptions", "GradBucket",
+    "GroupMember", "GroupName", "P2POp", "ProcessGroup", "QueueEmptyError", "RankType",
+    "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions", "Work", "all_gather",
+    "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
+    "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
+    "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout",
+    "destroy_process_group", "gather", "gather_object", "get_backend", "get_backend_config",
+    "get_debug_level", "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank",
+    "get_world_size", "group", "init_process_group", "irecv", "is_backend_available",
+    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend",
+    "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv",
+    "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
+    "set_debug_level", "set_debug_level_from_env", "split_group", "supports_complex",
 )  # fmt: skip
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)

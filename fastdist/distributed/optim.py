@@ -18,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..concurrency.future import Future, outcome_of, outcomes
-from ..core.missing import NO_COLLECTIVES, explain_missing, refusing
+from ..core.missing import NO_COLLECTIVES, load_later, refusing
 from ..core.short_repr import short_repr
 from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer
@@ -30,6 +30,7 @@ from .rpc.message import gate
 
 if TYPE_CHECKING:
     from ..optim.lr_scheduler import LRScheduler
+    from .zero_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
 
 __all__ = [
     "DistributedLRScheduler", "DistributedOptimizer", "PostLocalSGDOptimizer",
@@ -40,7 +41,6 @@ Group = dict[str, Any]
 T = TypeVar("T")
 
 PostLocalSGDOptimizer = refusing(__name__, "PostLocalSGDOptimizer", NO_COLLECTIVES)
-ZeroRedundancyOptimizer = refusing(__name__, "ZeroRedundancyOptimizer", NO_COLLECTIVES)
 as_functional_optim = refusing(
     __name__,
     "as_functional_optim",
@@ -482,4 +482,4 @@ def _ask_all(rrefs: Iterable[rpc.RRef[Any]], function: Callable[..., T], *args: 
     return outcomes(asked)
 
 
-explain_missing(__name__)
+load_later(__name__, {"ZeroRedundancyOptimizer": ".zero_optimizer"})

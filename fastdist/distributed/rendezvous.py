@@ -42,6 +42,7 @@ from .store.environment import (
     store_is_hosted,
 )
 from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
+from .store.tcp_store import share_served
 from .store.wait_log import WaitLog, speaks_for_node
 
 __all__ = [
@@ -212,6 +213,9 @@ def _tcp_store(
     takes_back: bool,
 ) -> TCPStore:
     if rank == 0 and not hosted:
+        shared = share_served(host, port, timeout, rank=rank, **protection)
+        if shared is not None:
+            return shared
         way: dict[str, Any] = {"rank": rank, **protection}
         try:
             return TCPStore(host, port, is_master=True, timeout=timeout, goes_on=takes_back, **way)

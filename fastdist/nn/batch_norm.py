@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import warnings
 from typing import Any
 
 from ..core.dtypes import DType, int64
-from ..core.short_repr import short_repr
 from ..ops.create.creation import empty, ones, tensor, zeros
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
@@ -159,11 +158,12 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm over the batch of this process; over those of several it is not there.
+    """BatchNorm over the batches of all processes of a group, in training.
+
+    Without a group, and in evaluation mode, it is BatchNorm over the batch of this process. The
+    batches may differ in size, and one may be empty.
 
     Shape   (N, C, ...) -> the same
-    Raises  NotImplementedError for a process group, and in training where there are several
-            processes
     """
 
     def __init__(
@@ -179,29 +179,47 @@ class SyncBatchNorm(_BatchNorm):
         *,
         bias: bool = True,
     ) -> None:
-        if process_group is not None:
-            raise NotImplementedError(
-                f"SyncBatchNorm: there are no process groups, got {short_repr(process_group)}; "
-                "each process "
-                "normalises by its own batch"
-            )
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
-        self.process_group = None
+        self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
         if input.shape[1] == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
-        processes = os.environ.get("WORLD_SIZE", "1")
-        if self.training and processes not in ("", "1"):
-            raise NotImplementedError(
-                f"SyncBatchNorm: WORLD_SIZE is {processes}, and statistics are not combined "
-                "across processes; use BatchNorm, with which each process normalises its own "
-                "batch"
-            )
+
+    def _group(self) -> Any:
+        """Return the group over which batches are joined, None for this process alone."""
+        if not self.training or "fastdist.distributed.process_group.world" not in sys.modules:
+            return None
+        from ..distributed.process_group.world import group_of, is_initialized, is_outside
+
+        if is_outside(self.process_group) or not is_initialized():
+            return None
+        group = group_of(self.process_group)
+        return group if group.size() > 1 else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised by the numbers of all batches in training mode, by the running
+        ones else, if there are any.
+        """
+        group = self._group()
+        if group is None:
+            return super().forward(input)
+        from ..distributed.data_parallel.sync_batch_norm import sync_batch_norm
+
+        self._check_input_dim(input)
+        running: tuple[Any, Any] = (None, None)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.track_running_stats:
+            running = self.running_mean, self.running_var
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+                if self.momentum is None:
+                    momentum = 1.0 / float(self.num_batches_tracked)
+        return sync_batch_norm(input, self.weight, self.bias, running, self.eps, momentum, group)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

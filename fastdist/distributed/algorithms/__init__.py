@@ -1,13 +1,27 @@
-"""Algorithms on process groups, which refuse yet, and activation checkpointing, which is real."""
+"""Algorithms on process groups: uneven inputs, communication hooks, activation checkpointing."""
 
 from __future__ import annotations
 
+import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...core.refused import offer_refused
+from ...core.refused import find_below
 
 if TYPE_CHECKING:
+    from .join import Join as Join
+    from .join import Joinable as Joinable
+    from .join import JoinHook as JoinHook
 
     def __getattr__(name: str) -> Any: ...
 else:
-    offer_refused(globals())
+    _ROOMS = ("_checkpoint", "ddp_comm_hooks", "join")
+    _below = partial(find_below, __name__)
+
+    def __getattr__(name: str) -> Any:
+        """Import a module or a class of join when it is first asked for."""
+        if name in _ROOMS:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in ("Join", "JoinHook", "Joinable"):
+            return getattr(importlib.import_module(f"{__name__}.join"), name)
+        return _below(name)

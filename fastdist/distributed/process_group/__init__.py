@@ -5,6 +5,7 @@ coalescing.py   several collectives in one message
 init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and ranks in them
 group.py        ProcessGroup: checks, and the arrays of each collective; on group_base.py (members,
                 backends, threads) and point_to_point.py (sends and receives)
+options.py      options of the methods of a ProcessGroup
 work.py         Work, and the thread that runs the collectives of one group in order
 arrays.py, reductions.py, split_sizes.py, object_bytes.py, sparse.py  from tensors to arrays
 caller.py       the line of the program that calls

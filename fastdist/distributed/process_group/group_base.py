@@ -216,6 +216,8 @@ class GroupBase:
                 if hasattr(carrier, name):
                     getattr(carrier, name)()
                     break
+        for lane in lanes:
+            lane.join()
 
     def __repr__(self) -> str:
         ranks = list(self._ranks)

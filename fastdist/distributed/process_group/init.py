@@ -62,6 +62,19 @@ def init_process_group(
         >>> dist.destroy_process_group()
     """
     _require_consistent(init_method, world_size, rank, store)
+    _start(backend, init_method, timeout, world_size, rank, store, pg_options, device_id)
+
+
+def _start(
+    backend: str | None,
+    init_method: str | None,
+    timeout: timedelta | None,
+    world_size: int,
+    rank: int,
+    store: Store | None,
+    pg_options: Any,
+    device_id: Any,
+) -> None:
     timeout = checked_timeout(timeout)
     config, name = BackendConfig(backend), Backend(backend or Backend.GLOO)
     world = here.world

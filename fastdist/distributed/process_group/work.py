@@ -14,6 +14,7 @@ from ...concurrency.future import Future
 
 # A lane's thread ends when nothing has come for so long; the next job starts another.
 _IDLE_S: Final = 5.0
+_END_S: Final = 2.0
 
 
 class Work:
@@ -178,6 +179,12 @@ class Lane:
             self._changed.notify_all()
         for _, work in jobs:
             work._finish(error)
+
+    def join(self) -> None:
+        """Wait for the thread to end, after close; not for one that hangs, nor for itself."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_END_S)
 
     def _require_open(self) -> None:
         if self._closed is not None:

@@ -6,6 +6,7 @@ import atexit
 import logging
 import threading
 import time
+from typing import Any
 
 from fastdist.core.errors import (
     AuthenticationError,
@@ -60,6 +61,10 @@ _locked_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
 
+# (address, port) -> the store that this process serves there.
+_served: dict[tuple[str, int], TCPStore] = {}
+_served_lock = threading.Lock()
+
 
 class TCPStore(Store):
     """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
@@ -112,6 +117,10 @@ class TCPStore(Store):
         self._lent = 0
         self._watches: set[_ServedWatch] = set()
         self._is_closed = False
+        # Other stores of this process that need the one served here, and whether it is to be closed
+        # after them; and the one that this store needs.
+        self._num_sharers, self._closes_later = 0, False
+        self._shares: TCPStore | None = None
         # Whether the store has been there: who finds it gone need not wait for it to come.
         self._was_reached = False
         self.port = port
@@ -193,6 +202,13 @@ class TCPStore(Store):
 
         Note    where this process serves the store, it is gone for everybody
         """
+        with _served_lock:
+            if self._num_sharers:
+                self._closes_later = True
+                return
+        self._close_now()
+
+    def _close_now(self) -> None:
         if self._is_forked():
             return  # the exit hook came along, what it would close did not
         with self._connections_lock:
@@ -214,6 +230,16 @@ class TCPStore(Store):
             self._bell.close()
         finally:
             self._end_service()
+            shared, self._shares = self._shares, None
+            if shared is not None:
+                shared._end_sharing()
+
+    def _end_sharing(self) -> None:
+        with _served_lock:
+            self._num_sharers -= 1
+            closes = self._closes_later and not self._num_sharers
+        if closes:
+            self._close_now()
 
     def __repr__(self) -> str:
         return f"TCPStore({self.host!r}, {self.port})"
@@ -226,7 +252,9 @@ class TCPStore(Store):
         groups = {_WORKERS.encode(): world_size} if world_size else {}
         self._server = StoreServer(self._address, port, security, self._tell, groups)
         self.port = self._server.port
-        atexit.register(self.close)
+        with _served_lock:
+            _served[self._address, self.port] = self
+        atexit.register(self._close_now)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
             # Only now: who holds the port is the one whose secret counts.
             self._published = publish_secret(self._address, self.port, self._secret)
@@ -237,7 +265,10 @@ class TCPStore(Store):
             published, self._published = self._published, None
         if server is None:
             return
-        atexit.unregister(self.close)
+        with _served_lock:
+            if _served.get((self._address, self.port)) is self:
+                del _served[self._address, self.port]
+        atexit.unregister(self._close_now)
         try:
             if published is not None:
                 withdraw_secret(self._address, self.port, published)
@@ -416,6 +447,26 @@ class TCPStore(Store):
         if self._bell.wait(min(deadline, now + _SECRET_PAUSE_S)):
             raise StoreError(f"{self!r} is closed")
         return now < deadline
+
+
+def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPStore | None:
+    """Return a client of the store that this process serves at an address, None if it does not.
+
+    The served one stays until both are closed: RPC and process groups may use one address.
+    """
+    address = numeric_address(require_host(host)) or host
+    with _served_lock:
+        served = _served.get((address, port))
+        if served is None or served._is_forked():
+            return None
+        served._num_sharers += 1
+    try:
+        store = TCPStore(host, port, timeout=timeout, **options)
+    except BaseException:
+        served._end_sharing()
+        raise
+    store._shares = served
+    return store
 
 
 class _ServedWatch(Watch):

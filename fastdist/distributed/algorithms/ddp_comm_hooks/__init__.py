@@ -1,0 +1,42 @@
+"""Communication hooks of DistributedDataParallel: what reduces a bucket of gradients.
+
+default_hooks.py    a mean; one of halves or bfloat16; wrappers that convert for another hook
+powerSGD_hook.py    a mean of low-rank parts
+debugging_hooks.py  nothing, to measure a program without communication
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....core.refused import find_below
+from . import debugging_hooks, default_hooks, powerSGD_hook
+
+__all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
+
+
+class DDPCommHookType(enum.Enum):
+    """Names of communication hooks, for register_ddp_comm_hook."""
+
+    ALLREDUCE = partial(default_hooks.allreduce_hook)
+    FP16_COMPRESS = partial(default_hooks.fp16_compress_hook)
+    BF16_COMPRESS = partial(default_hooks.bf16_compress_hook)
+    POWER_SGD = partial(powerSGD_hook.powerSGD_hook)
+    NOOP = partial(debugging_hooks.noop_hook)
+
+
+def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
+    """Register a hook of this package at a DistributedDataParallel.
+
+    Args:
+        comm_hook_type: Which one.
+        model: The DistributedDataParallel.
+        state: What the hook gets: a group, or a PowerSGDState.
+    """
+    model.register_comm_hook(state, comm_hook_type.value.func)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = partial(find_below, __name__)

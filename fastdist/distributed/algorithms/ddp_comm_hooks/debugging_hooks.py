@@ -1,0 +1,18 @@
+"""A communication hook that reduces nothing, to measure what communication costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....concurrency.future import Future
+from ....tensor.tensor import Tensor
+from ...data_parallel.grad_bucket import GradBucket
+
+__all__ = ["noop_hook"]
+
+
+def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
+    """Return the bucket as it is: each process keeps its own gradients."""
+    future: Future[Tensor] = Future()
+    future.set_result(bucket.buffer())
+    return future

@@ -1,0 +1,223 @@
+"""Join: blocks in which the processes of a group may have different numbers of inputs."""
+
+# Note [Uneven inputs]
+# Each forward of an active process begins with a small reduction, which tells all who is active and
+# what the forward will do. A process whose inputs are over takes part in these, and in what they
+# announce: it shadows the forwards and backwards of the others with zeros, until none is active.
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.device import CPU
+from ...tensor.tensor import from_array
+from ..data_parallel.same_model import broadcast_tensors
+from ..process_group.options import AllreduceOptions
+from ..process_group.reductions import ReduceOp
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Join", "JoinHook", "Joinable"]
+
+_ACTIVE: Final = 1
+_SYNCS: Final = 2
+_SYNCS_BUFFERS: Final = 4
+# A process is told so often that it shadows the others.
+_WARN_AFTER: Final = 1000
+
+
+class JoinHook:
+    """What stands in for a process that has no more inputs."""
+
+    def main_hook(self) -> None:
+        """Take part in what the others do in one iteration."""
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Run when no process has inputs any more.
+
+        Args:
+            is_last_joiner: Whether this process was one of the last with inputs.
+        """
+
+
+class Joinable(ABC):
+    """What can be in a Join: it calls `Join.notify_join_context` once an iteration."""
+
+    _join_config: Any = None
+
+    @abstractmethod
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """Return what stands in for this process."""
+
+    @property
+    @abstractmethod
+    def join_device(self) -> Any:
+        """Where the tensors of the block's collectives are."""
+
+    @property
+    @abstractmethod
+    def join_process_group(self) -> Any:
+        """The group of the block."""
+
+
+class _Config(NamedTuple):
+    """What a joinable knows of the block that it is in."""
+
+    throws: bool
+    is_first: bool
+
+
+class Join:
+    """A block in which processes whose inputs are over wait for the others, and shadow them.
+
+    Args:
+        joinables: DistributedDataParallel models, and others, in the order of their collectives.
+        enable: False makes the block do nothing.
+        throw_on_early_termination: Whether all processes raise when one has no more inputs.
+        kwargs: Passed to join_hook of each joinable.
+
+    Raises:
+        ValueError: There are no joinables, or they have several groups.
+        RuntimeError: With throw_on_early_termination, a process has no more inputs.
+    """
+
+    def __init__(
+        self,
+        joinables: Sequence[Any],
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if not joinables:
+            raise ValueError("The join context manager requires at least one joinable")
+        self._joinables = list(joinables)
+        groups = {id(one.join_process_group) for one in self._joinables}
+        if len(groups) > 1:
+            raise ValueError("Using join context manager with multiple process groups")
+        self._group = self._joinables[0].join_process_group
+        self._enable, self._throws = enable, throw_on_early_termination
+        self._hooks = [one.join_hook(**kwargs) for one in self._joinables]
+
+    def __enter__(self) -> Join:
+        if self._enable:
+            for index, one in enumerate(self._joinables):
+                one._join_config = _Config(self._throws, is_first=index == 0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._enable:
+            return
+        for one in self._joinables:
+            one._join_config = None
+        if kind is not None:
+            return
+        is_last, count = True, 0
+        while any(state := share(self._group, 0)):
+            if self._throws:
+                raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
+            is_last, count = False, count + 1
+            if count == _WARN_AFTER:
+                warnings.warn(
+                    f"Detected uneven input skew of greater than {_WARN_AFTER}. This means that "
+                    f"rank {self._group.rank()} has at least {_WARN_AFTER} fewer inputs than other "
+                    "currently-active ranks. This level of skew could lead to performance "
+                    "degradation during training.",
+                    stacklevel=2,
+                )
+            for hook in self._hooks:
+                if isinstance(hook, DataParallelJoinHook):
+                    hook.state = state
+                hook.main_hook()
+        for hook in self._hooks:
+            hook.post_hook(is_last)
+
+    @staticmethod
+    def notify_join_context(joinable: Any) -> None:
+        """Note that a joinable begins an iteration, on processes that have inputs.
+
+        Raises:
+            RuntimeError: With throw_on_early_termination, another process has no more inputs.
+        """
+        notify(joinable, _ACTIVE | _SYNCS)
+
+
+def share(group: Any, own: int) -> list[int]:
+    """Return what each member announces for its next iteration; 0 where inputs are over."""
+    numbers = np.zeros(group.size(), np.int64)
+    numbers[group.rank()] = own
+    group.allreduce([from_array(numbers, CPU)], AllreduceOptions(asyncOp=False))
+    return [int(number) for number in numbers]
+
+
+def notify(joinable: Any, own: int) -> list[int]:
+    """Announce an iteration, and return what all members announce; empty if another did.
+
+    Raises:
+        RuntimeError: With throw_on_early_termination, another process has no more inputs.
+    """
+    config = joinable._join_config
+    if config is None or not config.is_first:
+        return []
+    state = share(joinable.join_process_group, own)
+    if config.throws and not all(state):
+        raise RuntimeError(
+            "Detected at least one rank that exhausted inputs. Throwing across all ranks."
+        )
+    return state
+
+
+def note_forward(model: Any, syncs: bool) -> None:
+    """Announce a forward of a DistributedDataParallel, and count those that take part."""
+    own = _ACTIVE
+    own |= _SYNCS if syncs else 0
+    own |= _SYNCS_BUFFERS if model.will_sync_module_buffers() else 0
+    state = notify(model, own)
+    if state and not model._divides_by_world:
+        model.reducer.divisor = sum(map(bool, state))
+    model._buffer_root = next((rank for rank, one in enumerate(state) if one), 0)
+
+
+class DataParallelJoinHook(JoinHook):
+    """Stands in for a process whose DistributedDataParallel has no more inputs."""
+
+    def __init__(self, model: Any, divide_by_initial_world_size: bool) -> None:
+        self._model = model
+        model._divides_by_world = divide_by_initial_world_size
+        # What the members announced for the iteration.
+        self.state: list[int] = []
+
+    def main_hook(self) -> None:
+        """Take part in the buffers and gradients of the others."""
+        model = self._model
+        announced = 0
+        for one in self.state:
+            announced |= one
+        if announced & _SYNCS:
+            model.reducer.rebuild()
+        if announced & _SYNCS_BUFFERS:
+            model._sync_buffers(next(rank for rank, one in enumerate(self.state) if one))
+        if announced & _SYNCS:
+            if not model._divides_by_world:
+                model.reducer.divisor = sum(map(bool, self.state))
+            model.reducer.shadow()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Give all processes the model of one that had inputs to the end."""
+        model, group = self._model, self._model.process_group
+        own = group.rank() if is_last_joiner else -1
+        last = from_array(np.array([own], np.int64), CPU)
+        group.allreduce([last], AllreduceOptions(reduceOp=ReduceOp.MAX, asyncOp=False))
+        named = (*model.module.named_parameters(), *model.module.named_buffers())
+        broadcast_tensors(group, [one.detach() for _, one in named], int(last.array[0]))
+        model.reducer.divisor, model._buffer_root = None, 0

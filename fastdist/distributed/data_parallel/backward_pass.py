@@ -1,0 +1,91 @@
+"""The outputs of a forward, the parameters behind them, and the pass that begins at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ...engine.graph_task import running
+from ...graph.accumulate_grad import AccumulateGrad
+from ...graph.modes import tls
+from ...graph.node import Node, node_of
+from ...interpreters.batched_tensor import Batched
+from ...tensor.tensor import Tensor
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of nested lists, tuples, mappings and dataclasses."""
+    if isinstance(value, Batched):
+        yield from tensors_in(value.value)
+    elif isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from tensors_in(one)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from tensors_in(one)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from tensors_in(getattr(value, field.name))
+
+
+def nodes_of_outputs(outputs: Any) -> list[Node]:
+    """Return the Nodes that made the tensors of a forward's result, each once."""
+    found: dict[Node, None] = {}
+    for tensor in tensors_in(outputs):
+        if tensor.edge is not None:
+            found[node_of(tensor.edge)] = None
+    return list(found)
+
+
+def leaves_below(nodes: Iterable[Node]) -> set[AccumulateGrad]:
+    """Return the leaves to which gradients may flow from Nodes."""
+    stack = list(nodes)
+    seen: set[Node] = set(stack)
+    found: set[AccumulateGrad] = set()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad):
+            found.add(node)
+        for edge in node.edges:
+            if edge is not None and (below := node_of(edge)) not in seen:
+                seen.add(below)
+                stack.append(below)
+    return found
+
+
+def is_accumulating() -> bool:
+    """Return whether the pass that this thread is in adds into `.grad` of leaves."""
+    if tls.inline_pass is not None:
+        return tls.inline_pass[2] is None
+    task = running.graph_task
+    return task is None or not any(info.captures for info in task.exec_info.values())
+
+
+def captured_of(leaves: Collection[AccumulateGrad]) -> list[AccumulateGrad]:
+    """Return those leaves whose gradients the pass of this thread returns (autograd.grad)."""
+    if tls.inline_pass is not None:
+        reached = tls.inline_pass[2]
+        return [] if reached is None else [leaf for leaf in leaves if leaf in reached]
+    task = running.graph_task
+    if task is None or not task.exec_info:
+        return []
+    found = []
+    for leaf in leaves:
+        info = task.exec_info.get(leaf)
+        if info is not None and info.captures:
+            found.append(leaf)
+    return found
+
+
+def call_when_reached(nodes: Iterable[Node], begin: Callable[[], None]) -> None:
+    """Call begin() when a pass reaches one of the Nodes, before that runs."""
+
+    def hook(grads: Any) -> None:
+        begin()
+
+    for node in nodes:
+        if not node.is_accumulate:
+            node.register_prehook(hook)

@@ -1,0 +1,98 @@
+"""Buckets: which parameters share a buffer, in which order, and the buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...core.dense_order import dense_order
+from ...core.device import Device
+from ...core.dtypes import DType
+from ...graph.modes import no_grad
+from ...ops.create.creation import zeros
+from ...tensor.tensor import Tensor
+
+# The first bucket is small, so that its reduction begins early.
+FIRST_BYTES = 1024 * 1024
+
+
+class Kind(NamedTuple):
+    """What the gradients of one bucket have in common."""
+
+    dtype: DType
+    device: Device
+
+
+def assign(
+    parameters: Sequence[Tensor],
+    order: Sequence[int],
+    first_bytes: int,
+    cap_bytes: int,
+    sparse: frozenset[int] = frozenset(),
+) -> list[list[int]]:
+    """Return which parameters share a bucket, as lists of their numbers.
+
+    Args:
+        parameters: All of them.
+        order: Their numbers, in the order in which their gradients are expected.
+        first_bytes: A bucket is full from this size on, if it is the first of its dtype and device.
+        cap_bytes: The same for all others.
+        sparse: The numbers of those whose gradients are sparse: each has a bucket of its own.
+    """
+    found: list[list[int]] = []
+    open_buckets: dict[Kind, list[int]] = {}
+    sizes: dict[Kind, int] = {}
+    limits: dict[Kind, int] = {}
+    for index in order:
+        if index in sparse:
+            found.append([index])
+            continue
+        layout = parameters[index]._layout
+        kind = Kind(layout.dtype, layout.device)
+        open_buckets.setdefault(kind, []).append(index)
+        sizes[kind] = sizes.get(kind, 0) + layout.nbytes
+        if sizes[kind] >= limits.get(kind, first_bytes):
+            found.append(open_buckets.pop(kind))
+            sizes[kind], limits[kind] = 0, cap_bytes
+    found.extend(open_buckets.values())
+    # A bucket can be reduced when the last of its gradients is there.
+    place = {index: number for number, index in enumerate(order)}
+    return sorted(found, key=lambda indices: min(place[index] for index in indices))
+
+
+class Bucket:
+    """The gradients of some parameters, one after the other in one flat tensor."""
+
+    def __init__(self, indices: list[int], parameters: Sequence[Tensor], *, sparse: bool) -> None:
+        self.indices, self.is_sparse = indices, sparse
+        self._places: list[tuple[tuple[int, ...], tuple[int, ...], int]] = []
+        begin = 0
+        for index in indices:
+            layout = parameters[index]._layout
+            is_dense = layout.contiguous or dense_order(layout.shape, layout.strides) is not None
+            strides = layout.strides if is_dense else _c_strides(layout.shape)
+            self._places.append((layout.shape, strides, begin))
+            begin += layout.numel
+        first = parameters[indices[0]]._layout
+        self.nbytes = begin * first.dtype.itemsize
+        self.flat = zeros(0 if sparse else begin, dtype=first.dtype, device=first.device)
+        self.views = [] if sparse else self.views_of(self.flat)
+        self.pending = 0
+        # The Work or the Future of the reduction that is under way.
+        self.work: Any = None
+
+    def views_of(self, flat: Tensor) -> list[Tensor]:
+        """Return views of a flat tensor in the shapes and strides of the parameters."""
+        source: Any = flat
+        with no_grad():
+            return [
+                source.as_strided(shape, strides, begin) for shape, strides, begin in self._places
+            ]
+
+
+def _c_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))

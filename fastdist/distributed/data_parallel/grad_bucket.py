@@ -1,0 +1,63 @@
+"""GradBucket: the gradients that a communication hook gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from .buckets import Bucket
+
+
+class GradBucket:
+    """The gradients of some parameters in one flat tensor, for a communication hook.
+
+    Args:
+        bucket: Whose gradients.
+        index: Its number in the iteration.
+        is_last: Whether it is the last of the iteration.
+        parameters: The parameters of the bucket.
+    """
+
+    def __init__(self, bucket: Bucket, index: int, is_last: bool, parameters: list[Tensor]) -> None:
+        self._bucket, self._index, self._is_last = bucket, index, is_last
+        self._parameters = parameters
+        self._buffer = bucket.flat
+
+    def index(self) -> int:
+        """Return the number of the bucket; that of the last layers is 0."""
+        return self._index
+
+    def buffer(self) -> Tensor:
+        """Return the gradients as one tensor of one axis, not yet divided by the group's size."""
+        return self._buffer
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Replace the tensor of all gradients."""
+        self._buffer = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """Return views of the buffer in the shapes of the parameters."""
+        return self._bucket.views_of(self._buffer)
+
+    def parameters(self) -> list[Tensor]:
+        """Return the parameters, in the order of gradients()."""
+        return self._parameters
+
+    def is_last(self) -> bool:
+        """Return whether it is the last bucket of the iteration."""
+        return self._is_last
+
+    def __repr__(self) -> str:
+        return f"GradBucket({self._index}, {self._buffer._layout.numel} numbers)"
+
+
+GradBucket.__module__ = "fastdist.distributed.distributed_c10d"
+
+
+def value_of(future: Any) -> Tensor:
+    """Wait for a hook's Future, and return the tensor in it."""
+    found = future.wait()
+    tensor: Tensor = found[0] if isinstance(found, list | tuple) else found
+    return tensor

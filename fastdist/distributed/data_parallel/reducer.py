@@ -1,0 +1,477 @@
+"""Reducer: from the gradient of each leaf to the mean over the group."""
+
+# Note [One iteration]
+# A forward in which gradients are to be reduced calls prepare(). When the backward pass adds a
+# gradient to a leaf, the leaf's hook copies it into its bucket; a bucket that is full starts its
+# reduction, in the order of the buckets, which is the same on all members. At the end of the pass
+# in which the last bucket was started, finish() waits, and writes the means into `.grad`. A pass
+# that begins again at outputs of the same forward (a second loss) is reduced as well: what it adds
+# is averaged, since the rest of `.grad` is the same on all members.
+
+from __future__ import annotations
+
+import enum
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastdist.core.errors import GraphError
+
+from ...core.device import CPU
+from ...core.dtypes import float16
+from ...engine.engine import queue_callback
+from ...graph.accumulate_grad import accumulator_of
+from ...graph.modes import no_grad
+from ...tensor.tensor import Tensor, from_array
+from ..process_group.group import ProcessGroup
+from ..process_group.options import AllreduceOptions, BroadcastOptions
+from ..process_group.reductions import ReduceOp
+from . import messages
+from .backward_pass import (
+    call_when_reached,
+    captured_of,
+    is_accumulating,
+    leaves_below,
+    nodes_of_outputs,
+)
+from .buckets import FIRST_BYTES, Bucket, assign
+from .comm_hooks import call_hook, require_hook
+from .grad_bucket import GradBucket, value_of
+from .times import Times
+
+
+class _State(enum.Enum):
+    # Gradients stay as they are: before the first forward, and after one in no_sync.
+    LOCAL = 0
+    PREPARED = 1
+    STARTED = 2
+    FINISHED = 3
+
+
+class Reducer:
+    """Reduces the gradients of parameters over a group while backward runs.
+
+    Args:
+        named: The parameters, with their names.
+        group: The members.
+        cap_bytes: From this size on a bucket is full.
+        finds_unused: Whether parameters may be missing in a backward.
+        is_static: Whether the graph is the same in each iteration.
+        as_views: Whether `.grad` is a view of the bucket.
+        sparse: The numbers of the parameters whose gradients are sparse.
+
+    Threads: hooks run on the threads of the engine; one forward and backward at a time.
+    """
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, Tensor]],
+        group: ProcessGroup,
+        *,
+        cap_bytes: int,
+        finds_unused: bool,
+        is_static: bool,
+        as_views: bool,
+        sparse: frozenset[int],
+    ) -> None:
+        self.names = [name for name, _ in named]
+        self.parameters = [parameter for _, parameter in named]
+        self.group, self.cap_bytes = group, cap_bytes
+        self.finds_unused, self.is_static, self.as_views = finds_unused, is_static, as_views
+        self.sparse, self.times = sparse, Times()
+        self.iterations = 0
+        self.has_rebuilt = False
+        # By how many members sums are divided; the group's size, but for uneven inputs.
+        self.divisor: int | None = None
+        self.hook: tuple[Any, Any] | None = None
+        self._lock = threading.RLock()
+        self._state = _State.LOCAL
+        # Numbers of parameters, in the order in which their gradients came.
+        self._order: list[int] = []
+        count = len(self.parameters)
+        self._ready: set[int] = set()
+        self._unused: list[int] = []
+        self._used = np.zeros(count, np.int32)
+        self._used_work: Any = None
+        # Of a static graph: how often each hook ran in the first iteration, and is to run in this.
+        self._times_fired = [0] * count
+        self._left = [0] * count
+        self._launched = 0
+        self._is_end_queued = self._has_begun = self._shares_used = False
+        # A pass that began at outputs of the forward, and whether its end is that of the iteration.
+        self._is_in_pass = self._ends_with_pass = False
+        self._has_warned = False
+        reverse = range(count - 1, -1, -1)
+        self._build(
+            assign(self.parameters, reverse, min(FIRST_BYTES, cap_bytes), cap_bytes, sparse)
+        )
+        self._handles = [
+            accumulator_of(parameter).register_post_accumulate_hook(_Arrival(self, index))
+            for index, parameter in enumerate(self.parameters)
+        ]
+        self._leaves = {accumulator_of(one): i for i, one in enumerate(self.parameters)}
+
+    def _build(self, lists: list[list[int]]) -> None:
+        self.buckets = [
+            Bucket(indices, self.parameters, sparse=indices[0] in self.sparse) for indices in lists
+        ]
+        self._bucket_of = {
+            index: (bucket, place)
+            for bucket in self.buckets
+            for place, index in enumerate(bucket.indices)
+        }
+
+    def remove_hooks(self) -> None:
+        """Let backward leave gradients alone."""
+        for handle in self._handles:
+            handle.remove()
+
+    def set_static(self) -> None:
+        """Take the graph for the same in each iteration.
+
+        Raises:
+            RuntimeError: A backward has run.
+        """
+        if self.iterations:
+            raise RuntimeError(messages.STATIC_LATE)
+        self.is_static, self.finds_unused = True, False
+
+    def set_hook(self, state: Any, hook: Any) -> None:
+        """Let a communication hook reduce the buckets.
+
+        Raises:
+            TypeError, ValueError: It is not a hook.
+            RuntimeError: There is one, or a backward has run without it.
+        """
+        require_hook(hook)
+        if self.hook is not None:
+            raise RuntimeError(messages.HOOK_TWICE)
+        if self.iterations:
+            raise RuntimeError(messages.HOOK_LATE)
+        self.hook = state, hook
+
+    def require_finished(self) -> None:
+        """Raise if gradients of the last backward are missing.
+
+        Raises:
+            GraphError: It names their parameters.
+        """
+        if self._state is not _State.STARTED:
+            return
+        missing = sorted(set(range(len(self.parameters))) - self._ready)
+        text = messages.unfinished(
+            self.group.rank(),
+            missing,
+            self.names,
+            finds=self.finds_unused,
+            static=self.is_static,
+        )
+        raise GraphError(text)
+
+    def stay_local(self) -> None:
+        """Leave the gradients of the next backward as they are."""
+        self._state = _State.LOCAL
+
+    def prepare(self, outputs: Any) -> None:
+        """Expect a backward from the outputs of a forward."""
+        nodes = nodes_of_outputs(outputs)
+        self._unused = []
+        if self.finds_unused and not self.is_static:
+            leaves = leaves_below(nodes)
+            self._unused = [i for leaf, i in self._leaves.items() if leaf not in leaves]
+            if nodes and not self._unused and not self._has_warned:
+                self._has_warned = True
+                warnings.warn(messages.NONE_UNUSED, stacklevel=4)
+        elif self.is_static and self.iterations:
+            self._unused = [i for i, times in enumerate(self._times_fired) if not times]
+        self._reset()
+        self._state = _State.PREPARED
+        call_when_reached(nodes, _Begin(self, self.finds_unused or self.is_static))
+
+    def _reset(self) -> None:
+        for bucket in self.buckets:
+            bucket.pending, bucket.work = len(bucket.indices), None
+        self._launched, self._ready = 0, set()
+        self._left = list(self._times_fired)
+        self._is_end_queued = self._has_begun = False
+        self._is_in_pass = self._ends_with_pass = False
+        # Whether some parameters may be left alone: those that no member used.
+        self._shares_used = self.finds_unused or self.is_static
+
+    def begin(self, *, ends_with_pass: bool) -> None:
+        """Note that a pass begins at outputs of the forward.
+
+        Raises:
+            GraphError: The pass is one of autograd.grad, and returns gradients of parameters.
+        """
+        with self._lock:
+            if self._state is _State.LOCAL:
+                return
+            if captured := captured_of(self._leaves):
+                names = [self.names[self._leaves[leaf]] for leaf in captured]
+                raise GraphError(messages.not_reduced(names))
+            if not is_accumulating():
+                return
+            is_again = self._state is _State.FINISHED
+            if is_again:
+                self._used[:] = 0
+                self._unused = []
+                self._reset()
+                self._shares_used = True
+                self._state = _State.PREPARED
+            if not self._has_begun:
+                self._has_begun = True
+                self._is_in_pass = True
+                self._ends_with_pass = ends_with_pass or is_again
+                self.times.mark("backward", keep=True)
+                queue_callback(self._end_of_pass)
+
+    def arrive(self, index: int, parameter: Tensor) -> None:
+        """Take the gradient that was added to a parameter."""
+        with self._lock:
+            self._used[index] = 1
+            if self._state is _State.FINISHED and self._is_in_pass:
+                # A nested pass of the same backward, after the means are in place.
+                raise GraphError(messages.ready_twice(index, self.names[index]))
+            if self._state in (_State.LOCAL, _State.FINISHED):
+                return
+            grad = parameter.grad
+            if grad is None:
+                return
+            if grad.edge is not None:
+                self._state = _State.LOCAL
+                raise GraphError(messages.CREATE_GRAPH)
+            self._state = _State.STARTED
+            if self._is_first_of_static():
+                self._times_fired[index] += 1
+                self._order.append(index)
+                if not self._has_begun:
+                    self._has_begun = self._ends_with_pass = True
+                    queue_callback(self._end_of_pass)
+                return
+            if self.is_static:
+                if not self._left[index]:
+                    raise GraphError(messages.graph_changed(index, self.names[index]))
+                self._left[index] -= 1
+                if self._left[index]:
+                    return
+            self._mark_unused()
+            if index in self._ready:
+                raise GraphError(messages.ready_twice(index, self.names[index]))
+            if self.iterations == 0:
+                self._order.append(index)
+            self._mark(index)
+
+    def _is_first_of_static(self) -> bool:
+        return self.is_static and self.iterations == 0
+
+    def _mark_unused(self) -> None:
+        unused, self._unused = self._unused, []
+        for index in unused:
+            self._mark(index)
+
+    def _mark(self, index: int) -> None:
+        """Copy a gradient into its bucket, and start the buckets that are full."""
+        bucket, place = self._bucket_of[index]
+        parameter = self.parameters[index]
+        if not bucket.is_sparse:
+            view: Any = bucket.views[place]
+            grad = parameter.grad
+            with no_grad():
+                if grad is None:
+                    view.zero_()
+                elif grad is not view:
+                    view.copy_(grad)
+                    if self.as_views:
+                        parameter.grad = view
+        self._ready.add(index)
+        bucket.pending -= 1
+        while self._launched < len(self.buckets) and not self.buckets[self._launched].pending:
+            self._launch(self.buckets[self._launched])
+            self._launched += 1
+        if self._launched == len(self.buckets):
+            self._share_used()
+            if not self._is_end_queued:
+                self._is_end_queued = True
+                queue_callback(self._finish)
+
+    def _launch(self, bucket: Bucket) -> None:
+        self.times.mark("comm", keep=True)
+        if bucket.is_sparse:
+            self._reduce_sparse(bucket)
+            return
+        if self.hook is not None:
+            state, hook = self.hook
+            parameters = [self.parameters[index] for index in bucket.indices]
+            is_last = self._launched == len(self.buckets) - 1
+            given = GradBucket(bucket, self._launched, is_last, parameters)
+            bucket.work = call_hook(hook, state, given)
+            return
+        op = ReduceOp.SUM
+        if self.divisor is None:
+            op = ReduceOp.AVG
+            if bucket.flat._layout.dtype is float16:
+                # A sum could be too large for the dtype where the mean is not.
+                op = ReduceOp.SUM
+                with no_grad():
+                    flat: Any = bucket.flat
+                    flat.div_(self.group.size())
+        bucket.work = self.group.allreduce([bucket.flat], AllreduceOptions(reduceOp=op))
+
+    def _reduce_sparse(self, bucket: Bucket) -> None:
+        (index,) = bucket.indices
+        parameter: Any = self.parameters[index]
+        grad = parameter.grad
+        if grad is None:
+            grad = parameter.detach().new_zeros(parameter.shape).to_sparse(1)
+        elif not grad._layout.is_sparse:
+            grad = grad.to_sparse(1)
+        total = grad.detach().clone()
+        self.group.allreduce([total], AllreduceOptions(asyncOp=False))
+        parameter.grad = total / (self.divisor or self.group.size())
+
+    def _share_used(self) -> None:
+        if not self._shares_used:
+            return
+        used = from_array(self._used.copy(), CPU)
+        self._used_work = self.group.allreduce([used], AllreduceOptions())
+
+    def _end_of_pass(self) -> None:
+        """Reduce what the pass brought, where some parameters got no gradient."""
+        with self._lock:
+            self._is_in_pass = False
+            if self._state not in (_State.PREPARED, _State.STARTED) or not self._ends_with_pass:
+                return
+            if self.is_static and self.iterations:
+                return
+            for index in range(len(self.parameters)):
+                if index not in self._ready:
+                    self._mark(index)
+            self._unused = []
+
+    def _finish(self) -> None:
+        """Wait for the reductions, and place the means in `.grad`."""
+        with self._lock:
+            if self._state not in (_State.PREPARED, _State.STARTED):
+                return
+            self.times.mark("backward_end")
+            self._state = _State.FINISHED
+            used: Any = None
+            work, self._used_work = self._used_work, None
+            for bucket in self.buckets:
+                if not bucket.is_sparse:
+                    self._wait(bucket)
+            if work is not None:
+                work.wait()
+                used = work.result()[0].array
+            for bucket in self.buckets:
+                if not bucket.is_sparse:
+                    self._place(bucket, used)
+            self._used[:] = 0
+            self.iterations += 1
+            self.times.mark("comm_end")
+            self.times.finish()
+
+    def _wait(self, bucket: Bucket) -> None:
+        work, bucket.work = bucket.work, None
+        if self.hook is None:
+            work.wait()
+            if self.divisor is not None:
+                with no_grad():
+                    flat: Any = bucket.flat
+                    flat.div_(self.divisor)
+            return
+        found = value_of(work)
+        if found is not bucket.flat:
+            with no_grad():
+                target: Any = bucket.flat
+                target.copy_(found.reshape(target.shape))
+
+    def _place(self, bucket: Bucket, used: Any) -> None:
+        with no_grad():
+            for index, view in zip(bucket.indices, bucket.views):
+                parameter: Any = self.parameters[index]
+                if used is not None and not used[index]:
+                    continue
+                if self.as_views:
+                    parameter.grad = view
+                elif parameter.grad is None:
+                    parameter.grad = view.clone()
+                else:
+                    parameter.grad.copy_(view)
+
+    def rebuild(self) -> bool:
+        """Sort the buckets once, after the first iteration, by the order in which gradients came.
+
+        Rank 0's order counts, so that the buckets are the same on all members.
+        """
+        if self.has_rebuilt or not self.iterations or (self.finds_unused and not self.is_static):
+            return False
+        self.has_rebuilt = True
+        last = {index: place for place, index in enumerate(self._order)}
+        count = len(self.parameters)
+        order = sorted(range(count), key=lambda index: (last.get(index, count), -index))
+        shared = from_array(np.array(order, np.int64), CPU)
+        self.group.broadcast([shared], BroadcastOptions(asyncOp=False))
+        numbers = [int(index) for index in shared.array]
+        first = min(FIRST_BYTES, self.cap_bytes)
+        self._build(assign(self.parameters, numbers, first, self.cap_bytes, self.sparse))
+        self._order = []
+        return True
+
+    def shadow(self) -> None:
+        """Take part in the reductions of members that still have inputs, with zeros."""
+        self._used[:] = 0
+        for bucket in self.buckets:
+            if bucket.is_sparse:
+                (index,) = bucket.indices
+                self.parameters[index].grad = None
+                self._reduce_sparse(bucket)
+                continue
+            with no_grad():
+                flat: Any = bucket.flat
+                flat.zero_()
+            self._launched = self.buckets.index(bucket)
+            self._launch(bucket)
+        self._shares_used = self.finds_unused or self.is_static
+        self._share_used()
+        for bucket in self.buckets:
+            if bucket.work is not None:
+                self._wait(bucket)
+        if self._used_work is not None:
+            self._used_work.wait()
+            self._used_work = None
+        self.iterations += 1
+        self._state = _State.LOCAL
+
+
+class _Arrival:
+    """The hook of one leaf; it does not keep the reducer alive."""
+
+    __slots__ = ("_index", "_reducer")
+
+    def __init__(self, reducer: Reducer, index: int) -> None:
+        self._reducer, self._index = weakref.ref(reducer), index
+
+    def __call__(self, parameter: Tensor) -> None:
+        reducer = self._reducer()
+        if reducer is not None:
+            reducer.arrive(self._index, parameter)
+
+
+class _Begin:
+    """Called where a pass reaches outputs of a forward; it does not keep the reducer alive."""
+
+    __slots__ = ("_ends_with_pass", "_reducer")
+
+    def __init__(self, reducer: Reducer, ends_with_pass: bool) -> None:
+        self._reducer, self._ends_with_pass = weakref.ref(reducer), ends_with_pass
+
+    def __call__(self) -> None:
+        reducer = self._reducer()
+        if reducer is not None:
+            reducer.begin(ends_with_pass=self._ends_with_pass)

@@ -1,0 +1,89 @@
+"""All members of a group have one model: what is compared, and the values of one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU
+from ...tensor.tensor import Tensor, from_array
+from ..process_group.arrays import flat
+from ..process_group.group import ProcessGroup, copy_parts
+from ..process_group.objects import all_gather_object
+from ..process_group.options import BroadcastOptions
+
+# Tensors travel together up to this size.
+_TOGETHER_BYTES = 250 * 1024 * 1024
+
+
+def require_same_model(
+    group: ProcessGroup, named: Sequence[tuple[str, Tensor]], what: str = "params"
+) -> None:
+    """Raise on all members, at once, unless they have tensors of the same shapes and dtypes.
+
+    Args:
+        group: The members.
+        named: The tensors of this process, with their names.
+        what: How errors call them: "params" or "buffers".
+
+    Raises:
+        RuntimeError: Counts, shapes, strides or dtypes differ; it names the tensors.
+    """
+    if group.size() == 1:
+        return
+    own = [
+        (name, one._layout.shape, one._layout.strides, one._layout.dtype.name, one.requires_grad)
+        for name, one in named
+    ]
+    found: list[Any] = [None] * group.size()
+    all_gather_object(found, own, group)
+    first = found[0]
+    for rank, other in enumerate(found):
+        if len(other) != len(first):
+            more, less = (other, first) if len(other) > len(first) else (first, other)
+            names = [row[0] for row in less]
+            extra = next((row[0] for row in more if row[0] not in names), more[-1][0])
+            raise RuntimeError(
+                f"DDP expects same model across all ranks, but Rank {rank} has {len(other)} "
+                f"{what}, while rank 0 has inconsistent {len(first)} {what}; one rank alone has "
+                f"{extra!r}"
+            )
+    for rank, other in enumerate(found):
+        for index, (row, reference) in enumerate(zip(other, first)):
+            if row[1:] != reference[1:]:
+                raise RuntimeError(_difference(what, index, rank, row, reference))
+
+
+def _difference(what: str, index: int, rank: int, row: Any, reference: Any) -> str:
+    words = "shape", "strides", "dtype", "requires_grad"
+    part = next(i for i in range(4) if row[i + 1] != reference[i + 1])
+    return (
+        f"[{rank}]: {what}[{index}] ({row[0]}) in this process with sizes {list(row[1])} appears "
+        f"not to match {'sizes' if part == 0 else words[part]} of the same param in process 0. "
+        f"The {words[part]} is {row[part + 1]} on rank {rank} and {reference[part + 1]} on rank 0"
+    )
+
+
+def broadcast_tensors(group: ProcessGroup, tensors: Sequence[Tensor], root: int = 0) -> None:
+    """Give tensors on all members the values of one member, in few messages."""
+    if group.size() == 1:
+        return
+    for batch in _batches(tensors):
+        joined = from_array(np.concatenate([flat(one) for one in batch]), CPU)
+        group.broadcast([joined], BroadcastOptions(rootRank=root, asyncOp=False))
+        if group.rank() != root:
+            copy_parts(joined.array, batch)
+
+
+def _batches(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Return the tensors, those of one dtype together, in parts of limited size."""
+    by_dtype: dict[Any, list[list[Tensor]]] = {}
+    for tensor in tensors:
+        lists = by_dtype.setdefault(tensor._layout.dtype, [[]])
+        size = sum(one._layout.nbytes for one in lists[-1])
+        if lists[-1] and size + tensor._layout.nbytes > _TOGETHER_BYTES:
+            lists.append([])
+        lists[-1].append(tensor)
+    return [one for lists in by_dtype.values() for one in lists]

@@ -1,0 +1,103 @@
+"""Process groups between processes: over links, next to RPC, and with a member that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import distributed as dist
+from fastdist import nn
+from fastdist.core.errors import CollectiveLostError
+from fastdist.distributed import rpc
+from tests.distributed.workers import Group, run_group
+
+
+def add(a: Any, b: int) -> Any:
+    return a + b
+
+
+def both(first: str, last: str) -> list[Any]:
+    """Use a group and RPC in one job, begun and ended in some order."""
+    rank = int(os.environ["RANK"])
+    if first == "rpc":
+        rpc.init_rpc(f"w{rank}")
+    dist.init_process_group("gloo")
+    if first == "group":
+        rpc.init_rpc(f"w{rank}")
+    x = fd.full((2,), rank + 1.0)
+    dist.all_reduce(x)
+    found = [x.tolist(), rpc.rpc_sync(f"w{1 - rank}", add, args=(x, rank)).tolist()]
+    if last == "group":
+        rpc.shutdown()
+        group = dist.new_group([0, 1])
+        dist.all_reduce(x, group=group)
+        dist.destroy_process_group()
+    else:
+        dist.destroy_process_group()
+        x += rpc.rpc_sync(f"w{1 - rank}", add, args=(x, 0))
+        rpc.shutdown()
+    return [*found, x.tolist(), dist.is_initialized()]
+
+
+@pytest.mark.parametrize(("first", "last"), [("rpc", "group"), ("group", "rpc")])
+def test_groups_and_rpc_share_one_store(first: str, last: str) -> None:
+    one, two = run_group(both, 2, first, last)
+    assert one == [[3.0, 3.0], [3.0, 3.0], [6.0, 6.0], False]
+    assert two == [[3.0, 3.0], [4.0, 4.0], [6.0, 6.0], False]
+
+
+def train() -> list[Any]:
+    """Train data-parallel for some steps, and return the weights and what backward said."""
+    dist.init_process_group()
+    fd.manual_seed(dist.get_rank())
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    parallel = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1e-4)
+    optimizer = fd.optim.SGD(parallel.parameters(), 0.1)
+    x = fd.randn(8, 4)
+    for _ in range(5):
+        optimizer.zero_grad()
+        parallel(x).square().mean().backward()
+        optimizer.step()
+    objects: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(objects, {"rank": dist.get_rank()})
+    dist.barrier()
+    dist.destroy_process_group()
+    return [[one.tolist() for one in model.parameters()], objects]
+
+
+def test_data_parallel_training_between_processes() -> None:
+    one, two, three = run_group(train, 3)
+    assert one == two == three
+    assert one[1] == [{"rank": rank} for rank in range(3)]
+
+
+def begin() -> int:
+    dist.init_process_group()
+    dist.barrier()
+    return os.getpid()
+
+
+def lose() -> str:
+    x = fd.ones(4)
+    with pytest.raises(CollectiveLostError) as found:
+        dist.all_reduce(x)
+    assert x.tolist() == [1.0] * 4
+    dist.destroy_process_group()
+    return str(found.value)
+
+
+def test_a_killed_member_is_named_on_all_others() -> None:
+    group = Group(__file__, 3)
+    try:
+        group.run_all(begin)
+        for rank in (0, 2):
+            group[rank].start(lose)
+        group[1].kill(signal.SIGKILL)
+        for rank in (0, 2):
+            assert "rank 1" in group[rank].result()
+    finally:
+        group.kill()

@@ -1,0 +1,146 @@
+"""ZeroRedundancyOptimizer: the same steps as an ordinary optimizer, with a part of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import distributed as dist
+from fastdist import nn, optim
+from fastdist.distributed.optim import ZeroRedundancyOptimizer
+from tests.distributed.data_parallel.models import Mlp, batch, mean_square, seeded
+from tests.distributed.process_group.thread_members import run_members
+
+CLASSES: list[tuple[type[optim.Optimizer], dict[str, Any]]] = [
+    (optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+    (optim.Adam, {"lr": 0.01, "weight_decay": 0.1}),
+    (optim.AdamW, {"lr": 0.01, "amsgrad": True}),
+]
+
+
+def train(model: nn.Module, optimizer: Any, x: fd.Tensor, steps: int, scheduler: Any = None) -> Any:
+    """Train some steps, and return the weights."""
+    for _ in range(steps):
+        optimizer.zero_grad()
+        mean_square(model(x)).backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+    return [one.tolist() for one in model.parameters()]
+
+
+def groups_of(model: nn.Module) -> list[dict[str, Any]]:
+    """Return two groups of parameters with rates of their own."""
+    first, *rest = model.parameters()
+    return [{"params": [first], "lr": 0.05}, {"params": rest}]
+
+
+@pytest.mark.parametrize(("kind", "options"), CLASSES)
+def test_steps_are_those_of_an_ordinary_optimizer(
+    kind: type[optim.Optimizer], options: dict[str, Any]
+) -> None:
+    def member(rank: int) -> tuple[Any, int]:
+        model = nn.parallel.DistributedDataParallel(seeded(Mlp))
+        optimizer = ZeroRedundancyOptimizer(groups_of(model), kind, **options)
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        weights = train(model, optimizer, batch(rank), 4, scheduler)
+        assert optimizer.optim is not None
+        held = sum(
+            one.numel()
+            for state in optimizer.optim.state.values()
+            for one in state.values()
+            if isinstance(one, fd.Tensor) and one.numel() > 1
+        )
+        return weights, held
+
+    model = seeded(Mlp)
+    optimizer: Any = kind(groups_of(model), **options)
+    scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    expected = train(model, optimizer, fd.cat([batch(0), batch(1)]), 4, scheduler)
+    (one, held), (two, rest) = run_members(2, member)
+    assert one == two
+    for ours, wanted in zip(one, expected, strict=True):
+        np.testing.assert_allclose(ours, wanted, 1e-9)
+    whole = sum(
+        value.numel()
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, fd.Tensor) and value.numel() > 1
+    )
+    assert held + rest == whole and max(held, rest) < 0.65 * whole
+
+
+def test_states_load_at_any_world_size() -> None:
+    def begin(rank: int, steps: int, state: Any, weights: Any) -> Any:
+        model = nn.parallel.DistributedDataParallel(seeded(Mlp))
+        if weights is not None:
+            with fd.no_grad():
+                for one, value in zip(model.parameters(), weights):
+                    one.copy_(fd.tensor(value, dtype=fd.float64))
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), optim.Adam, lr=0.01)
+        if state is not None:
+            optimizer.load_state_dict(state)
+        # All members have the same batch, so their number makes no difference.
+        found = train(model, optimizer, batch(0), steps)
+        with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
+            optimizer.state_dict()
+        optimizer.consolidate_state_dict(to=dist.get_world_size() - 1)
+        is_last = rank == dist.get_world_size() - 1
+        return found, optimizer.state_dict() if is_last else None
+
+    weights, state = run_members(2, begin, 3, None, None)[1]
+    assert [*state["state"]] == list(range(6))
+    model = seeded(Mlp)
+    plain = optim.Adam(model.parameters(), lr=0.01)
+    expected = train(model, plain, batch(0), 6)
+    for size in (1, 3, 8):
+        again, _ = run_members(size, begin, 3, state, weights)[0]
+        for ours, wanted in zip(again, expected, strict=True):
+            np.testing.assert_allclose(ours, wanted, 1e-9)
+    twin = seeded(Mlp)
+    other = optim.Adam(twin.parameters(), lr=0.5)
+    other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == 0.01
+
+
+def test_groups_may_be_added_and_closures_return_the_loss() -> None:
+    def member(rank: int) -> list[Any]:
+        model = seeded(Mlp)
+        parameters = list(model.parameters())
+        optimizer = ZeroRedundancyOptimizer(parameters[:1], optim.SGD, lr=0.1)
+        optimizer.add_param_group({"params": parameters[1:], "lr": 0.2})
+
+        def closure() -> fd.Tensor:
+            optimizer.zero_grad()
+            loss: fd.Tensor = mean_square(model(batch(0)))
+            loss.backward()
+            return loss
+
+        loss = optimizer.step(closure)
+        return [loss.item(), [one.tolist() for one in parameters]]
+
+    one, two, three = run_members(3, member)
+    assert one == two == three
+    model = seeded(Mlp)
+    first, *rest = model.parameters()
+    plain = optim.SGD([{"params": [first]}, {"params": rest, "lr": 0.2}], lr=0.1)
+    for ours, wanted in zip(one[1], train(model, plain, batch(0), 1), strict=True):
+        np.testing.assert_allclose(ours, wanted, 1e-12)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    def member(rank: int) -> None:
+        parameters: Callable[[], Any] = nn.Linear(2, 2 + rank).parameters
+        with pytest.raises(RuntimeError, match=r"params\[0\]\) in this process with sizes"):
+            ZeroRedundancyOptimizer(parameters(), optim.SGD, lr=0.1)
+        with pytest.raises(NotImplementedError, match="overlap_with_ddp is not supported"):
+            ZeroRedundancyOptimizer(parameters(), optim.SGD, overlap_with_ddp=True, lr=0.1)
+        optimizer = ZeroRedundancyOptimizer(nn.Linear(2, 2).parameters(), optim.SGD, lr=0.1)
+        with pytest.raises(ValueError, match="different number of parameters"):
+            optimizer.load_state_dict({"state": {}, "param_groups": []})
+
+    run_members(2, member)
