@@ -107,6 +107,10 @@ class Waiting:
         self._since = time.monotonic()
         self._notice_at = self._since + notice_s
 
+    def name(self, member: int) -> str:
+        """Return how errors name a member."""
+        return self._members.name(member)
+
     def look(self, missing: Sequence[int], grace_s: float = 0.0) -> float:
         """Return for how many seconds to wait on for members that are missing.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +14,23 @@ from numpy.typing import NDArray
 from fastdist.core.errors import CollectiveLostError, CollectiveTimeoutError, MessageError
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.sockets import Doorbell
+from fastdist.system.foreign_text import one_line
 
-from .alarm import REPORT_S, Waiting
+from . import bulk
+from .alarm import REPORT_S, Alarm, Waiting
+from .cipher import KEY_BYTES, Cipher
 from .hub import Hub
 from .inbox import Inbox
 from .members import Members
 from .reductions import combine
-from .wire import DATA, MEET, PIECE_BYTES, Head
+from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
+# How long a short message that nobody waits for may take to leave.
+_NOTICE_S: Final = 0.2
 # Pieces that one member sends to another have this step; those of rings have their own.
-_DIRECT: int = 0
+_DIRECT: Final = 0
+_PORT_BYTES: Final = 4
 
 
 class Post:
@@ -31,6 +40,8 @@ class Post:
         self._hub = hub
         self.group = group
         self.rank = rank
+        # How bulk connections are sealed; empty if there are none.
+        self.seal = members.records[rank].bulk
         self._members = members
 
     def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
@@ -42,19 +53,19 @@ class Post:
         try:
             self._hub.send(record, (head.encode(), *body), call.deadline)
         except CollectiveLostError as error:
-            name = self._members.name(to)
-            raise CollectiveLostError(f"{call.name}: {name} was lost: {error}") from error
+            raise CollectiveLostError(f"{self._members.name(to)} was lost: {error}") from error
         except TimeoutError as error:
             name = self._members.name(to)
-            raise CollectiveTimeoutError(
-                f"{call.name}: {name} could not be reached in time"
-            ) from error
+            text = f"{call.name} at {one_line(call.line)}: {name} could not be reached in time"
+            raise CollectiveTimeoutError(text) from error
 
     def notify(self, to: int, kind: int, text: bytes = b"", step: int = 0) -> bool:
         """Send a short message that nobody waits for; False if the member is lost."""
         head = Head(kind, self.group, self.rank, 0, step)
         try:
-            self._hub.send(self._members.records[to], (head.encode(), text), time.monotonic() + 1.0)
+            self._hub.send(
+                self._members.records[to], (head.encode(), text), time.monotonic() + _NOTICE_S
+            )
         except (CollectiveLostError, TimeoutError):
             return False
         return True
@@ -65,7 +76,7 @@ class Post:
         """Send bytes in pieces."""
         head = Head(DATA, self.group, self.rank, turn, step, total=data.nbytes)
         for start in range(0, data.nbytes, PIECE_BYTES):
-            piece = memoryview(data[start : start + PIECE_BYTES])
+            piece = data[start : start + PIECE_BYTES].data
             self.send(to, head._replace(offset=start), (piece,), call)
 
 
@@ -75,12 +86,31 @@ class Between:
     Thread  the one that carries out the group's collective
     """
 
-    def __init__(self, machines: Sequence[Sequence[int]], mine: int, post: Post, inbox: Inbox):
+    def __init__(
+        self,
+        machines: Sequence[Sequence[int]],
+        mine: int,
+        post: Post,
+        inbox: Inbox,
+        alarm: Alarm,
+        host: str,
+    ) -> None:
         self.machines = machines
         self.mine = mine
         self._leaders = [machine[0] for machine in machines]
         self._post = post
         self._inbox = inbox
+        self._alarm = alarm
+        self._host = host
+        self._bell: Doorbell | None = None
+        self._bulk: bulk.Bulk | None = None
+
+    def close(self) -> None:
+        """Close the bulk connections."""
+        if self._bulk is not None:
+            self._bulk.close()
+        if self._bell is not None:
+            self._bell.close()
 
     def meet(
         self, turn: int, text: bytes, data: NDArray[np.uint8], waiting: Waiting, call: Call
@@ -92,27 +122,42 @@ class Between:
         head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)
         for number, leader in enumerate(self._leaders):
             if number != self.mine:
-                self._post.send(leader, head, (text, memoryview(data)), call)
+                self._post.send(leader, head, (text, data.data), call)
         found: list[tuple[bytes, Buffer]] = []
         for number, leader in enumerate(self._leaders):
             if number == self.mine:
-                found.append((text, memoryview(data)))
+                found.append((text, data.data))
                 continue
             _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
             found.append((bytes(body[0]), body[1]))
         return found
 
     def ring_reduce(
-        self, turn: int, step: int, array: NDArray[Any], op: str, waiting: Waiting, call: Call
+        self,
+        turn: int,
+        step: int,
+        source: NDArray[Any],
+        result: NDArray[Any],
+        op: str,
+        waiting: Waiting,
+        call: Call,
     ) -> int:
-        """Replace array by the reduction over all machines; return the next free step.
+        """Write the reduction of what all machines have into result; return the next free step.
 
         Reduce-scatter, then all-gather, around a ring. Each piece goes on as soon as it is added.
         """
         count, mine = len(self._leaders), self.mine
+        if self._post.seal:
+            if self._bulk is None:
+                self._bulk = self._connect(turn, waiting, call)
+            self._bulk.ring_reduce(turn, source, result, op, mine, count, waiting)
+            return step
+        array = result
+        if source is not result:
+            array[...] = source
         after, before = self._leaders[(mine + 1) % count], self._leaders[mine - 1]
         bounds = [array.size * part // count for part in range(count + 1)]
-        parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        parts = [array[start:stop] for start, stop in itertools.pairwise(bounds)]
         self._send_part(after, turn, step, parts[mine], call)
         last = 2 * (count - 1) - 1
         for number in range(last + 1):
@@ -127,6 +172,37 @@ class Between:
                 if number < last:
                     self._send_piece(after, turn, step + number + 1, part, start, stop, call)
         return step + last + 1
+
+    def _connect(self, turn: int, waiting: Waiting, call: Call) -> bulk.Bulk:
+        """Connect to the leaders after and before this one; see Note [Bulk connections]."""
+        count, seal = len(self._leaders), self._post.seal
+        after, before = self._leaders[(self.mine + 1) % count], self._leaders[self.mine - 1]
+        self._bell = bell = Doorbell()
+        self._alarm.wakers.append(bell.ring)
+        token, key = bulk.new_token(), os.urandom(KEY_BYTES) if seal != bulk.PLAIN else b""
+        with bulk.listen(self._host) as listener:
+            port = listener.getsockname()[1]
+            head = Head(BULK, self._post.group, self._post.rank, turn)
+            told = token + port.to_bytes(_PORT_BYTES, "little") + key
+            self._post.send(before, head, (told, self._host.encode()), call)
+            _, body = self._inbox.take(after, turn, BULK, 0, waiting, REPORT_S)
+            theirs, host = bytes(body[0]), bytes(body[1]).decode(errors="replace")
+            if len(theirs) != len(told):
+                raise MessageError(f"the offer of a connection has {len(theirs)} bytes")
+            port_at = slice(bulk.TOKEN_BYTES, bulk.TOKEN_BYTES + _PORT_BYTES)
+            their_port = int.from_bytes(theirs[port_at], "little")
+            to_next = bulk.call(host, their_port, theirs[: bulk.TOKEN_BYTES], waiting, after)
+            try:
+                from_previous = bulk.accept(listener, token, waiting, before, self._alarm, bell)
+            except BaseException:
+                to_next.close()
+                raise
+        sealing = opening = None
+        if key:
+            encrypts = seal == bulk.ENCRYPTED
+            sealing = Cipher(theirs[port_at.stop :], encrypts=encrypts, seals=True)
+            opening = Cipher(key, encrypts=encrypts, seals=False)
+        return bulk.Bulk(to_next, from_previous, sealing, opening, before, self._alarm, bell)
 
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting
@@ -151,7 +227,7 @@ class Between:
         head = Head(DATA, self._post.group, self._post.rank, turn, step + 1)
         size = part.itemsize
         head = head._replace(offset=start * size, total=part.nbytes)
-        data = memoryview(part[start:stop].view(np.uint8))
+        data = part[start:stop].view(np.uint8).data
         self._post.send(to, head, (data,), call)
 
     def _next_piece(

@@ -74,7 +74,7 @@ class LinksTransport:
         self._machine = Machine(segment, local.index(rank), local, self._members, self._alarm)
         self._alarm.wakers.append(self._machine.alarm_rang)
         self._segment = segment
-        between = Between(machines, mine, self._post, self._inbox)
+        between = Between(machines, mine, self._post, self._inbox, self._alarm, hub.host)
         self._meeting = Meeting(self._machine, between, self._members)
         self._sums = Sums(self._meeting)
         self._movement = Movement(rank, self._meeting, self._members, self._post)
@@ -200,6 +200,7 @@ class LinksTransport:
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
             self._hub.detach(self._group)
+            self._meeting.between.close()
             self._segment.close()
         close_if_unused(self._hub)
 
@@ -215,16 +216,17 @@ class LinksTransport:
         if rank is not None and rank != self._members.records[head.sender].rank:
             raise MessageError(f"rank {rank} sent a message as {head.sender}")
         self._heard.add(head.sender)
-        if head.kind in (wire.MEET, wire.DATA) and head.turn and not head.tag:
-            if len(body) != (2 if head.kind == wire.MEET else 1):
+        if head.kind in (wire.MEET, wire.DATA, wire.BULK):
+            if len(body) != (1 if head.kind == wire.DATA else 2):
                 raise MessageError(f"a message of kind {head.kind} has {len(body)} parts")
             self._inbox.put(head, body)
         elif head.kind == wire.FAILED:
             text = printable(bytes(body[0]).decode(errors="replace") if body else "")
             self._end(error_of(head.step, text), tells_other_machines=False)
         elif head.kind == wire.BYE:
-            self._alarm.member_left(head.sender)
+            # First the answer: as soon as all have left, the connections of this member end.
             self._post.notify(head.sender, wire.BYE_SEEN)
+            self._alarm.member_left(head.sender)
             self._note_read(head.sender)
         elif head.kind == wire.BYE_SEEN:
             self._note_read(head.sender)
@@ -310,7 +312,8 @@ class LinksTransport:
 
     def _say_goodbye(self) -> None:
         """Let others know that nothing follows, and wait until they have read all before it."""
-        others = [one for one in range(self.size) if one != self.rank]
+        left = self._alarm.left
+        others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
         for member in list(awaited):
             if not self._post.notify(member, wire.BYE):
@@ -319,7 +322,7 @@ class LinksTransport:
             return
         until = time.monotonic() + _READ_S
         with self._closing:
-            while awaited - self._have_read and (left_s := until - time.monotonic()) > 0:
+            while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:
                 self._closing.wait(left_s)
 
     def _note_read(self, member: int) -> None:

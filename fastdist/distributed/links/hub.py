@@ -53,7 +53,7 @@ class _Peer:
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        # Guards what is sent on the lane. The watcher never takes it: a sender may hold it for long.
+        # Guards what is sent on the lane. The watcher never takes it: senders may hold it long.
         self.lock = threading.Lock()
         # Guards the lane's monitor and pulse, and the lane itself where it is made or closed.
         self.watch_lock = threading.Lock()
@@ -63,6 +63,7 @@ class _Peer:
         self.pidfd = -1
         self.groups: set[int] = set()
         self.was_connected = False
+        self.is_released = False
         self.why_lost = ""
 
 
@@ -77,6 +78,7 @@ class Hub:
 
     def __init__(self, rank: int, host: str, security: Security, frozen_s: float) -> None:
         self.rank = rank
+        self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
         self._context = Context(host=host, security=security)
@@ -117,6 +119,8 @@ class Hub:
             if peer.why_lost:
                 self._lost.append((0.0, peer, peer.why_lost))
                 self._listener.wake()
+        with peer.watch_lock:
+            self._open_pidfd(peer)
         if by_connection:
             with peer.lock:
                 self._lane_to(peer)
@@ -185,6 +189,8 @@ class Hub:
 
     def _lane_to(self, peer: _Peer) -> Lane:
         """Return the lane to a peer, made on first use; under the peer's lock."""
+        if peer.is_released:
+            raise CollectiveLostError("the group was closed")
         if peer.lane is None:
             record = peer.record
             same_host = (record.boot_id, record.network_namespace) == (
@@ -209,13 +215,14 @@ class Hub:
     def _release(self, peer: _Peer) -> None:
         peer.closed.ring()
         with peer.lock, peer.watch_lock:
+            peer.is_released = True
             lane, peer.lane = peer.lane, None
             if lane is not None:
                 lane.close(_LINGER_S)
+            descriptor, peer.pidfd = peer.pidfd, -1
         peer.closed.close()
-        if peer.pidfd >= 0:
-            os.close(peer.pidfd)
-            peer.pidfd = -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _read(self) -> None:
         """Hand out what arrives, then what the watcher has found; the reader's thread."""
@@ -259,7 +266,6 @@ class Hub:
             with self._lock:
                 peers = [peer for peer in self._peers.values() if not peer.why_lost]
             for peer in peers:
-                self._open_pidfd(peer)
                 lane = peer.lane
                 for fd in (peer.pidfd, -1 if lane is None else lane.connection_fileno()):
                     if fd >= 0:

@@ -17,6 +17,7 @@ from fastdist.distributed.store import Store
 from fastdist.system.foreign_text import one_line
 
 from . import segment as segments
+from .bulk import choose_seal
 from .group import LinksTransport
 from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
 from .members import Record, machines_of
@@ -38,13 +39,16 @@ def connect(
     local_address: str | None = None,
     notice_s: float = NOTICE_S,
     frozen_s: float | None = None,
+    encrypts: bool | None = None,
     machine: str = "",
 ) -> LinksTransport:
     """Meet the other members of a group, and return what carries its collectives.
 
-    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the members'
-    global ranks, in a job of `world_size`. Those that give different names for `machine` use sockets
-    between them, though they may share a machine.
+    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the global
+    ranks of the members, in a job of `world_size`. Without `encrypts`, or with
+    FASTDIST_COLLECTIVES_ENCRYPT=0, large sums between machines are authenticated, but not
+    encrypted; only for trusted networks with private addresses. Members that give different names
+    for `machine` use sockets between them, though they may share a machine.
 
     Raises  StoreTimeoutError naming the members that did not come in time; CollectiveError, on all
             members, where they are of different versions or disagree
@@ -63,7 +67,7 @@ def connect(
         frozen_s=choose_frozen_s(frozen_s),
     )
     try:
-        return _join(hub, store, rank, numbers, deadline, notice_s, machine)
+        return _join(hub, store, rank, numbers, deadline, notice_s, machine, encrypts)
     except BaseException:
         close_if_unused(hub)
         raise
@@ -98,6 +102,7 @@ def _join(
     deadline: float,
     notice_s: float,
     machine: str,
+    encrypts: bool | None,
 ) -> LinksTransport:
     mine = Record(
         rank=ranks[rank],
@@ -105,12 +110,14 @@ def _join(
         group_id=int.from_bytes(os.urandom(7), "little"),
         addresses=hub.addresses,
         security=hub.security_kind,
+        ranks=_joined(ranks),
+        bulk=choose_seal(hub.security_kind, hub.host, encrypts=encrypts),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
     found = _all_of(store, "members", rank, mine.encode(), len(ranks), deadline)
     records = [Record.decode(one) for one in found]
-    _require_agreement(records, ranks)
+    _require_agreement(records)
     machines = machines_of(records)
     here = next(one for one in machines if rank in one)
     board = segments.board_bytes()
@@ -175,6 +182,14 @@ def _start(
     return transport
 
 
+def _joined(ranks: Sequence[int]) -> str:
+    """Return ranks as text, the whole of a long list as a range where it is one."""
+    first = ranks[0]
+    if list(ranks) == list(range(first, first + len(ranks))):
+        return f"{first} to {ranks[-1]}"
+    return ", ".join(map(str, ranks))
+
+
 def _why_no_memory() -> str:
     transports, channels = names_of("FASTDIST_TRANSPORTS"), names_of("FASTDIST_CHANNELS")
     if transports is not None and "shm" not in transports:
@@ -199,23 +214,20 @@ def _numbers_of(offer: bytes) -> tuple[int, int]:
     return descriptor, board
 
 
-def _require_agreement(records: Sequence[Record], ranks: Sequence[int]) -> None:
+def _require_agreement(records: Sequence[Record]) -> None:
     first = records[0]
-    for record, rank in zip(records, ranks, strict=True):
+    for record in records:
         for what, mine, theirs in (
             ("fastdist", first.version, record.version),
             ("security", first.security, record.security),
+            ("a group of ranks", first.ranks, record.ranks),
+            ("bulk connections", first.bulk or "none", record.bulk or "none"),
         ):
             if mine != theirs:
                 raise CollectiveError(
                     f"rank {first.rank} has {what} {one_line(mine)}, rank {record.rank} "
                     f"{one_line(theirs)}: all members of a group must have the same"
                 )
-        if record.rank != rank:
-            raise CollectiveError(
-                f"the member that was to be rank {rank} says it is rank {record.rank}: members "
-                "disagree on the ranks of the group"
-            )
 
 
 def _all_of(

@@ -1,8 +1,9 @@
-"""The members of a group on one machine: how they meet, wait for each other, and report failures."""
+"""The members of a group on one machine: how they wait for each other, and report failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastdist.core.errors import CollectiveLostError
@@ -82,21 +83,25 @@ class Machine:
 
     def fail(self, kind: int, text: str) -> None:
         """Report to the others of this machine that this member has failed, or left."""
-        words, mine = self._words, self._mine
-        if words[mine + FAILURE]:
-            return
-        self.segment.write_failure(self.index, text.encode(errors="replace"))
-        with fence:
-            pass
-        words[mine + FAILURE] = kind
-        with fence:
-            pass
-        for other in self._others:
-            self._wake(other)
+        # A group that is closed at the same time has no memory any more, and nobody to report to.
+        with suppress(ValueError):
+            words, mine = self._words, self._mine
+            if words[mine + FAILURE]:
+                return
+            self.segment.write_failure(self.index, text.encode(errors="replace"))
+            with fence:
+                pass
+            words[mine + FAILURE] = kind
+            with fence:
+                pass
+            for other in self._others:
+                self._wake(other)
 
     def alarm_rang(self) -> None:
         """Wake this member's own thread, if it sleeps."""
-        self._wake(self._mine)
+        # The group may be closed at the same time: then nobody sleeps.
+        with suppress(ValueError):
+            self._wake(self._mine)
 
     def _wait_at(
         self, bases: Sequence[int], word: int, value: int, waiting: Waiting, grace_s: float

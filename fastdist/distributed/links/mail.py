@@ -23,11 +23,11 @@ from fastdist.system.foreign_text import one_line, printable
 
 from .alarm import Alarm, Waiting
 from .members import Members
-from .wire import ANNOUNCE, CLEAR, DATA, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
+from .wire import ANNOUNCE, CLEAR, PART, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
 
 EAGER_BYTES: Final = 64 << 10
 # One of so many small messages of a pair and tag waits for its receiver.
-_MOST_EAGER: Final = 64
+MOST_EAGER: Final = 64
 
 Send = Callable[[int, Head, Sequence[Buffer], Call], None]
 
@@ -75,7 +75,8 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # Of this member's announced messages: None while they wait, "" once they may go, or why not.
+        # Of this member's announced messages: None while they wait, "" once they may go, or why
+        # they may not.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 
@@ -85,10 +86,10 @@ class Mail:
         total, text = data.nbytes, _text_of(call)
         with self._changed:
             number = next(self._numbers)
-        is_eager = total <= EAGER_BYTES and call.sequence % _MOST_EAGER != _MOST_EAGER - 1
+        is_eager = total <= EAGER_BYTES and call.sequence % MOST_EAGER != MOST_EAGER - 1
         head = Head(SEND, self._group, self._rank, number, total=total, tag=tag)
         if is_eager:
-            self._send(to, head, (text, memoryview(data)), call)
+            self._send(to, head, (text, data.data), call)
             return
         with self._changed:
             self._answers[to, number] = None
@@ -100,8 +101,8 @@ class Mail:
                 del self._answers[to, number]
         for start in range(0, total, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
-            part = head._replace(kind=DATA, offset=start)
-            self._send(to, part, (memoryview(piece),), call)
+            part = head._replace(kind=PART, offset=start)
+            self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
         """Fill an array with the next message of a member, or of any; return its rank."""
@@ -131,7 +132,7 @@ class Mail:
                 if len(body) != 1 + is_whole or (is_whole and len(body[1]) != head.total):
                     raise MessageError(f"a message of {head.total} bytes has {len(body)} parts")
                 self._letters.append(_Letter(head, bytes(body[0]), body[1] if is_whole else None))
-            elif head.kind == DATA:
+            elif head.kind == PART:
                 arrival = self._arrivals.get(key)
                 if arrival is None:
                     return  # recv has given up

@@ -30,6 +30,10 @@ class Record:
     group_id: int
     addresses: dict[str, str]
     security: str
+    # The global ranks of all members, as this one was told.
+    ranks: str
+    # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
+    bulk: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
     # Members that give different names share no memory, as if on machines of their own.
@@ -98,6 +102,8 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     "group_id": int,
     "addresses": dict,
     "security": str,
+    "ranks": str,
+    "bulk": str,
     "shares_nothing": str,
     "machine": str,
     "pid": int,

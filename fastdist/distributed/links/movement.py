@@ -19,9 +19,9 @@ from .segment import SMALL_BYTES, Bytes
 
 # Note [Movement]
 # Each member contributes bytes, and needs a range of what each other contributes. Small
-# contributions travel with the meeting. A large one goes onto the board of its machine, each at a
-# place that follows from the sizes of all, and straight to those of other machines that need a part.
-# All is there before any member's arrays are changed.
+# contributions travel with the meeting. A large one goes onto the board of its machine, at a place
+# that follows from the sizes of all, and straight to those members of other machines that need a
+# part. All is there before any member's arrays are changed.
 
 # Contributions of several machines, all together, that travel with their meeting.
 _MOST_BETWEEN_BYTES: Final = 128 << 10
@@ -90,8 +90,8 @@ class Movement:
         if not np.array_equal(sent, expected):
             sender, receiver = np.argwhere(sent != expected)[0].tolist()
             raise CollectiveMismatchError(
-                f"{call.name}: {self._members.name(sender)} sends {sent[sender, receiver]} bytes to "
-                f"{self._members.name(receiver)}, which expects {expected[sender, receiver]}"
+                f"{call.name}: {self._members.name(sender)} sends {sent[sender, receiver]} bytes "
+                f"to {self._members.name(receiver)}, which expects {expected[sender, receiver]}"
             )
         if sent.min() < 0 or sent.max() > _MOST_BYTES:
             raise MessageError(f"a member sends {sent.max()} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -176,6 +177,9 @@ class Segment:
         self.words.release()
         self._tables = []
         self._bytes = np.empty(0, np.uint8)
+        # Somebody may still look at a result; the mapping then ends with that.
+        with suppress(BufferError):
+            self._mapping.close()
 
 
 def head_bytes(size: int) -> int:

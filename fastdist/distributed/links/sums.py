@@ -94,16 +94,18 @@ class Sums:
     def _reduce_on_board(self, part: Array, op: str, waiting: Waiting, call: Call) -> Array:
         meeting, machine = self._meeting, self._meeting.machine
         board = meeting.segment.board(0, part.nbytes).view(part.dtype)
-        if machine.count == 1:
-            board[...] = part
-        else:
+        here = part
+        if machine.count > 1:
             self._reduce_here(part, op, board, waiting)
             machine.meet(waiting)
-        if not meeting.is_alone:
-            if meeting.is_leader:
-                between = meeting.between
-                self._step = between.ring_reduce(meeting.turn, self._step, board, op, waiting, call)
-            machine.meet(waiting, 2 * REPORT_S)
+            here = board
+        if meeting.is_alone:
+            return here
+        if meeting.is_leader:
+            self._step = meeting.between.ring_reduce(
+                meeting.turn, self._step, here, board, op, waiting, call
+            )
+        machine.meet(waiting, 2 * REPORT_S)
         return board
 
     def _reduce_here(self, part: Array, op: str, board: Array, waiting: Waiting) -> None:

@@ -10,7 +10,7 @@ from fastdist.distributed.pipe.frames import Buffer
 
 # Kinds of messages.
 MEET: Final = 1  # a machine has come to a collective: its calls, and small contributions
-DATA: Final = 2  # a piece of an array that the receiver waits for
+DATA: Final = 2  # a piece of an array that a member of a collective waits for
 FAILED: Final = 3  # the sender has failed: `step` is the kind, the body the text
 BYE: Final = 4  # the sender has left the group; nothing follows
 BYE_SEEN: Final = 5  # the answer: all that was sent before has been read
@@ -19,7 +19,9 @@ ANNOUNCE: Final = 7  # a large message of send(), which waits for CLEAR
 CLEAR: Final = 8  # the receiver has memory for an announced message
 REFUSE: Final = 9  # the receiver expected another one: the body is the text
 WITHDRAW: Final = 10  # the sender does not wait any longer
-KINDS: Final = range(MEET, WITHDRAW + 1)
+PART: Final = 11  # a piece of an announced message
+BULK: Final = 12  # a leader listens for the one before it: token, key, port; then its host
+KINDS: Final = range(MEET, BULK + 1)
 
 # Pieces of arrays; smaller ones overlap better, larger ones cost fewer calls.
 PIECE_BYTES: Final = 1 << 20
@@ -74,6 +76,10 @@ def decode(frame: Buffer, body_bytes: int) -> Head:
     magic, kind, group, _, sender, step, _, turn, offset, total, tag = _HEAD.unpack(frame)
     if magic != _MAGIC or kind not in KINDS:
         raise MessageError(f"a message of kind {kind} and version {magic!r}")
-    if total > _MOST_BYTES or offset > total or (kind == DATA and body_bytes > total - offset):
+    if (
+        total > _MOST_BYTES
+        or offset > total
+        or (kind in (DATA, PART) and body_bytes > total - offset)
+    ):
         raise MessageError(f"{body_bytes} bytes at {offset} of an array of {total}")
     return Head(kind, group, sender, turn, step, offset, total, tag)

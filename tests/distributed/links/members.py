@@ -1,0 +1,71 @@
+"""Members of a group that are threads of one process: cheap, and led by the test."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastdist.distributed.links import LinksTransport, connect
+from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.store import HashStore
+
+DEADLINE_S = 20.0
+# Which members share a machine: all; two and two; nobody.
+TOPOLOGIES = {"one machine": "aaaa", "two machines": "abab", "four machines": "abcd"}
+
+
+class Member:
+    """One member: its transport, and calls with the numbers that a group gives them."""
+
+    def __init__(self, transport: LinksTransport) -> None:
+        self.transport = transport
+        self.rank, self.size = transport.rank, transport.size
+        self.sequence = 0
+
+    def call(self, name: str = "call", agreed: str = "", timeout_s: float = DEADLINE_S) -> Call:
+        """Return the next call of the group."""
+        self.sequence += 1
+        line = f"program{self.rank}.py:{self.sequence}"
+        return Call(self.sequence, name, agreed, line, time.monotonic() + timeout_s)
+
+    def message(self, sequence: int = 0, agreed: str = "", timeout_s: float = DEADLINE_S) -> Call:
+        """Return a call of send or recv."""
+        line = f"program{self.rank}.py:1"
+        return Call(sequence, "send", agreed, line, time.monotonic() + timeout_s)
+
+
+def together(
+    machines: Sequence[str], function: Callable[[Member], Any], **options: Any
+) -> list[Any]:
+    """Run function in a thread for each member, which are on the machines named; return results.
+
+    An exception of a member is raised here, the first member's first.
+    """
+    store, size = HashStore(), len(machines)
+    results: list[Any] = [None] * size
+    errors: list[BaseException | None] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            transport = connect(store, rank, size, DEADLINE_S, machine=machines[rank], **options)
+            try:
+                results[rank] = function(Member(transport))
+            except BaseException as error:
+                transport.abort(RuntimeError(f"the test failed in member {rank}: {error!r}"))
+                raise
+            finally:
+                transport.close()
+        except BaseException as error:
+            errors[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if error is not None:
+            raise error
+    return results

@@ -1,0 +1,129 @@
+"""Members of a group that are processes: what tests run in them, before they end or stop them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fastdist.core.errors import CollectiveError
+from fastdist.distributed.links import LinksTransport, connect
+from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.sockets import ipc_directory
+from fastdist.distributed.store import TCPStore
+
+LARGE = 4_000_000
+
+_held: dict[str, Any] = {}
+
+
+def join(machines: str, notice_s: float = 5.0) -> None:
+    """Join a group whose members are on the machines named by one letter each."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=not rank)
+    _held["store"] = store
+    # The folder of this process's unix sockets lasts as long as the process.
+    ipc_directory()
+    store.join("before", rank, b"", size)
+    _held["descriptors"] = descriptors()
+    _held["transport"] = connect(store, rank, size, 30.0, machine=machines[rank], notice_s=notice_s)
+    _held["sequence"] = 0
+
+
+def leave() -> set[str]:
+    """Leave the group; return which descriptors stay open that were not before."""
+    transport().close()
+    # libzmq closes its own on a thread of its own.
+    until = time.monotonic() + 3.0
+    while (left := set(descriptors()) - set(_held["descriptors"])) and time.monotonic() < until:
+        threading.Event().wait(0.002)
+    return left
+
+
+def end() -> None:
+    """Leave, if that was not done, and close the store."""
+    transport().close()
+    _held.pop("store").close()
+
+
+def descriptors() -> list[str]:
+    """Return what this process has open, in words."""
+    found = []
+    for one in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{one}"))
+        except FileNotFoundError:
+            continue  # the listing's own
+    return found
+
+
+def transport() -> LinksTransport:
+    found = _held["transport"]
+    assert isinstance(found, LinksTransport)
+    return found
+
+
+def call(name: str, timeout_s: float = 30.0, agreed: str = "") -> Call:
+    _held["sequence"] += 1
+    line = f"program{transport().rank}.py:{_held['sequence']}"
+    return Call(_held["sequence"], name, agreed, line, time.monotonic() + timeout_s)
+
+
+def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
+    """Sum an array; return the error's type and text, its time, and if the array is as before."""
+    array = np.full(size, 1.0 + transport().rank, np.float32)
+    kind, text = "", ""
+    try:
+        transport().all_reduce(call("all_reduce", timeout_s), array, "sum")
+    except CollectiveError as error:
+        kind, text = type(error).__name__, str(error)
+    return kind, text, time.monotonic(), bool((array == 1.0 + transport().rank).all())
+
+
+def sum_for_ever(size: int) -> tuple[str, str, float, bool]:
+    """Sum arrays until that fails; return the same."""
+    while True:
+        found = sum_up(size)
+        if found[0]:
+            return found
+
+
+def sum_and_die(size: int, step: int) -> None:
+    """Sum arrays, and be killed before the so many-th time that others would learn of progress."""
+    left = itertools.count(1)
+    machine, post = transport()._machine, transport()._post
+
+    def dying(function: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: Any) -> None:
+            if next(left) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            function(*args)
+
+        return run
+
+    machine.publish = dying(machine.publish)  # type: ignore[method-assign]
+    post.send = dying(post.send)  # type: ignore[method-assign]
+    sum_for_ever(size)
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
+    """Call what this rank is told; return the error and how long it took."""
+    what, began = kinds[transport().rank], time.monotonic()
+    try:
+        if what == "barrier":
+            transport().barrier(call("barrier"))
+        else:
+            transport().all_reduce(call("all_reduce", agreed=what), np.ones(3), "sum")
+    except CollectiveError as error:
+        return type(error).__name__, str(error), time.monotonic() - began
+    return "", "", 0.0

@@ -1,0 +1,211 @@
+"""How members meet: several groups, RPC in the same job, disagreement, forks, missing members."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.errors import CollectiveError, StoreTimeoutError
+from fastdist.distributed import rpc
+from fastdist.distributed.links import connect, hub, joining
+from fastdist.distributed.links.members import Record
+from fastdist.distributed.store import HashStore, PrefixStore, TCPStore
+from tests.distributed.links.members import Member, together
+from tests.distributed.links.processes import descriptors
+from tests.distributed.workers import run_group
+
+
+def in_threads(size: int, function: Callable[[int], Any]) -> list[Any]:
+    """Run function(rank) in threads, and return results or exceptions."""
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = function(rank)
+        except Exception as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_groups_of_one_process_share_its_connections_and_do_not_mix() -> None:
+    store = HashStore()
+
+    def live(rank: int) -> tuple[int, int, bool]:
+        whole = connect(PrefixStore("whole", store), rank, 3, 20.0, machine=str(rank))
+        ends = [0, 2]
+        found = np.full(2, rank)
+        mine = hub.find_hub(rank)
+        if rank in ends:
+            part = connect(
+                PrefixStore("part", store), ends.index(rank), 2, 20.0, ranks=ends, world_size=3
+            )
+            assert hub.find_hub(rank) is mine
+            part.all_reduce(Member(part).call(), found, "sum")
+            part.close()
+        assert hub.find_hub(rank) is mine
+        total = np.full(1, rank)
+        whole.all_reduce(Member(whole).call(), total, "sum")
+        whole.close()
+        return int(found[0]), int(total[0]), hub.find_hub(rank) is None
+
+    assert in_threads(3, live) == [(2, 3, True), (1, 3, True), (2, 3, True)]
+
+
+def test_those_that_do_not_come_are_named() -> None:
+    store = HashStore()
+    before = set(threading.enumerate())
+    with pytest.raises(StoreTimeoutError) as raised:
+        connect(store, 0, 3, 0.05)
+    assert raised.value.missing == ("1", "2")
+    assert not [one for one in set(threading.enumerate()) - before if "links" in one.name]
+
+
+def test_members_of_other_versions_or_ranks_are_refused_on_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encode = Record.encode
+
+    def encode_older(record: Record) -> bytes:
+        return encode(dataclasses.replace(record, version="0.1" if record.rank else "0.2"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "encode", encode_older)
+        store = HashStore()
+        for error in in_threads(2, lambda rank: connect(store, rank, 2, 5.0)):
+            assert isinstance(error, CollectiveError)
+            assert "rank 0 has fastdist 0.2, rank 1 0.1" in str(error)
+    other = HashStore()
+    for error in in_threads(2, lambda rank: connect(other, rank, 2, 5.0, ranks=[0, 1 + rank])):
+        assert isinstance(error, CollectiveError | ValueError)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b'{"rank": 1}', b"\xff", b'{"rank": true}', b"null"],
+    ids=repr,
+)
+def test_what_is_no_record_is_refused(data: bytes) -> None:
+    with pytest.raises(CollectiveError, match="record"):
+        Record.decode(data)
+
+
+def test_records_survive_the_store_and_forged_ones_do_not() -> None:
+    record = Record(1, 2, 3, {"uv": "tcp://h:1"}, "curve", "0 to 1", "encrypted", "")
+    assert Record.decode(record.encode()) == record
+    for part in ("rank", "addresses", "host", "pid", "boot_id"):
+        forged = dataclasses.replace(record, **{part: 1.5})
+        with pytest.raises(CollectiveError, match=part):
+            Record.decode(forged.encode())
+    forged = dataclasses.replace(record, addresses={"uv": 3})
+    with pytest.raises(CollectiveError, match="addresses"):
+        Record.decode(forged.encode())
+
+
+def test_a_machine_whose_memory_cannot_be_mapped_uses_sockets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> object:
+        raise joining.SegmentError("no memory here")
+
+    monkeypatch.setattr(joining.segments, "open_other", fail)
+
+    def play(member: Member) -> int:
+        array = np.full(100_000, member.rank)
+        member.transport.all_reduce(member.call(), array, "sum")
+        return member.transport._meeting.machine.count
+
+    assert together("aab", play) == [1, 1, 1]
+
+
+def test_transports_without_shared_memory_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def play(member: Member) -> int:
+        member.transport.barrier(member.call())
+        return member.transport._meeting.machine.count
+
+    assert together("aa", play) == [2, 2]
+    for name, value in (("FASTDIST_TRANSPORTS", "uv"), ("FASTDIST_CHANNELS", "basic")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert together("aa", play) == [1, 1]
+
+
+def test_a_forked_child_refuses_and_leaves_its_parent_alone() -> None:
+    def play(member: Member) -> None:
+        if member.rank == 0:
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    member.transport.barrier(member.call())
+                    text = "no error"
+                except CollectiveError as error:
+                    text = str(error)
+                member.transport.close()
+                os.write(write, text.encode())
+                os._exit(0)
+            os.close(write)
+            with open(read, "rb") as pipe:
+                text = pipe.read().decode()
+            assert os.waitpid(child, 0)[1] == 0
+            assert (
+                f"this group belongs to process {os.getpid()}, which forked process {child}" in text
+            )
+        member.transport.barrier(member.call())
+
+    together("aa", play)
+
+
+def test_a_warning_names_those_that_are_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    late = threading.Event()
+
+    def play(member: Member) -> None:
+        if member.rank == 1:
+            late.wait(10.0)
+        elif member.rank == 0:
+            threading.Timer(0.1, late.set).start()
+        member.transport.all_reduce(member.call("all_reduce"), np.ones(2), "sum")
+
+    with caplog.at_level(logging.WARNING):
+        together("aaa", play, notice_s=0.03)
+    told = [one for one in caplog.messages if "has waited" in one]
+    assert any(one.startswith("all_reduce at program0.py:1 has waited 0.0") for one in told)
+    assert all("for rank 1 (pid " in one for one in told)
+
+
+def beside_rpc() -> tuple[int, int]:
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"w{rank}")
+    port = int(os.environ["MASTER_PORT"])
+    with TCPStore(os.environ["MASTER_ADDR"], port) as store:
+        group = connect(PrefixStore("group", store), rank, 2, 20.0)
+        array = np.full(50_000, rank + 1)
+        group.all_reduce(Member(group).call(), array, "sum")
+        called = rpc.rpc_sync(f"w{1 - rank}", pow, (2, rank))
+        group.all_reduce(Member(group).call(), array, "sum")
+        group.close()
+    rpc.shutdown()
+    return int(array[0]), called
+
+
+@pytest.mark.parametrize("transports", ["", "uv"])
+def test_a_group_and_rpc_in_one_job(transports: str) -> None:
+    environment = {"FASTDIST_TRANSPORTS": transports} if transports else {}
+    found = run_group(beside_rpc, 2, environment=environment)
+    assert found == [(6, 1), (6, 2)]
+
+
+def test_descriptors_are_listed() -> None:
+    assert any("pipe" in one or "socket" in one or "/" in one for one in descriptors())
