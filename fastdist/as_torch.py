@@ -31,6 +31,7 @@ ROOMS = frozenset(
         "__future__",
         "_custom_ops",
         "_dynamo",
+        "_functorch",
         "_inductor",
         "_jit_internal",
         "_ops",
@@ -135,10 +136,7 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
 
-    printed_as = type(fastdist.Tensor).printed_as
-    printed_as[fastdist.Tensor] = "<class 'torch.Tensor'>"
-    for kind in (fastdist.nn.Parameter, fastdist.nn.Buffer):
-        printed_as[kind] = f"<class 'torch.nn.parameter.{kind.__name__}'>"
+    importlib.import_module("fastdist.core.torch_classes").show_torch_names()
     # PyTorch's module holds itself, and `ops` is there the operators by namespace.
     names["torch"] = sys.modules["torch"]
 
@@ -197,11 +195,17 @@ class AsTorchFinder:
         Raises  ModuleNotFoundError that names what there is, where fastdist has no such module
         """
         root, _, rest = name.partition(".")
+        if name == "functorch" and _is_ours(sys.modules.get("torch")):
+            # PyTorch's distribution installs it next to `torch`.
+            top: Any = SameModule(importlib.import_module("fastdist._functorch.top_level"))
+            return ModuleSpec(name, top)
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
             return None
-        if rest == "ops":
-            operators: Any = SameModule(_operators())
-            return ModuleSpec(name, operators)
+        if rest in ("ops", "return_types"):
+            ours: Any = sys.modules["fastdist"]
+            found = _operators() if rest == "ops" else ours.return_types
+            elsewhere: Any = SameModule(found)
+            return ModuleSpec(name, elsewhere)
         own = f"fastdist.{rest}"
         if rest.partition(".")[0] not in ROOMS:
             raise missing_module(name, own, ROOMS)

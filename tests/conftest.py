@@ -18,7 +18,7 @@ import pytest
 from bench.kept_port import KeptPort
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
-from tests.lanes import Lanes, num_processes
+from tests.lanes import FewReports, Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.properties import Properties
 from tests.seed_report import SeedReport
@@ -55,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(FewReports(), "fastdist-few-reports")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -188,11 +188,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutate_draw.add_arguments(parser)
     given = parser.parse_args(arguments)
     if given.draw is not None or given.again is not None:
+        root = ROOT if given.tree is None else given.tree.resolve()
         try:
-            run = mutate_draw.run_of(given, ROOT)
+            run = mutate_draw.run_of(given, root)
         except ValueError as error:
             parser.error(str(error))
-        return mutate_draw.look(ROOT, run, explanations(EXPLAINED, given.room))
+        return mutate_draw.look(root, run, explanations(EXPLAINED, given.room))
     if given.room not in ROOMS:
         parser.error(f"{given.room} has no room of tests: say --draw")
     room = replace(ROOMS[given.room], without=given.without, within_s=given.within)

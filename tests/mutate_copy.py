@@ -45,6 +45,9 @@ class Copy:
                 shutil.copytree(root / name, folder / name, ignore=skip)
             elif (root / name).exists():
                 shutil.copy(root / name, folder)
+        # The tree may be that of an earlier commit, which has others of the files that break it.
+        for path in Path(__file__).parent.glob("muta*.py"):
+            shutil.copy(path, folder / "tests")
         (root / _CACHE).mkdir(exist_ok=True)
         (folder / _CACHE).symlink_to(root / _CACHE)
         self._stamp = int(time.time()) - 1_000_000

@@ -1,13 +1,15 @@
 """Breaks of any package, drawn by seed and tried with tests that are chosen by name.
 
     python -m tests.mutate dispatch --draw 300 --seed 0 [--minutes 8] [--keep FILE] [--jobs 2]
-    python -m tests.mutate dispatch --again FILE [--keep OTHER]
+    python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
 
 Each break is made in a copy of the tree, and the steps of tests/mutate_choice.py are run until a
 test fails that passes without the break. Verdicts are kept in a file (.mutate/PACKAGE-SEED.jsonl
 unless --keep says where), and a run goes on from there: what was caught stays caught while the
 broken file is the same, and what survived is tried again with --survivors. With --again the breaks
-of such a file are tried, found by their text where a file was moved: so two suites are compared.
+of such a file are tried, found by their text where a file was moved; with --tree in the checkout of
+another commit, and by its tests. So two suites are compared: a break that survives here and is
+caught there is one that this suite lost, and --survived tries no others.
 """
 
 from __future__ import annotations
@@ -208,6 +210,7 @@ class Run:
     keep: Path
     again: Path | None
     survivors: bool
+    survived: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,13 +220,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=Path, help="the file for results")
     parser.add_argument("--minutes", type=float, default=math.inf, help="end after so long")
     parser.add_argument("--survivors", action="store_true", help="try what survived again")
+    parser.add_argument(
+        "--survived", action="store_true", help="with --again, only breaks that survived there"
+    )
+    parser.add_argument("--tree", type=Path, help="the checkout to break (default this one)")
 
 
 def run_of(given: argparse.Namespace, root: Path) -> Run:
     """Return the run that a command line asks for.
 
-    Raises  ValueError for a package that there is not
+    Raises  ValueError for a package that there is not, and for --survived without a file
     """
+    if given.survived and given.again is None:
+        raise ValueError("--survived needs --again FILE, which says what survived")
     name = f"{given.room.replace('/', '-')}-{given.seed}.jsonl"
     return Run(
         folder_of(root, given.room),
@@ -234,6 +243,7 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
         given.keep or root / ".mutate" / name,
         given.again,
         given.survivors,
+        given.survived,
     )
 
 
@@ -249,7 +259,9 @@ def look(root: Path, run: Run, why: Mapping[tuple[str, ...], str]) -> int:
         before: dict[Key, bool] = {}
         _say(f"{len(chosen)} of {len(mutants)} breaks of {folder}, seed {run.seed}")
     else:
-        pairs = [*found_again(read_entries(run.again).values(), mutants)]
+        entries = read_entries(run.again).values()
+        wanted = [one for one in entries if not (run.survived and one["caught"])]
+        pairs = [*found_again(wanted, mutants)]
         before = {key: one["caught"] for one, key in pairs if key is not None}
         chosen = [*before]
         lost = [one for one, key in pairs if key is None]
@@ -318,8 +330,9 @@ def _summarise(
     for file, count in sorted(files.items()):
         _say(f"{caught[file]:4} caught, {count - caught[file]:3} survived  {file}")
     for key, was_caught in before.items():
-        if was_caught and key in known and not known[key]["caught"]:
-            _say(f"caught before, not now: {key[0]} in {key[1]}\n    - {key[2]}\n    + {key[3]}")
+        if key in known and was_caught != known[key]["caught"]:
+            which = "caught in the file, not here" if was_caught else "caught here, not in the file"
+            _say(f"{which}: {key[0]} in {key[1]}\n    - {key[2]}\n    + {key[3]}")
     total, all_caught = len(entries), sum(caught.values())
     seconds = sum(one["seconds"] for one in entries) / max(total, 1)
     rest = f"; {number - total} not tried yet" if number > total else ""

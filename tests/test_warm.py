@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastdist import cli, warm
-from tests.kernels.cpu.processes import run_script
+from tests.kernels.cpu.processes import run_forked
 
 NAMES = [
     *warm._FORWARD_AND_BACKWARD,
@@ -44,15 +44,15 @@ print([loop.was_cached for loop in loops])
 
 def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
     environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
-    told = run_script(FEW.format(arguments=""), **environment)
+    told = run_forked(FEW.format(arguments=""), **environment)
     assert told.startswith("compiled ")
     assert told.endswith(f"0 were there: {tmp_path}")
-    assert run_script(USE, **environment) == "[True]"
-    assert run_script(FEW.format(arguments=""), **environment).startswith("compiled 0 kernels")
+    assert run_forked(USE, **environment) == "[True]"
+    assert run_forked(FEW.format(arguments=""), **environment).startswith("compiled 0 kernels")
 
 
 def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
-    told = run_script(
+    told = run_forked(
         FEW.format(arguments=""), FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy"
     )
     assert told.startswith("compiled ") and not told.startswith("compiled 0")
@@ -60,7 +60,7 @@ def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
 
 def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path: Path) -> None:
     folder, own = tmp_path / "shipped", tmp_path / "own"
-    told = run_script(
+    told = run_forked(
         FEW.format(arguments=f', "--into", {str(folder)!r}'), FASTDIST_CACHE_DIR=str(own)
     )
     assert told.endswith(f"0 were there: {folder}")
@@ -68,7 +68,7 @@ def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path:
     assert {path.stat().st_mode & 0o777 for path in folder.rglob("*.nb?")} == {0o644}
     assert folder.stat().st_mode & 0o777 == (folder / "numba").stat().st_mode & 0o777 == 0o755
     shipped = {"FASTDIST_SHIPPED_CACHE_DIR": str(folder), "FASTDIST_CACHE_DIR": str(own)}
-    assert run_script(USE, **shipped) == "[True]"
+    assert run_forked(USE, **shipped) == "[True]"
     assert list((own / "numba").iterdir()) == []
 
 

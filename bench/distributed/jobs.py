@@ -89,13 +89,15 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
     if rank == 0:
-        _serve(steps.MAKERS, connection)
+        serve_steps(steps.MAKERS, connection)
     else:
         stand_by()
     steps.rpc.shutdown()
 
 
-def _serve(makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection) -> None:
+def serve_steps(
+    makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection
+) -> None:
     """Make jobs, do their steps, and tell losses or seconds, until the end."""
     steps: dict[str, Callable[[], float]] = {}
     while True:

@@ -105,8 +105,8 @@ _SCRIPT_CLASSES: Final = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_nn":
-        return importlib.import_module("._nn", __name__)
+    if name in ("_functorch", "_nn"):
+        return importlib.import_module(f".{name}", __name__)
     if name in _SCRIPT_CLASSES:
         made = globals()[name] = refusing_class(__name__, name, NO_GRAPHS)
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,14 +16,20 @@ from ..ops.create.creation import full
 from ..tensor.tensor import Tensor
 from .unscaling import adapt, unscale
 
-_READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
+
+class OptState(Enum):
+    """How far an optimiser is between two updates of the factor."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
 
 
 class _Progress:
     """How far one optimiser is between two updates, and whether its gradients were infinite."""
 
     def __init__(self) -> None:
-        self.stage = _READY
+        self.stage = OptState.READY
         self.found_inf: dict[Device, Tensor] | None = None
 
 
@@ -102,16 +109,16 @@ class GradScaler:
             return
         scale = self._require_scaled("unscale_")
         progress = self._of(optimizer)
-        if progress.stage == _UNSCALED:
+        if progress.stage == OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        if progress.stage == _STEPPED:
+        if progress.stage == OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         with no_grad():
             found = unscale((p for g in optimizer.param_groups for p in g["params"]), scale)
         progress.found_inf = found or None
-        progress.stage = _UNSCALED
+        progress.stage = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Call optimizer.step(*args, **kwargs) with unscaled gradients, unless one is not finite.
@@ -124,13 +131,13 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._require_scaled("step")
         progress = self._of(optimizer)
-        if progress.stage == _STEPPED:
+        if progress.stage == OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if progress.stage == _READY:
+        if progress.stage == OptState.READY:
             self.unscale_(optimizer)
         if progress.found_inf is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        progress.stage = _STEPPED
+        progress.stage = OptState.STEPPED
         if _finds_by_itself(optimizer, progress.found_inf):
             # Gradients that were unscaled above must not be divided again.
             optimizer.grad_scale, optimizer.found_inf = (

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType, MemberDescriptorType
 from typing import Any, Final
 
+from ..core.moved_modules import own_name
+
 _PACKAGE: Final = __name__.partition(".")[0] + "."
 _RLOCK: Final = type(threading.RLock())
 
@@ -56,7 +58,7 @@ def _find_held(frame: FrameType | None) -> list[Any]:
 
 def _attributes(value: object) -> list[object]:
     kind = type(value)
-    if not kind.__module__.startswith(_PACKAGE):
+    if not own_name(kind)[0].startswith(_PACKAGE):
         return []
     found = []
     for parent in kind.__mro__:

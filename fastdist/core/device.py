@@ -7,9 +7,15 @@ import threading
 from typing import ClassVar
 
 from .errors import DeviceError
+from .moved_modules import earlier_names
 from .short_repr import short_repr
 
 KNOWN_TYPES = ("cpu", "cuda", "meta", "sim")
+# PyTorch's other types: programs name such a device to compare with it, and no tensor is on one.
+NAMED_TYPES = frozenset(
+    "fpga hip hpu ideep ipu lazy maia mkldnn mps mtia opencl opengl privateuseone ve vulkan xla xpu"
+    .split()
+)  # fmt: skip
 # There is one device of each of these types, and tensors on it have no index.
 _WITHOUT_INDEX = ("cpu", "meta")
 
@@ -18,7 +24,8 @@ class Device:
     """A device type and its index, such as cpu, cuda:0 or sim:1. Interned: equal devices are the
     same object.
 
-    Raises  DeviceError for a type that is not one of cpu, cuda, meta, sim, or a bad index
+    Raises  DeviceError for an unknown type or a bad index
+    Note    PyTorch's other types (`mps`, `xpu` ...) can be named and compared; `parse` refuses them
     Note    `Device("cpu:0")` is a name of its own, as in PyTorch: tensors made on it are on `cpu`
             (`parse`), and those made on `meta:0` are on `meta`; `Device("cuda")` is the GPU that
             this thread uses, `cuda:0` at first
@@ -45,13 +52,13 @@ class Device:
                     "'cuda:0', 'sim:1'"
                 )
             index = int(number)
-        if name not in KNOWN_TYPES:
+        if name not in KNOWN_TYPES and name not in NAMED_TYPES:
             raise DeviceError(
                 f"Invalid device string: {short_repr(type)}; known types: {', '.join(KNOWN_TYPES)}"
             )
         if index is not None and index < 0:
             raise DeviceError(f"Device index must not be negative, got {index}")
-        if index is None and name not in _WITHOUT_INDEX:
+        if index is None and name not in _WITHOUT_INDEX and name not in NAMED_TYPES:
             index = _gpu.index if name == "cuda" else 0
         key = (name, index)
         device = cls._interned.get(key)
@@ -66,8 +73,12 @@ class Device:
     def parse(cls, device: str | Device) -> Device:
         """Return where tensors live on the device that a user named: there is one CPU, and one meta
         device.
+
+        Raises  DeviceError for a type that can be named only
         """
         named = cls(device)
+        if named.type in NAMED_TYPES:
+            raise DeviceError(no_such_device(named.type))
         if named.index is None or named.type not in _WITHOUT_INDEX:
             return named
         return cls(named.type)
@@ -168,3 +179,7 @@ def get_default_device() -> Device:
 def _count(change: int) -> None:
     with _chosen_lock:
         chosen.count += change
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)

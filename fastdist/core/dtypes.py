@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import DTypeError
+from .moved_modules import earlier_names
 from .short_repr import short_repr
 
 # The categories of PyTorch's promotion, from the lowest: a number of a higher one lifts tensors.
@@ -274,3 +275,7 @@ def promote(a: DType, b: DType) -> DType:
     if low is float64 and high is complex64:
         return complex128
     return high
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)

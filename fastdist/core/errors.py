@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .moved_modules import earlier_names
+
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
@@ -249,3 +251,7 @@ class ShutdownIncomplete(RpcError):
 
 class ForbiddenFunctionError(RpcError, PermissionError):
     """A function or class that this worker does not run or load for others."""
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .errors import ShapeError
+from .moved_modules import earlier_names
 from .short_repr import short_repr
 
 
@@ -97,3 +98,7 @@ OTHER_LAYOUTS: Final = {
     name: MemoryLayout(name)
     for name in ("jagged", "sparse_bsc", "sparse_bsr", "sparse_csc", "sparse_csr")
 }
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)

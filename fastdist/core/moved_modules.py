@@ -18,7 +18,16 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
+
+# Classes that as-torch shows under PyTorch's names, and their (module, name) here.
+RENAMED: Final[dict[Any, tuple[str, str]]] = {}
+
+
+def own_name(thing: Any) -> tuple[str, str]:
+    """Return the module and the name by which files and messages name a class or a function."""
+    found = RENAMED.get(thing) if RENAMED and isinstance(thing, type) else None
+    return found or (thing.__module__, thing.__qualname__)
 
 
 @functools.cache
@@ -101,8 +110,9 @@ def _find(module: str, name: str) -> Any:
 
     Raises  AttributeError if the table has no row for it
     """
-    home, own = current_name(module, name)
-    if home == module or name.startswith("__"):
+    # Python itself asks for names such as __path__: the table is not read for them.
+    home, own = (module, name) if name.startswith("__") else current_name(module, name)
+    if (home, own) == (module, name):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     return getattr(importlib.import_module(home), own)
 

@@ -235,9 +235,18 @@ _SINGLE_NAMES: Final = (
     ("fastdist.ops.variants", "fastdist.ops.pointwise.round", "round"),
     ("fastdist.ops.variants", "fastdist.ops.pointwise.where", "where"),
 )
+# Names under which as-torch shows classes, and pickles name them: see torch_classes.py.
+_SHOWN_NAMES: Final = {
+    "fastdist.core.device.device": "fastdist.core.device.Device",
+    "fastdist.core.dtypes.dtype": "fastdist.core.dtypes.DType",
+    "fastdist.core.errors.AcceleratorError": "fastdist.core.errors.KernelError",
+    "fastdist.core.memory_format.layout": "fastdist.core.memory_format.MemoryLayout",
+    "fastdist.core.memory_format.memory_format": "fastdist.core.memory_format.MemoryFormat",
+    "fastdist.devices.cuda.stream.Stream": "fastdist.devices.cuda.stream.CudaStream",
+}
 # "earlier module.name" -> "module of today.name"
 NAMES: Final[dict[str, str]] = {
     f"{earlier}.{name}": f"{today}.{name}"
     for earlier, today, names in _SINGLE_NAMES
     for name in names.split()
-}
+} | _SHOWN_NAMES

@@ -18,7 +18,7 @@ import numpy as np
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.errors import DeviceError
-from ..devices.backend import backend_of
+from ..devices.backend import backend_of, is_loaded
 from ..engine.backward import grad
 from ..language.scalar import parse
 from ..ops.create.creation import ones_like
@@ -135,10 +135,9 @@ def graph_pool_handle() -> Any:
 
 def is_current_stream_capturing() -> bool:
     """Return whether this thread's stream is being captured; False without a GPU."""
-    try:
-        backend: Any = backend_of("cuda")
-    except DeviceError:
+    if not is_loaded("cuda"):  # nothing has used a stream
         return False
+    backend: Any = backend_of("cuda")
     return bool(backend.current_stream(current_device()).is_capturing())
 
 

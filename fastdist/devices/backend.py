@@ -274,6 +274,11 @@ def is_cpu_alone() -> bool:
     return _loaded.keys() <= _WITHOUT_STREAMS
 
 
+def is_loaded(device_type: str) -> bool:
+    """Return whether something has used a type of device."""
+    return device_type in _loaded
+
+
 def loaded_backends() -> list[tuple[str, Backend]]:
     """Return the types of device that something has asked for, with their backends."""
     return list(_loaded.items())

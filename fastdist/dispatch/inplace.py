@@ -138,12 +138,15 @@ def set_history(target: Tensor, node: Node) -> None:
     if storage is None:
         return
     for view in storage.living_views():
-        if view is target or view.extra is None or view.extra.base is not base:
-            continue
-        if view.extra.made_in_no_grad:
-            set_edge(view, StaleView(view._layout))
-        else:
-            set_edge(view, replay(base, view.extra.replay).edge)
+        if view is not target and view.extra is not None and view.extra.base is base:
+            renew_edge(view, base)
+
+
+def renew_edge(view: Tensor, base: Tensor) -> None:
+    """Give a view an edge over the present one of its base. See Note [In-place on views]."""
+    extra: Any = view.extra
+    stale = extra.made_in_no_grad
+    set_edge(view, StaleView(view._layout) if stale else replay(base, extra.replay).edge)
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:

@@ -80,8 +80,8 @@ def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
     assert extra.replay is not None
     if extra.tangent_root is None:
         return extra.base, extra.replay
-    root, skipped = extra.tangent_root
-    return root, extra.replay.after(skipped)
+    root, skipped, before = extra.tangent_root
+    return root, [*before, *extra.replay.after(skipped)]
 
 
 def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
@@ -99,7 +99,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
     tangent = tangent_of(root[0], level)
     if tangent is not None:
         tangent = view_of(tangent, root[1])
-        _store(operand, tangent, level)
+        store_tangent(operand, tangent, level)
     return tangent
 
 
@@ -110,7 +110,8 @@ def view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
     return tensor
 
 
-def _store(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
+def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
+    """Store a tangent of tensor itself at level, in the place of a former one."""
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
@@ -136,7 +137,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
         whole = zeros_like(base) if old is None else OPS["clone"].public(old)
         view_of(whole, steps).copy_(tangent)
         tensor, tangent = base, whole
-    _store(tensor, tangent, level)
+    store_tangent(tensor, tangent, level)
     _forget_in_views(tensor, level)
 
 
@@ -192,7 +193,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     alias.edge, alias._storage = operand.edge, operand._storage
     for known in levels:
         if known < level:
-            _store(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]
+            store_tangent(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]
     return alias
 
 
@@ -254,5 +255,5 @@ def value_before(target: Tensor) -> Tensor:
     copy: Tensor = OPS["clone"].public(wrap(target.array, target._layout))
     copy.edge = target.edge
     for level in levels_of((target,)):
-        _store(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
+        store_tangent(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
     return copy

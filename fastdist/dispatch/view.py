@@ -191,7 +191,7 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
     extra.base, extra.replay = of.base, ViewSteps(of.replay, steps.last)
     root = of.tangent_root
     if root is not None:
-        extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
+        extra.tangent_root = (input, len(of.replay), []) if root is OWN_TANGENT else root
 
 
 def view_layout(of: Layout, array: Any) -> Layout:

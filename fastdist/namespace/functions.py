@@ -22,6 +22,7 @@ from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.modes import tls
 from ..interpreters.batch_loop import batch_like
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.sparse_rules import refusal
@@ -64,10 +65,10 @@ def backward(
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-    Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device,
-            unless force; TypeError for bfloat16
+    Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
+            one on another device, unless force; TypeError for bfloat16
     """
-    if self.edge is not None and not force:
+    if self.edge is not None and tls.grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

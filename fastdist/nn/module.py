@@ -324,6 +324,15 @@ class Module(StateDict):
         adopt_hooks(self.__dict__)
 
 
+# Types, not strings: programs evaluate the annotations of an instance among names of their own.
+Module.__annotations__ = {
+    "call_super_init": bool,
+    "dump_patches": bool,
+    "forward": Callable[..., Any],
+    "training": bool,
+}
+
+
 def describe(name: str, extra: list[str], children: list[str]) -> str:
     """Return a module's repr: one line if it has no children, else a line for each part."""
     if not children and len(extra) <= 1:

@@ -9,6 +9,7 @@ from ..core.dtypes import DType
 from ..core.torch_function import disabled_torch_function
 from ..ops.create.creation import empty
 from ..tensor.parameter import Buffer, Parameter
+from ..tensor.parameter import _KindOfTensor as _ParameterMeta  # noqa: F401
 from ..tensor.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -5,6 +5,7 @@ Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -113,17 +114,23 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
     return halves[0::2] | halves[1::2] << _HALF
 
 
+@functools.cache
+def _bits_of(dtype: np.dtype[Any]) -> int:
+    # NumPy makes a dtype's name anew each time it is asked for: 1 us.
+    return _BITS[dtype.name]
+
+
 def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
     """Return numbers in [0, 1), evenly 2**-8, 2**-11, 2**-24 or 2**-53 apart, as PyTorch's are.
 
     Dtype   bfloat16, float16, float32, float64
     """
-    bits = _BITS[dtype.name]
-    compiled = Compiled.find(count) if dtype.name == "float32" else None
+    bits = _bits_of(dtype)
+    compiled = Compiled.find(count) if dtype.char == "f" else None
     if compiled is not None:
         return compiled.uniform(words32(seed, first, count))  # type: ignore[no-any-return]
     kept: np.ndarray
-    if dtype.name == "float64":
+    if dtype.char == "d":
         kept = words64(seed, first, count) >> np.uint64(64 - bits)
     else:
         kept = words32(seed, first, count) >> np.uint32(32 - bits)
@@ -137,7 +144,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
     Dtype   float16, float32, float64
     """
     pairs = -(-count // 2)
-    if dtype.name == "float64":
+    if dtype.char == "d":
         words = words64(seed, first, 2 * pairs)
         u, v = words[0::2] >> np.uint64(11), words[1::2] >> np.uint64(11)
         scale = 2.0**-53
@@ -159,7 +166,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
     """Return numbers in (0, 1), for those who take logarithms; of dtype's words, as float64."""
-    if dtype.name == "float64":
+    if dtype.char == "d":
         kept = words64(seed, first, count) >> np.uint64(12)
         return (kept + 0.5) * 2.0**-52
     return (words32(seed, first, count) + 0.5) * 2.0**-32
@@ -189,7 +196,7 @@ def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.nd
 
 def words_each(dtype: np.dtype[Any]) -> int:
     """Return how many words an element of `uniform` and of `normal` takes."""
-    return 2 if dtype.name == "float64" else 1
+    return 2 if dtype.char == "d" else 1
 
 
 def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.moved_modules import own_name
 from ..tensor.typed_storage import TYPED_STORAGES, UntypedStorage
 from .budget import Budget, brief
 from .byte_stream import ByteStream
@@ -28,10 +29,7 @@ PROTOCOL: Final = 1001
 # The magic number as protocols of pickle write it: from 2 on, and before.
 _HEADS: Final = (b"\x8a\x0a" + MAGIC.to_bytes(10, "little") + b".", b"L%dL\n." % MAGIC)
 _HEAD_BYTES: Final = 32
-_OUR_KINDS: Final = {
-    (kind.__module__, kind.__qualname__): kind
-    for kind in (UntypedStorage, *TYPED_STORAGES.values())
-}
+_OUR_KINDS: Final = {own_name(kind): kind for kind in (UntypedStorage, *TYPED_STORAGES.values())}
 _SMALL: Final = 1 << 16
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_
 from ..core.memory_format import MemoryLayout, sparse_coo, strided
+from ..core.moved_modules import own_name
 from ..dispatch.op import OPS
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view, resolved
 from ..ops.shape.set_memory import require_inside
@@ -297,7 +298,7 @@ def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
     for base in kind.__mro__:
         if name not in vars(base):
             continue
-        is_ours = base.__module__.partition(".")[0] == _ROOT
+        is_ours = own_name(base)[0].partition(".")[0] == _ROOT
         if (is_ours and issubclass(kind, Tensor)) or issubclass(base, dict):
             return True
         found = vars(base)[name]

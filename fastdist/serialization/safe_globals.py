@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from ..core.device import Device
-from ..core.moved_modules import current_name
+from ..core.moved_modules import current_name, own_name
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..system.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
@@ -251,7 +251,8 @@ def _twin_of(module: str, name: str) -> Any:
     if not module.startswith("torch."):
         return None
     for thing in _added.values():
-        if f"{thing.__module__}.".startswith(root) and thing.__qualname__ == name:
+        home, own = own_name(thing)
+        if f"{home}.".startswith(root) and own == name:
             return thing
     return None
 
@@ -305,7 +306,7 @@ class safe_globals:
 
 
 def _full_name(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
+    return ".".join(own_name(thing))
 
 
 def _by_name(things: Iterable[Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..core.dtypes import BorrowedDType, DType
 from ..core.errors import MissingFolderError
 from ..core.folded_frames import folds
 from ..core.memory_format import MemoryLayout, sparse_coo
+from ..core.moved_modules import RENAMED, own_name
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import resolved
@@ -299,7 +300,7 @@ class _TorchPickler(pickle._Pickler):
     def save_global(self, obj: Any, name: str | None = None) -> None:
         """Write the name under which PyTorch has obj, or the one under which Python finds it."""
         try:
-            known = TO_TORCH.get(obj)
+            known = TO_TORCH.get(obj) or RENAMED.get(obj)
         except TypeError:  # what cannot be a key is none of ours
             known = None
         if known is None:
@@ -377,7 +378,7 @@ class _TorchPickler(pickle._Pickler):
         if isinstance(thing, str):
             first = _text(thing)
         else:
-            module, word = TO_TORCH.get(thing) or (thing.__module__, thing.__qualname__)
+            module, word = TO_TORCH.get(thing) or own_name(thing)
             first = pickle.GLOBAL + f"{module}\n{word}\n".encode()
         memo: dict[int, Any] = self.memo  # type: ignore[attr-defined]
         # Under a separate key: the pickler may have met an equal text already.

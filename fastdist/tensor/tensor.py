@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Extra:
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
     # The tensor whose tangent has this view's tangent as a view: base (None), none (OWN_TANGENT),
-    # or (a tensor, the number of steps of replay before it).
+    # or (a tensor, the number of steps of replay before it, steps that restore its layout).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -96,8 +96,6 @@ class TensorType(type):
     """
 
     construct: Callable[..., Tensor]
-    # Texts of classes under as-torch, in which packages look for "torch"; pickles use the names.
-    printed_as: ClassVar[dict[type, str]] = {}
 
     # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
     if not TYPE_CHECKING:
@@ -116,10 +114,6 @@ class TensorType(type):
         (core/torch_function.py).
         """
         return order_with_offers(super().mro())
-
-    def __repr__(cls) -> str:
-        """Return Python's text of a class, or that of `printed_as`."""
-        return cls.printed_as.get(cls) or super().__repr__()
 
     def __dir__(cls) -> list[str]:
         """Return the names that exist; some attributes only raise: see core/missing.py."""

@@ -9,13 +9,15 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from enum import Enum
 from typing import Any
 
 from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.folded_frames import folds
-from ..core.missing import explain_missing
+from ..core.missing import explain_missing, refusing
+from ..core.refused import refusing_class
 from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import count_open, enable_grad, tls
@@ -30,8 +32,11 @@ from ..tensor.tensor import Tensor, wrap
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -45,6 +50,27 @@ _Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DETERMINISM_CHECKS = ("default", "none")
 _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
+
+
+_NO_SELECTION = (
+    "ops do not choose one by one what is kept here: checkpoint() the parts of the model that are "
+    "to be computed again"
+)
+SelectiveCheckpointContext = refusing_class(__name__, "SelectiveCheckpointContext", _NO_SELECTION)
+create_selective_checkpoint_contexts = refusing(
+    __name__, "create_selective_checkpoint_contexts", _NO_SELECTION
+)
+
+
+class CheckpointPolicy(Enum):
+    """What selective checkpoints do with the result of an op: for annotations and comparisons."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
 class CheckpointError(RuntimeError):

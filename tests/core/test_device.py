@@ -32,3 +32,19 @@ def test_tensors_made_on_a_cpu_with_an_index_are_on_the_cpu() -> None:
 def test_an_index_is_written_in_one_way(name: str) -> None:
     with pytest.raises(RuntimeError, match=f"Invalid device string: '{name}'"):
         fd.device(name)
+
+
+def test_devices_of_other_machines_are_named_and_compared_and_hold_no_tensor() -> None:
+    for kind in ("mps", "xpu", "hpu", "xla", "privateuseone"):
+        named = fd.device(kind)
+        assert (named.type, named.index) == (kind, None) and named != fd.device("cpu")
+        assert named is fd.device(kind) is pickle.loads(pickle.dumps(named))
+        assert str(fd.device(kind, 1)) == f"{kind}:1"
+        for make in (
+            lambda: fd.ones(2, device=named),
+            lambda: fd.ones(2).to(named),
+            lambda: fd.nn.Linear(2, 2, device=named),
+            lambda: fd.set_default_device(named),
+        ):
+            with pytest.raises(RuntimeError, match=f"{kind}: no such device here; available are"):
+                make()

@@ -17,6 +17,7 @@ from fastdist.core import moved_modules, moved_names
 from fastdist.core.moved_modules import current_name, current_path, earlier_names
 from fastdist.core.moved_names import MODULES, NAMES
 from fastdist.language.scalar import Node, parse
+from tests.house.test_sizes import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -138,7 +139,7 @@ def imported(path: Path) -> list[str]:
     parts = path.relative_to(ROOT).with_suffix("").parts
     package = [*(["fastdist"] if parts[0] == "kernels" else []), *parts[:-1]]
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed()[path.relative_to(ROOT).as_posix()].imports:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

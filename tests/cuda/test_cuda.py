@@ -15,6 +15,7 @@ from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
 from fastdist.cuda.event import Event
 from fastdist.devices.backend import backend_of
+from fastdist.devices.gpus import _finds_cupy
 from fastdist.random_numbers.generator import default_generator_of
 from tests.fibre_shim.installed import cuda_on_fibres
 
@@ -167,6 +168,22 @@ def test_an_event_of_the_cpu_is_always_passed() -> None:
     assert event.query() and fastdist.Stream("cpu").query()
     with pytest.raises(RuntimeError, match="cpu backend doesn't support events"):
         event.record()
+
+
+def test_the_disk_is_read_once_for_each_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("importlib.util.find_spec", asked.append)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    _finds_cupy.cache_clear()
+    try:
+        for _ in range(3):
+            assert not fastdist.cuda.is_available()
+        assert asked == ["cupy"]
+        monkeypatch.setattr(sys, "path", [*sys.path, "/nowhere"])
+        assert fastdist.cuda.device_count() == 0
+        assert asked == ["cupy"] * 2
+    finally:
+        _finds_cupy.cache_clear()
 
 
 def test_questions_that_need_no_gpu_are_answered() -> None:

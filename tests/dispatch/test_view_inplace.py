@@ -45,13 +45,49 @@ def test_a_view_turned_in_place_still_writes_into_its_base() -> None:
     assert leaf.grad[:, 0].tolist() == [2.0, 3.0, 1.0, 1.0]
 
 
-def test_a_tensor_whose_view_is_in_use_is_not_turned() -> None:
+def test_views_of_a_leaf_that_is_turned_in_no_grad_reach_its_new_shape() -> None:
+    w = fd.ones(2, 3, requires_grad=True)
+    row = w[1]
+    with fd.no_grad():
+        silent = w[0]
+        w.t_()
+        silent.mul_(2)
+    (row * fd.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert w.grad.tolist() == [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]
+    assert w.tolist() == [[2.0, 1.0]] * 3 and not silent.requires_grad
+
+
+def test_turning_to_and_fro_leaves_short_steps_to_views() -> None:
+    base = fd.ones(2, 3, requires_grad=True) * 2
+    row = base[0]
+    for _ in range(20):
+        base.t_().unsqueeze_(0).squeeze_(0)
+    assert row.extra is not None and row.extra.replay is not None
+    assert len(row.extra.replay) == 1
+
+
+def test_a_view_that_was_made_a_leaf_is_turned() -> None:
+    x = fd.arange(6.0).reshape(2, 3)
+    part = x[:, :2]
+    part.requires_grad_()
+    of_part = part[0]
+    with fd.no_grad():
+        part.t_()
+    (part * fd.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    of_part.sum().backward()
+    assert part.grad.tolist() == [[2.0, 2.0], [4.0, 4.0]]
+
+
+def test_strides_that_reach_other_elements_are_refused_under_a_view() -> None:
     x = fd.zeros(2, 3)
     row = x[0]
-    with pytest.raises(RuntimeError, match=r"t_: a view of shape \(3,\) of this tensor is in use"):
-        x.t_()
+    with pytest.raises(RuntimeError, match=r"as_strided_: a view of this tensor is in use"):
+        x.as_strided_((2,), (1,))
+    x.as_strided_((3, 2), (1, 3))
+    row.fill_(1.0)
+    assert x.tolist() == [[1.0, 0.0]] * 3
     del row
-    assert x.t_().shape == (3, 2)
+    assert x.as_strided_((2,), (1,)).shape == (2,)
 
 
 def test_what_was_saved_before_a_turn_is_not_used() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
+import fastdist
 from fastdist import cli
-from fastdist.examples import catalogue
+from fastdist.examples import catalogue, gpt
 
 # name: steps that a test has time for, and the bound that the result then keeps.
 SHORT: dict[str, tuple[int, str, float]] = {
@@ -44,6 +46,18 @@ def run(name: str, steps: int, folder: Path, capsys: pytest.CaptureFixture[str])
     result = re.search(r"^result: .* (\S+)$", out, flags=re.MULTILINE)
     assert watched and result, out
     return Told(float(watched[1]), float(watched[2]), float(result[1]), out, folder / f"{name}.svg")
+
+
+@pytest.fixture(autouse=True)
+def takes_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let kernels take one thread, since other tests need the cores: two that wait for each other
+    took ten times the CPU time. Let the GPT write a line: each letter is a pass.
+    """
+    monkeypatch.setattr(gpt, "WRITTEN", gpt.LENGTH + 16)
+    before = fastdist.get_num_threads()
+    fastdist.set_num_threads(1)
+    yield
+    fastdist.set_num_threads(before)
 
 
 def test_every_demo_is_tested() -> None:

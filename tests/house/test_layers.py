@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.house.test_sizes import parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # room: the rooms right below it. A room may also import what its rooms may.
@@ -64,6 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "accelerator": {"cuda"},
     "compiler": {"core"},
     "_dynamo": {"compiler"},
+    "_functorch": {"_C", "func", "utils"},
     "_inductor": {"compiler"},
     "_jit_internal": {"core"},
     "_ops": {"tensor"},
@@ -223,7 +226,7 @@ def imports_of(path: Path, name: str) -> Iterator[Import]:
     if path.name != "__init__.py":
         package.pop()
     file = str(path.relative_to(ROOT))
-    for node in ast.walk(ast.parse(path.read_text(), file)):
+    for node in parsed()[path.relative_to(ROOT).as_posix()].imports:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(file, node.lineno, name, alias.name, alias.name, relative=False)
@@ -235,16 +238,13 @@ def imports_of(path: Path, name: str) -> Iterator[Import]:
                 known = stem.startswith("fastdist") and whole[len("fastdist.") :] in modules()
                 imported = whole if known else stem
                 yield Import(file, node.lineno, name, imported, whole, bool(node.level))
-        elif isinstance(node, ast.Call) and (text := imported_by_call(node)):
+        elif text := imported_by_call(node):
             yield Import(file, node.lineno, name, text, text, relative=False)
 
 
 def imported_by_call(node: ast.Call) -> str | None:
-    """Return the module if the call is import_module or __import__ of a written name."""
-    function = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    if function not in {"import_module", "__import__"} or not node.args:
-        return None
-    text = getattr(node.args[0], "value", None)
+    """Return the module if the call, of import_module or __import__, is of a written name."""
+    text = getattr(node.args[0], "value", None) if node.args else None
     return text if isinstance(text, str) else None
 
 

@@ -10,6 +10,7 @@ import pytest
 import fastdist
 from fastdist import nn
 from fastdist.nn.modules import batchnorm, dropout, module, pooling, rnn, transformer, utils
+from fastdist.nn.utils._named_member_accessor import NamedMemberAccessor
 
 
 def test_tuples_are_made_of_numbers_and_of_iterables() -> None:
@@ -69,3 +70,44 @@ def test_init_has_the_fans_and_the_fills_under_private_names() -> None:
     ):
         assert 3.0 <= draw.min().item() <= draw.max().item() <= 4.0
     assert nn.init._no_grad_normal_(weight, 5.0, 0.0).tolist() == [[[5.0, 5.0]] * 3] * 4
+
+
+def test_annotations_of_a_module_are_types_in_any_namespace() -> None:
+    found = nn.ReLU().__annotations__
+    assert found["training"] is bool and not any(isinstance(one, str) for one in found.values())
+
+
+def test_tensors_are_read_and_replaced_by_path() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    access = NamedMemberAccessor(model)
+    weight, mean = model[0].weight, model[1].running_mean
+    assert access.get_tensor("0.weight") is weight and access.get_submodule("1") is model[1]
+    given = fastdist.ones(2, 2)
+    before, missing = access.swap_tensors_dict({"0.weight": given, "1.running_mean": given[0]})
+    assert before["0.weight"] is weight and before["1.running_mean"] is mean and not missing
+    assert model[0].weight is given and model[1].running_mean.tolist() == [1.0, 1.0]
+    access.set_tensors_dict(before)
+    assert model[0].weight is weight and model[1].running_mean is mean
+    assert access.check_keys(["0.weight", "2.x"])[1] == ["2.x"]
+    assert "1.running_var" in access.check_keys([])[0]
+
+
+def test_an_unknown_path_leaves_the_tensors_in_place() -> None:
+    model = nn.Linear(2, 2)
+    access, weight = NamedMemberAccessor(model), model.weight
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\): 'scale'"):
+        access.swap_tensors_dict({"weight": fastdist.ones(2, 2), "scale": fastdist.ones(2)})
+    assert model.weight is weight and not hasattr(model, "scale")
+    with pytest.raises(AttributeError, match="Linear has no attribute `scale`"):
+        access.swap_tensor("scale", fastdist.ones(2))
+    access.del_tensor("bias")
+    assert not hasattr(model, "bias")
+
+
+def test_a_child_is_replaced_by_path() -> None:
+    model = nn.Sequential(nn.Sequential(nn.ReLU()))
+    old = model[0][0]
+    assert NamedMemberAccessor(model).swap_submodule("0.0", nn.Tanh()) is old
+    assert isinstance(model[0][0], nn.Tanh)
+    with pytest.raises(TypeError, match="is not an instance of torch.nn.Module"):
+        NamedMemberAccessor(model).swap_submodule("0.0", 3)  # type: ignore[arg-type]

@@ -138,13 +138,24 @@ def test_as_strided_and_unfold_are_views() -> None:
     assert x.tolist() == [1.0, 0.0, 3.0, 2.0]
 
 
+@pytest.mark.parametrize("times", [1, 4], ids=["compared", "searched"])
 @pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
-def test_a_nan_among_test_elements_hides_none_of_them(dtype: Any) -> None:
+def test_a_nan_among_test_elements_hides_none_of_them(dtype: Any, times: int) -> None:
     x = fd.tensor([math.inf, -math.inf, math.nan, 3.0, 4.0], dtype=dtype)
-    among = fd.tensor([math.nan, -math.inf, 3.0, math.nan, 5.0], dtype=dtype)
+    among = fd.tensor([math.nan, -math.inf, 3.0, math.nan, 5.0] * times, dtype=dtype)
     assert fd.isin(x, among).tolist() == [False, True, False, True, False]
     assert fd.isin(x, among, invert=True).tolist() == [True, False, True, False, True]
-    assert not fd.isin(x, fd.full((2,), math.nan, dtype=dtype)).any()
+    assert not fd.isin(x, fd.full((2 * times * times,), math.nan, dtype=dtype)).any()
+
+
+def test_isin_gives_the_same_for_few_and_many_test_elements() -> None:
+    x, few = fd.arange(-6, 6).reshape(3, 4), fd.tensor([[4, -1], [9, 0]])
+    wanted = np.isin(x.numpy(), few.numpy())
+    for among in (few, few.repeat(2, 3), few.double(), few.to(fd.int32).repeat(2, 3)):
+        assert np.array_equal(fd.isin(x, among).numpy(), wanted)
+        assert np.array_equal(fd.isin(x.t(), among, invert=True).numpy(), ~wanted.T)
+    assert fd.isin(fd.tensor(4), few).item() is True
+    assert fd.isin(0, few).shape == ()
 
 
 def test_scatter_meets_what_stands_there_with_reduce() -> None:

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests import lanes
 from tests.conftest import ROOT
 from tests.lanes import (
     _COMPILING,
@@ -22,6 +23,7 @@ from tests.lanes import (
     _PARTS,
     LAUNCHED,
     WAITING,
+    FewReports,
     Lanes,
     lane_of,
     num_processes,
@@ -59,6 +61,23 @@ def test_all_tests_are_shared_by_lanes_of_jobs_and_cores_and_a_few_by_none(
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     config: Any = SimpleNamespace(args_source=source, option=SimpleNamespace(markexpr=marks))
     assert num_processes(config, lambda: has_gpu) == expected
+
+
+def test_reports_are_sent_of_calls_of_failures_and_of_what_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def report(when: str, passed: bool, duration: float) -> Any:
+        return SimpleNamespace(when=when, passed=passed, duration=duration)
+
+    made = [report("setup", True, 0.001), report("call", True, 0.001), report("setup", False, 0.0)]
+    made += [report("teardown", True, 0.004), report("teardown", True, 0.006)]
+    monkeypatch.setattr(lanes, "runtestprotocol", lambda *_, **__: made)
+    item = Mock(nodeid="tests/a.py::test_it", location=("tests/a.py", 1, "test_it"))
+    assert FewReports().pytest_runtest_protocol(item, None)
+    sent = [one.kwargs["report"] for one in item.ihook.pytest_runtest_logreport.call_args_list]
+    assert sent == [made[1], made[2], made[4]]
+    for told in (item.ihook.pytest_runtest_logstart, item.ihook.pytest_runtest_logfinish):
+        told.assert_called_once_with(nodeid=item.nodeid, location=item.location)
 
 
 def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:

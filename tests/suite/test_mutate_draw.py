@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutate_draw
+from tests import mutate, mutate_draw
 from tests.mutants import breaks_of
 from tests.mutants_in_texts import breaks_of_cuda
 from tests.mutate_choice import Choice, Step
@@ -226,7 +226,31 @@ def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_mov
     assert mutate_draw.look(tmp_path, again, {}) == 1
     said = capsys.readouterr().out
     assert "1 of 2 breaks of" in said and "not there any more: fastdist/small/of_old.py" in said
-    assert "caught before, not now: fastdist/small/sums.py in add" in said
+    assert "caught in the file, not here: fastdist/small/sums.py in add" in said
+
+
+def test_breaks_that_survived_here_are_tried_in_another_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree(tmp_path)
+    key = {"file": "fastdist/small/sums.py", "within": "add", "old": "return a + b", "nth": 1}
+    survived = {**key, "new": "return (a - b)", "caught": False, "by": "", "seconds": 1}
+    caught = {**key, "new": "return None", "caught": True, "by": "", "seconds": 1}
+    (tmp_path / "here.jsonl").write_text(f"{json.dumps(survived)}\n{json.dumps(caught)}\n")
+    options = ["--again", str(tmp_path / "here.jsonl"), "--survived", "--tree", str(tmp_path)]
+    keep = ["--keep", str(tmp_path / "there.jsonl"), "--jobs", "1"]
+    assert mutate.main(["small", *options, *keep]) == 0
+    said = capsys.readouterr().out
+    assert "caught here, not in the file: fastdist/small/sums.py in add\n    - return a + b" in said
+    assert "caught 1 of 1 (100.0%)" in said
+
+
+def test_breaks_that_survived_are_asked_for_with_the_file_that_names_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        mutate.main(["dispatch", "--draw", "1", "--survived"])
+    assert "--survived needs --again FILE" in capsys.readouterr().err
 
 
 def test_of_two_files_with_the_same_text_the_one_of_the_same_name_is_meant(tmp_path: Path) -> None:

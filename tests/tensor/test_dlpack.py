@@ -160,3 +160,5 @@ def test_numpy_takes_tensors_for_arrays() -> None:
     assert np.stack([x, x]).shape == (2, 2) and np.allclose(x, [1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
         np.sin(x.clone().requires_grad_())
+    with fastdist.no_grad():
+        assert np.asarray(x.clone().requires_grad_()).tolist() == [1.0, 2.0]

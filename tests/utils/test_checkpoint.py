@@ -400,3 +400,10 @@ def test_a_batch_of_checkpoints_draws_the_same_numbers_again() -> None:
         fd.vmap(function, randomness="different")(xs).sum().backward()
         found.append(xs.grad.tolist())
     assert found[0] == found[1]
+
+
+def test_selective_checkpoints_are_named_and_refuse() -> None:
+    module = fd.utils.checkpoint
+    assert module.CheckpointPolicy.MUST_RECOMPUTE.value == 2
+    with pytest.raises(NotImplementedError, match=r"checkpoint\(\) the parts of the model"):
+        module.create_selective_checkpoint_contexts([])

@@ -13,6 +13,7 @@ from typing import Any, Self
 from fastdist.core.device import Device
 from fastdist.core.errors import KernelError
 
+from ...core.moved_modules import earlier_names
 from ..backend import backend_of
 from ..gpus import index_of
 from .library import cupy, device_errors, is_done
@@ -335,3 +336,7 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
         except Exception:
             told = (*sys.exc_info(), threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(told))
+
+
+# Pickles of as-torch name the classes as PyTorch does.
+__getattr__ = earlier_names(__name__)

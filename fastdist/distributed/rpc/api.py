@@ -21,6 +21,7 @@ from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
+from .constants import UNSET_RPC_TIMEOUT as UNSET_RPC_TIMEOUT
 from .references.rref import RRef, late_bound
 from .torch_names.argument_errors import incompatible, seconds
 from .torch_names.gather import AllGatherStates, all_gather

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ...core.missing import missing
+from ...core.moved_modules import own_name
 from ...tensor.tensor import Size, Tensor
 from ..module import Module
 
@@ -111,7 +112,7 @@ def _find(module: str, name: str) -> Any:
             if home == _NN or (home.startswith(f"{_NN}.") and not home.startswith(__name__)):
                 value = vars(found).get(name)
                 # A class of ours, not one that a file imports for its own use.
-                ours = isinstance(value, type) and value.__module__.startswith(_NN)
+                ours = isinstance(value, type) and own_name(value)[0].startswith(_NN)
                 if value is not None and (ours or name in dir(sys.modules[_NN])):
                     return value
     raise missing(module, name)

@@ -164,6 +164,7 @@ def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate
 
 
 _BASIC = frozenset({int, type(None)})
+_OF_VIEWS = frozenset({int, slice, type(None), type(Ellipsis)})
 _INDEXED = node_named("index")
 
 
@@ -184,6 +185,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
         ):
             return view_at(input, (index, Ellipsis))
+        if kind is tuple and not modes.tracers and _makes_a_view(index):
+            return view_at(input, index)
         if modes.tracers:
             found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
             if found is not NOT_TAKEN:
@@ -210,6 +213,24 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     except Exception as error:
         fold(error)
         raise
+
+
+def _makes_a_view(index: tuple[Any, ...]) -> bool:
+    """Return whether NumPy takes an index as it is: plain integers, slices, None and one `...`."""
+    dots = 0
+    for one in index:
+        kind = one.__class__
+        if kind is slice:
+            step = one.step
+            if step is not None and (step.__class__ is not int or step <= 0):
+                return False
+            if one.start.__class__ not in _BASIC or one.stop.__class__ not in _BASIC:
+                return False
+        elif kind not in _OF_VIEWS:
+            return False
+        elif one is Ellipsis:
+            dots += 1
+    return dots < 2
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -149,8 +149,10 @@ def _contract(
     letters = [*batch, *rows, *columns]
     if not summed:
         return _aligned(a, a_letters, letters) * _aligned(b, b_letters, letters), letters
-    left = _grouped(a, a_letters, (batch, rows, summed), lengths)
-    right = _grouped(b, b_letters, (batch, summed, columns), lengths)
+    # Matrices multiply faster than batches of one.
+    before = (batch,) if batch else ()
+    left = _grouped(a, a_letters, (*before, rows, summed), lengths)
+    right = _grouped(b, b_letters, (*before, summed, columns), lengths)
     product = OPS["matmul"].public(left, right)
     return product.reshape([lengths[letter] for letter in letters]), letters
 
@@ -227,10 +229,15 @@ def _sum_alone(tensor: Any, letters: list[str], needed: set[str]) -> tuple[Any, 
 def _grouped(
     tensor: Any, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
 ) -> Any:
-    """Return tensor with three axes, one per group of letters."""
+    """Return tensor with an axis for each group of letters."""
     order = [letter for group in groups for letter in group]
-    tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in order])
-    tensor = tensor.expand([lengths[letter] for letter in order])
+    if order != letters:
+        tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in order])
+    whole = tuple([lengths[letter] for letter in order])
+    if tensor._layout.shape != whole:
+        tensor = tensor.expand(*whole)
+    if all(len(group) == 1 for group in groups):
+        return tensor
     shape = []
     for group in groups:
         n = 1

@@ -13,6 +13,7 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS, PLAIN
 from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
+from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held
@@ -312,6 +313,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         taken = offer(linear, (input, weight, bias), {})
         if taken is not NOT_TAKEN:
             return taken  # type: ignore[no-any-return]
+    if may_reshape(input, (weight, bias)):
+        matrix = reshaped_operand(input, (math.prod(shape[:-1]), shape[-1]))
+        found = linear_kernel.public(matrix, weight, bias)
+        return reshape_result(found, (*shape[:-1], weight._layout.shape[0]))  # type: ignore[no-any-return]
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
     found = found.reshape((*shape[:-1], weight._layout.shape[0]))

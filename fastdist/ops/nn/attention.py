@@ -8,6 +8,7 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, float32
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
+from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
@@ -56,7 +57,9 @@ def scaled_dot_product_attention(
     if suits_blocks(query, key, value, dropout_p, enable_gqa):
         given = query, key, value, attn_mask, factor, is_causal
         return in_blocks(*given, float(dropout_p))  # type: ignore[no-any-return]
-    if enable_gqa:
+    if enable_gqa and query._layout.shape[:-2] != key._layout.shape[:-2]:
+        if not dropout_p and key._layout.shape[:-2] == value._layout.shape[:-2]:
+            return _of_shared_heads(query * factor, key, value, attn_mask, is_causal)  # type: ignore[no-any-return]
         key, value = (_shared_heads(query, one) for one in (key, value))
     weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
     if dropout_p:
@@ -90,12 +93,16 @@ def _causal(mask: Any, rows: int, columns: int) -> Any:
 
 
 def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
-    layouts = [one._layout for one in (query, key, value)]
+    q, k, v = query._layout, key._layout, value._layout
+    is_usual = mask is None and q.dtype is k.dtype is v.dtype and q.dtype.may_have_gradient
+    if is_usual and min(len(q.shape), len(k.shape), len(v.shape)) > 1:
+        return
+    layouts = [q, k, v]
     if any(len(one.shape) < 2 for one in layouts):
-        q, k, v = (len(one.shape) for one in layouts)
+        axes = [len(one.shape) for one in layouts]
         raise ShapeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-            f"{q} key.dim: {k} and value.dim: {v} instead."
+            f"{axes[0]} key.dim: {axes[1]} and value.dim: {axes[2]} instead."
         )
     dtype = layouts[0].dtype
     if not dtype.may_have_gradient:
@@ -104,10 +111,9 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
             "takes floating queries, keys and values"
         )
     if any(one.dtype is not dtype for one in layouts):
-        q, k, v = (one.dtype.name for one in layouts)
         raise DTypeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{q} key.dtype: {k} and value.dtype: {v} instead."
+            f"{q.dtype.name} key.dtype: {k.dtype.name} and value.dtype: {v.dtype.name} instead."
         )
     if mask is not None and mask._layout.dtype not in (bool_, float32, dtype):
         raise DTypeError(
@@ -139,12 +145,46 @@ def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
 
 def _shared_heads(query: Any, one: Any) -> Any:
     """Return one with as many heads (the third axis from the end) as query has, each repeated."""
+    groups = _require_groups(query, one)
+    return one if groups == 1 else one.repeat_interleave(groups, -3)
+
+
+def _require_groups(query: Any, one: Any) -> int:
+    """Return how many heads of query share one of key or value.
+
+    Raises  ShapeError where they cannot share them evenly
+    """
     heads, mine = query.size(-3), one.size(-3)
-    if heads == mine:
-        return one
     if not mine or heads % mine:
+        if heads == mine:
+            return 1
         raise ShapeError(
             "Number of heads in key and value must divide the number of heads in query: they are "
             f"{mine} and {heads}"
         )
-    return one.repeat_interleave(heads // mine, -3)
+    return int(heads // mine)
+
+
+def _of_shared_heads(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> Any:
+    """Return the attention of scaled queries whose heads share heads of key and value: the queries
+    of heads that share one are rows of one matrix, so that nothing is repeated.
+    """
+    groups = _require_groups(query, key)
+    *lead, heads, rows, width = query._layout.shape
+    mine, keys = heads // groups, key._layout.shape[-2]
+    together = (*lead, mine, groups * rows)
+    if key._layout.shape[:-3] != tuple(lead):
+        key, value = (_shared_heads(query, one) for one in (key, value))
+        return weights_of(query @ key.transpose(-2, -1), mask, is_causal) @ value
+    is_plain = mask is None and not is_causal
+    if is_plain and may_reshape(query, (key, value)):
+        scores = reshaped_operand(query, (*together, width)) @ key.transpose(-2, -1)
+        found = weights_of(scores, None, False) @ value
+        return reshape_result(found, (*lead, heads, rows, value._layout.shape[-1]))
+    scores = query.reshape(*together, width) @ key.transpose(-2, -1)
+    if is_plain:
+        weights = weights_of(scores, None, False)
+    else:
+        apart = scores.reshape(*lead, heads, rows, keys)
+        weights = weights_of(apart, mask, is_causal).reshape(*together, keys)
+    return (weights @ value).reshape(*lead, heads, rows, value._layout.shape[-1])

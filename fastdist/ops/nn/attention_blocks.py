@@ -9,21 +9,24 @@ derivatives and tangents are made of other ops, which do keep matrices.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
-from ...core.device import CPU
+import numpy as np
+
+from ...core.device import CPU, Device
 from ...core.dtypes import WORDS, DType, bool_
 from ...core.errors import NoKernelError, ShapeError
 from ...dispatch.needs_derivative import has_tangents, is_recorded
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import tls
+from ...graph.modes import modes, tls
 from ...interpreters.batch_loop import loop
 from ...interpreters.batched_tensor import levels, value_at
 from ...interpreters.batching import whole
 from ...tensor.broadcast import broadcast_shapes
-from ...tensor.tensor import Tensor
-from ..create.creation import full, zeros, zeros_like
+from ...tensor.tensor import Tensor, from_array
+from ..create.creation import ones, zeros
 from ..create.random import randint
 from .softmax import softmax
 
@@ -127,21 +130,37 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
     away before, and its weights after.
     """
-    shape, device = scores._layout.shape, scores._layout.device
+    layout = scores._layout
     if is_causal:
         # Each query may look at the first key, so no row is wholly masked.
-        dtype = scores._layout.dtype
-        later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
-        return softmax.public(scores + later, -1)
+        later = _later(*layout.shape[-2:], layout.device)
+        return softmax.public(scores.masked_fill(later, -math.inf), -1)
     if mask is None:
         return softmax.public(scores, -1)
-    require_mask(mask, shape)
+    require_mask(mask, layout.shape)
     if mask._layout.dtype is bool_:
-        dtype = scores._layout.dtype
-        mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
-    blind = (mask == -math.inf).all(-1, keepdim=True)
-    scores = scores + mask.masked_fill(blind, 0.0).to(scores._layout.dtype)
+        blind = mask.any(-1, keepdim=True).logical_not()
+        mask = mask.log()  # of True 0, of False -inf
+    else:
+        blind = (mask == -math.inf).all(-1, keepdim=True)
+    # The CPU has the answer at once, and it is nearly always no.
+    is_known = layout.device is CPU and blind.__class__ is Tensor and not modes.tracers
+    if is_known and not blind.any():
+        return softmax.public(scores + mask.to(layout.dtype), -1)
+    scores = scores + mask.masked_fill(blind, 0.0).to(layout.dtype)
     return softmax.public(scores, -1).masked_fill(blind, 0.0)
+
+
+def _later(rows: int, keys: int, device: Device) -> Any:
+    """Return which keys lie behind each query."""
+    if device is CPU and rows * keys <= _LEAST and not modes.tracers:
+        return _later_of_few(rows, keys)
+    return ones((rows, keys), dtype=bool_, device=device).triu(1)
+
+
+@functools.lru_cache(maxsize=16)
+def _later_of_few(rows: int, keys: int) -> Any:
+    return from_array(np.triu(np.ones((rows, keys), np.bool_), 1))
 
 
 @structured(

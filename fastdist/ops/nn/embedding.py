@@ -9,6 +9,7 @@ from ...core.errors import ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_recorded
 from ...dispatch.op import OPS
+from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...graph.modes import no_grad
 from ...interpreters.batched_tensor import Batched, batched, value_at
 from ...tensor.tensor import Tensor
@@ -101,6 +102,10 @@ def padding_of(padding_idx: int | None, n: int) -> int | None:
 def _rows(weight: Any, input: Any, padding: int | None) -> Any:
     if len(input._layout.shape) == 1:
         found = select_slices.public(weight, input, 0)
+    elif may_reshape(input, (weight,)):
+        places = reshaped_operand(input, (input._layout.numel,))
+        found = select_slices.public(weight, places, 0)
+        reshape_result(found, (*input._layout.shape, weight._layout.shape[1]))
     else:
         rows = select_slices.public(weight, input.reshape(-1), 0)
         found = rows.reshape((*input._layout.shape, weight._layout.shape[1]))

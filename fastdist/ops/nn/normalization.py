@@ -11,6 +11,7 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.structured import Plan, structured
+from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape, count_elements
@@ -125,6 +126,9 @@ def layer_norm(
         return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
+    if may_reshape(input, flat):
+        matrix = reshaped_operand(input, (rows, n))
+        return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)  # type: ignore[no-any-return]
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
 

@@ -227,6 +227,10 @@ def _density(hist: Any, edges: list[Any]) -> Any:
     return hist
 
 
+# Numbers with which `isin` compares each element: sorting more takes less time.
+_COMPARED = 8
+
+
 @composite(homes="function", out="same")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
@@ -254,6 +258,9 @@ def isin(
         # NumPy knows no dtype in which bfloat16 meets others.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
     among, known = among.reshape(-1), None
+    if among._layout.numel <= _COMPARED:
+        alike: Any = given.unsqueeze(-1) == among
+        return alike.any(-1).logical_not() if invert else alike.any(-1)  # type: ignore[no-any-return]
     if among._layout.dtype.may_have_gradient:
         # What stands behind a NaN is not found: it becomes one of the others, if there are any.
         known = among == among

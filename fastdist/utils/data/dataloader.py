@@ -8,9 +8,9 @@ from typing import Any
 from ... import data as _data
 from ...core.missing import explain_missing
 from ...data import *  # noqa: F403 (the room says its names)
+from ...data.loader_iterators import SingleProcessIterator as _SingleProcessDataLoaderIter
+from ...data.loader_iterators import WorkersIterator as _MultiProcessingDataLoaderIter
 from ...data.passes import Pass as _BaseDataLoaderIter
-from ...data.passes import PassElsewhere as _MultiProcessingDataLoaderIter
-from ...data.passes import PassHere as _SingleProcessDataLoaderIter
 from . import _utils
 from ._utils.fetch import _DatasetKind
 

@@ -13,12 +13,18 @@ from typing import Any, Final
 import numpy as np
 
 from .compiler import compiled
-from .machine import LOAD, STORE, call_loop, load_int, on_threads, select, stack_words
+from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, on_threads, select, stack_words
 
 # Elements of a packed block: all blocks of a launch stay in the first-level cache.
 BLOCK: Final = 1024
 # Rows shorter than this are run along another axis, whose elements are then packed.
 _SHORT: Final = 16
+# Rows up to this long are run several at a time where they can: see Note [Tiles of short rows].
+_TILED: Final = 256
+# A number is repeated in a row of at least as many: shorter rows are run along another axis.
+_REPEATED: Final = 6
+# A repeated number is written in stores of a cache line, so a block may be overrun by one less.
+_LINE_BYTES: Final = 64
 
 # Note [Reading array objects]
 # NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
@@ -120,7 +126,7 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 
 
 @_part
-def _simplify(ndim: Any, count: Any, plan: Any) -> Any:
+def _simplify(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
     """Order axes by the output's strides and merge what is one run; return how many are left."""
     shape = _shape_of(plan, count)
     kept: Any = np.int64(0)  # a literal would have Numba compile what takes it once more
@@ -142,7 +148,7 @@ def _simplify(ndim: Any, count: Any, plan: Any) -> Any:
         _swap(plan, count, last, axis)
     if kept == 0:
         _put(shape, 0, 1)
-    elif _get(shape, last) < _SHORT:
+    elif _get(shape, last) < _SHORT and not _can_tile(last + 1, count, plan, sizes):
         longest = last
         for axis in range(last):
             if _get(shape, axis) > _get(shape, longest):
@@ -185,6 +191,29 @@ def _swap_words(words: Any, a: Any, b: Any) -> None:
     _put(words, b, first)
 
 
+# Note [Tiles of short rows]
+# A row costs 8 ns beside its elements, as much as 100 float32. Rows that lie one behind another in
+# the output are therefore run several at a time. An input whose rows do so as well is read where it
+# is; another's rows are packed into a block: each is gapless, or one number that is repeated. A row
+# that is repeated for all others is packed once. One core of an AMD EPYC (Zen 4), float32: (13264,
+# 1) by (13264, 16) took 1790 us and takes 50; (16,) with (13264, 16) took 113 and takes 21.
+@_part
+def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
+    """Return whether rows, along the last axis of the simplified shape, are run several at once."""
+    inner, out = _get(_shape_of(plan, count), ndim - 1), count - 1
+    if ndim < 2 or inner > _TILED:
+        return False
+    steps, above = _strides_of(plan, count, ndim - 1), _strides_of(plan, count, ndim - 2)
+    fits = _get(steps, out) == _get(sizes, out) and _get(above, out) == _get(steps, out) * inner
+    for i in range(out):
+        step, size = _get(steps, i), _get(sizes, i)
+        if step == 0 and size != 0 and _get(above, i) != 0:
+            fits = fits and inner >= _REPEATED
+        else:
+            fits = fits and (step == 0 or step == size)
+    return fits
+
+
 @_part
 def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, size: Any) -> None:
     """Copy count elements of size bytes between strided memories."""
@@ -200,6 +229,89 @@ def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, siz
     else:
         for k in range(count):
             _store8(target + k * target_step, 0, _load8(source + k * step, 0))
+
+
+@_step
+def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
+    """Write the number of size bytes at source count times, and on to the end of a line."""
+    # As many stores as make a line, which LLVM joins into one.
+    end = target + count * size
+    if size == 4:
+        single = _load32(source, 0)
+        while target < end:
+            for k in range(_LINE_BYTES // 4):
+                _store32(target, k, single)
+            target += _LINE_BYTES
+    elif size == 8:
+        double = _get(source, 0)
+        while target < end:
+            for k in range(_LINE_BYTES // 8):
+                _put(target, k, double)
+            target += _LINE_BYTES
+    elif size == 2:
+        half = _load16(source, 0)
+        while target < end:
+            for k in range(_LINE_BYTES // 2):
+                _store16(target, k, half)
+            target += _LINE_BYTES
+    else:
+        byte = _load8(source, 0)
+        while target < end:
+            for k in range(_LINE_BYTES):
+                _store8(target, k, byte)
+            target += _LINE_BYTES
+
+
+@_part
+def _pack_rows(
+    source: Any, above: Any, step: Any, target: Any, rows: Any, inner: Any, size: Any
+) -> None:
+    """Copy rows, each gapless or of one number that is repeated, one behind another."""
+    for row in range(rows):
+        if step == 0:
+            _repeat(source + row * above, target + row * inner * size, inner, size)
+        else:
+            copy_bytes(source + row * above, target + row * inner * size, inner * size)
+
+
+@_part
+def _run_tiles(
+    loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any
+) -> None:
+    """Run rows begin to end of the simplified shape, several at a time."""
+    row = stack_words(3 * count + _MAX_NDIM + count * BLOCK + 8)
+    pointers, filled = row + 8 * count, row + 16 * count
+    index = row + 24 * count
+    blocks = (index + 8 * _MAX_NDIM + 63) // 64 * 64
+    shape = _shape_of(plan, count)
+    inner, length = _get(shape, ndim - 1), _get(shape, ndim - 2)
+    steps, above = _strides_of(plan, count, ndim - 1), _strides_of(plan, count, ndim - 2)
+    most = (BLOCK - _LINE_BYTES // 4) // inner
+    _enter_row(count, ndim, plan, sizes, begin, row, index)
+    for i in range(count):
+        _put(filled, i, 0)
+    while begin < end:
+        at = _get(index, ndim - 2)
+        n = _lesser(_lesser(length - at, end - begin), most)
+        for i in range(count):
+            source, size = _get(row, i), _get(sizes, i)
+            step, row_step = _get(steps, i), _get(above, i)
+            if step == size and row_step == step * inner:
+                _put(pointers, i, source)
+            else:
+                block = blocks + i * (8 * BLOCK)
+                _put(pointers, i, block)
+                if row_step != 0 or _get(filled, i) != source:
+                    rows = n if row_step else most
+                    _pack_rows(source, row_step, step, block, rows, inner, size)
+                    _put(filled, i, source)
+        call_loop(loop, pointers, n * inner)
+        begin += n
+        # To the last of these rows, and on from there.
+        _put(index, ndim - 2, at + n - 1)
+        for i in range(count):
+            _put(row, i, _get(row, i) + (n - 1) * _get(above, i))
+        _next_row(count, ndim, plan, row, index)
 
 
 # What _run keeps beside its blocks, in words: the row's addresses, the loop's arguments, what fills
@@ -231,8 +343,10 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
                 block = blocks + i * (8 * BLOCK)
                 _put(pointers, i, block)
                 # What is repeated fills its block once.
-                if i < out and (step != 0 or _get(filled, i) != source):
-                    _pack(source, step, block, size, n if step else BLOCK, size)
+                if i < out and step != 0:
+                    _pack(source, step, block, size, n, size)
+                elif i < out and _get(filled, i) != source:
+                    _repeat(source, block, _lesser(inner, most), size)
                     _put(filled, i, source)
         call_loop(loop, pointers, n)
         step, size = _get(steps, out), _get(sizes, out)
@@ -289,7 +403,7 @@ def _prepare(operands: Any, count: Any, sizes: Any, plan: Any) -> Any:
         return -BAD_SHAPE
     if _overlaps(ndim, count, plan, sizes):
         return -OVERLAP
-    return _simplify(ndim, count, plan)
+    return _simplify(ndim, count, plan, sizes)
 
 
 @_part
@@ -300,13 +414,18 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
-# What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements.
+# What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements, and whether
+# rows are counted, and not their elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run shares from the first on, each of so many elements."""
-    total, elements = _get(job, 5), _get(job, 6)
-    begin, end = _lesser(first * elements, total), _lesser((first + shares) * elements, total)
-    _run(_get(job, 0), _get(job, 1), _get(job, 2), _get(job, 3), _get(job, 4), begin, end)
+    """Run shares from the first on, each of so many elements or rows."""
+    total, each = _get(job, 5), _get(job, 6)
+    begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
+    loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)
+    if _get(job, 7):
+        _run_tiles(loop, count, ndim, _get(job, 3), _get(job, 4), begin, end)
+    else:
+        _run(loop, count, ndim, _get(job, 3), _get(job, 4), begin, end)
 
 
 _on_threads = on_threads(_run_shares)
@@ -326,9 +445,12 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
     ndim = _prepare(operands, count, sizes, plan)
     if ndim > 0:
         total = _total(count, ndim, plan)
+        tiled = _can_tile(ndim, count, plan, sizes)
+        if tiled:
+            total //= _get(_shape_of(plan, count), ndim - 1)
         # Whole cache lines a thread, lest two write to one.
         elements = ((total + threads - 1) // threads + 63) // 64 * 64
-        job = stack_words(np.int64(7))
+        job = stack_words(np.int64(8))
         _put(job, 0, loop)
         _put(job, 1, count)
         _put(job, 2, ndim)
@@ -336,6 +458,7 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
         _put(job, 4, sizes)
         _put(job, 5, total)
         _put(job, 6, elements)
+        _put(job, 7, select(tiled, np.int64(1), np.int64(0)))
         if threads > 1:
             _on_threads(pool, job, threads, threads)
         else:

@@ -26,6 +26,8 @@ _LANES: Final = 16
 _NAMES: Final = {"f": "float32", "d": "float64"}
 # Of fewer rows, turning a weight round takes longer than is saved.
 _FEWEST_ROWS: Final = 16
+# Rows of a weight that few_rows.py takes at once.
+_FEWEST_COLUMNS: Final = 4
 # From so many on, laying panels together pays, for rows of b that lie a page apart above all.
 MANY_ROWS: Final = 128
 
@@ -100,12 +102,36 @@ def multiply_turned(a: Array, b: Array, to: Array) -> None:
     """Write a @ b.T of matrices of one dtype into `to`."""
     require_arrays(a, b, to)
     (n, k), m = a.shape, len(b)
+    if _are_few_rows(a, b, to):
+        _few_rows(_NAMES[a.dtype.char])(a, b, to)
+        return
     fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, to)
     if fits and _is_for_us(n, k, m, a.dtype, "panel_multiplier"):
         panels = _panels()
         _multiply_packed(a, b, to, panels.PACKED | panels.TURNED)
     else:
         _into(to, a, b.T)
+
+
+def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
+    """Return whether tiles of few rows are written faster than a BLAS writes a @ b.T."""
+    n, m = len(a), len(b)
+    if not 1 < n < _FEWEST_ROWS or m < _FEWEST_COLUMNS or a.dtype.char not in _NAMES:
+        return False
+    cost = a.size * m
+    if cost <= _LEAST or not _has_wide_vectors():
+        return False
+    if not (a.flags.c_contiguous and b.flags.c_contiguous and to.flags.c_contiguous):
+        return False
+    if is_numpys_turn(_few_rows, _NAMES[a.dtype.char]):
+        return False
+    return cost <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
+    from .few_rows import multiplier as few
+
+    return few(dtype)
 
 
 # Note [Products of one thread]

@@ -18,7 +18,7 @@ from fastdist import info
 from fastdist.core.device import current_gpu
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.precision import products
-from fastdist.devices import backend
+from fastdist.devices import backend, gpus
 from fastdist.devices.cuda import CudaBackend, cuda, library
 from tests.fibre_shim import cupy
 from tests.fibre_shim.installed import cuda_on_fibres
@@ -104,7 +104,11 @@ def test_a_cupy_that_does_not_load_is_told_of(
     monkeypatch.setattr(cuda, "cupy", fail)
     monkeypatch.delitem(backend._loaded, "cuda", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    assert not fd.cuda.is_available()
+    gpus._finds_cupy.cache_clear()
+    try:
+        assert not fd.cuda.is_available()
+    finally:
+        gpus._finds_cupy.cache_clear()
     row = info._usable()
     assert row.is_missing and f"does not load ({error})" in row.value
 

@@ -1,25 +1,89 @@
-"""Scripts of the kernels' tests, each in a process of its own: all is fresh, a crash is seen."""
+"""Scripts of the kernels' tests, each in a separate process: a crash is seen, and nothing stays."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
+import warnings
 from pathlib import Path
 
+if __name__ == "__main__":
+    # The folder of this file must not hide modules of the standard library or the project.
+    sys.path[0] = str(Path(__file__).resolve().parents[3])
+
+from tests.distributed import templates
+
 ROOT = Path(__file__).resolve().parents[3]
+_DEADLINE_S = 100
 
 
 def run_script(script: str, **environment: str) -> str:
-    """Return what script prints; warnings are errors there as well."""
+    """Return what a script prints in a fresh interpreter; warnings are errors there as well."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=_DEADLINE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def run_forked(script: str, **environment: str) -> str:
+    """Return what a script prints in a fork of a process that has loaded Numba and our modules, and
+    called none of them: what they read when they are first called is not read yet.
+
+    To load them takes ten times as long as to compile a kernel.
+    """
+    status, out, err = end_of_fork(script, **environment)
+    assert status == 0, err
+    return out.strip()
+
+
+def end_of_fork(script: str, **environment: str) -> tuple[int, str, str]:
+    """Return the exit status of such a fork, its stdout and its stderr."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with open(os.devnull, "rb") as nothing:
+            streams = nothing.fileno(), out.fileno(), err.fileno()
+            process = begin_fork(script, streams, **environment)
+        try:
+            status = process.wait(_DEADLINE_S)
+        finally:
+            process.kill()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+        return status, texts[0], texts[1]
+
+
+def begin_fork(
+    script: str, streams: tuple[int, int, int], **environment: str
+) -> templates.ForkedWorker:
+    """Begin such a fork, with three given streams."""
+    whole = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    words = ([script], whole, str(ROOT))
+    return templates.fork("numba", __file__, words, streams[0], streams)
+
+
+def _load() -> None:
+    import numba
+
+    import fastdist.kernels.cpu.jit.background
+    import fastdist.kernels.cpu.pointwise.numba_pointwise
+    import fastdist.kernels.cpu.pointwise.pointwise  # noqa: F401
+
+    # Numba reads its tables of types, and LLVM starts, with the first function of all.
+    numba.njit("float64(float64)")(lambda x: x + 1.0)
+
+
+if __name__ == "__main__":
+    _load()
+    os.close(templates.serve(int(sys.argv[1]), ()))
+    warnings.simplefilter("error")
+    exec(compile(sys.argv[1], "<script>", "exec"), {"__name__": "__main__"})

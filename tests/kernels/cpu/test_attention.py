@@ -79,20 +79,29 @@ def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[A
     ]
 
 
-SIZES = [(2, 2, 40, 56), (4, 2, 33, 17), (3, 1, 1, 90), (1, 1, 70, 1), (2, 2, 300, 300)]
+# So many scores of a block that there are many, some, and one. Two blocks of 65,536 need 300 rows;
+# of 64 scores, the same rows would make 2,800 blocks, which are no others than 260.
+SMALL = [(2, 2, 40, 56), (4, 2, 33, 17), (3, 1, 1, 90), (1, 1, 70, 1)]
+LARGEST = {64: (2, 2, 90, 90), 1000: (2, 2, 300, 300), 65536: (2, 2, 300, 300)}
+GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMALL, largest)]
 
 
-@pytest.fixture(params=[64, 1000, 65536])
-def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Let blocks have so many scores, so that there are many, some, and one."""
+@pytest.fixture(params=LARGEST)
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Let blocks have so many scores, and one thread make them: other tests hold that more make
+    the same bits.
+    """
     monkeypatch.setattr(kernels, "_BLOCK", request.param)
     monkeypatch.setattr(kernels, "_FEWEST", 3)
-    return int(request.param)
+    before = fastdist.get_num_threads()
+    fastdist.set_num_threads(1)
+    yield int(request.param)
+    fastdist.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 2e-4), ("float64", 1e-11)])
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "added"])
 @in_one_test("keeps", [False, True])
 def test_blocks_make_what_matrices_make(
@@ -115,7 +124,7 @@ MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (
 
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
 @pytest.mark.parametrize("shared", MASKS)
 @in_one_test("keeps", [False, True])
 def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
@@ -171,7 +180,7 @@ def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array
 
 @pytest.mark.usefixtures("block")
 @in_one_test("dtype, tolerance", [("float32", 3e-4), ("float64", 1e-11)])
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("block", "sizes"), GRID, indirect=["block"])
 @pytest.mark.parametrize("mask", ["none", "causal", "added"])
 def test_the_same_weights_are_dropped_there_and_back(
     mask: str, sizes: tuple[int, ...], dtype: str, tolerance: float

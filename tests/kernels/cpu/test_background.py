@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.kernels.cpu.processes import ROOT, run_script
+from tests.kernels.cpu.processes import end_of_fork, run_forked, run_script
 
 # A compiler that waits for a gate, and large tensors.
 PREPARE = """
@@ -40,7 +37,7 @@ expected = np.exp(x) * np.float32(7)
 
 
 def run(script: str, cache: Path, start: str = "numpy") -> str:
-    return run_script(PREPARE + script, FASTDIST_CACHE_DIR=str(cache), FASTDIST_START=start)
+    return run_forked(PREPARE + script, FASTDIST_CACHE_DIR=str(cache), FASTDIST_START=start)
 
 
 def test_numpy_serves_until_the_kernel_is_there_and_both_agree(tmp_path: Path) -> None:
@@ -132,7 +129,7 @@ second = results()
 print(waited, len(long_rows._compiled_later) > 10, end=" ")
 print(all(torch.allclose(one, two, rtol=1e-4, atol=1e-6) for one, two in zip(first, second)))
 """
-    told = run_script(ROWS + script, FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy")
+    told = run_forked(ROWS + script, FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy")
     assert told == "0 True True"
 
 
@@ -172,16 +169,8 @@ class Queue(type(background._State.wanted)):
         gate.set()
 background._State.wanted = Queue(background._State.wanted)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PREPARE + script],
-        cwd=ROOT,
-        env={**os.environ, "FASTDIST_CACHE_DIR": str(tmp_path), "FASTDIST_START": "numpy"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    places = {"FASTDIST_CACHE_DIR": str(tmp_path), "FASTDIST_START": "numpy"}
+    assert end_of_fork(PREPARE + script, **places) == (0, "", "")
     assert len(list((tmp_path / "numba").glob("*loop*.nbc"))) == 1
 
 

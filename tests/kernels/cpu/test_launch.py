@@ -158,3 +158,42 @@ def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         launch.share_out(work, 7, 2)
+
+
+@pytest.mark.usefixtures("all_threads")
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("inner", [2, 5, 6, 16, 17, 33, 256, 257])
+def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: int) -> None:
+    """The rows are few beside a block of 1024 elements, more than one, and not a multiple of it."""
+    rng = np.random.default_rng(inner)
+
+    def numbers(*shape: int) -> Any:
+        return rng.integers(0, 15, shape).astype(dtype)
+
+    body = kernel_for(parse("x * y + z", ("x", "y", "z")))
+    for rows in (3, 2100 // inner + 1):
+        whole = numbers(4, rows, inner)
+        if dtype != "uint8":
+            whole[1, :, 1] = np.inf
+        inputs = [
+            numbers(4, rows, 1),
+            numbers(inner),
+            numbers(4, 1, 1),
+            numbers(4, 1, inner),
+            numbers(4, rows, 2 * inner)[:, :, inner:],
+            numbers(4, rows, 3),
+            numbers(inner, rows, 4).T,
+            numbers(4, 2 * rows, inner)[:, ::-2],
+        ]
+        inputs[5] = inputs[5][:, :, 1:2]
+        for x in (whole, *inputs):
+            for y in inputs:
+                for threads in (1, 64):
+                    launch.set_num_threads(threads)
+                    out = np.zeros((4, rows, inner), dtype)
+                    body.run_large([x, y, whole], out)
+                    wide = np.float32 if dtype == "float16" else dtype
+                    # Zero by infinity is NaN in both.
+                    with np.errstate(invalid="ignore"):
+                        want = x.astype(wide) * y.astype(wide) + whole.astype(wide)
+                    assert np.array_equal(out, want.astype(dtype), equal_nan=dtype != "uint8")

@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import select
-import subprocess
 import sys
 import threading
 import tty
@@ -22,7 +21,7 @@ import fastdist
 import fastdist.autograd.graph
 from fastdist.kernels.cpu.jit import waiting
 from fastdist.kernels.cpu.jit.compiler import compiled
-from tests.kernels.cpu.processes import ROOT, run_script
+from tests.kernels.cpu.processes import begin_fork, run_forked, run_script
 
 DEADLINE_S = 60
 
@@ -263,7 +262,7 @@ print(len(compiled), all((out == 7).all() for out in outs))
 
 
 def test_two_threads_that_want_one_kernel_compile_it_once(tmp_path: Path) -> None:
-    assert run_script(TWO_THREADS, FASTDIST_CACHE_DIR=str(tmp_path)) == "1 True"
+    assert run_forked(TWO_THREADS, FASTDIST_CACHE_DIR=str(tmp_path)) == "1 True"
 
 
 PROCESS = """
@@ -281,28 +280,26 @@ print((x == 7).all(), launch.loop.was_cached)
 
 
 def test_two_processes_that_want_one_kernel_at_once_both_get_it(tmp_path: Path) -> None:
-    environment = {**os.environ, "FASTDIST_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", PROCESS]
-    both = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]  # fmt: skip
-    for process in both:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    place = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    both = []
+    for _ in range(2):
+        (theirs_to_read, go), (ready, theirs_to_write) = os.pipe(), os.pipe()
+        process = begin_fork(PROCESS, (theirs_to_read, theirs_to_write, 2), **place)
+        os.close(theirs_to_read)
+        os.close(theirs_to_write)
+        both.append((process, go, open(ready)))  # noqa: SIM115
+    for _, _, said in both:
+        assert said.readline() == "ready\n"
+    for _, go, _ in both:
+        os.write(go, b"\n")
+        os.close(go)
     ends = []
-    for process in both:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in both:
-        ends.append(process.communicate(timeout=100)[0].split()[0])
-    assert ends == ["True", "True"]
-    assert run_script(f"import io, sys; sys.stdin = io.StringIO('\\n'){PROCESS}",
-                      FASTDIST_CACHE_DIR=str(tmp_path)) == "ready\nTrue True"  # fmt: skip
+    for process, _, said in both:
+        with said:
+            ends.append((said.read().split()[0], process.wait(DEADLINE_S)))
+    assert ends == [("True", 0), ("True", 0)]
+    third = f"import io, sys; sys.stdin = io.StringIO('\\n'){PROCESS}"
+    assert run_forked(third, **place) == "ready\nTrue True"
 
 
 FORK = """
@@ -334,7 +331,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), compile_it(5))
 
 
 def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) -> None:
-    assert run_script(FORK, FASTDIST_CACHE_DIR=str(tmp_path)) == "0 True"
+    assert run_forked(FORK, FASTDIST_CACHE_DIR=str(tmp_path)) == "0 True"
 
 
 def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> None:

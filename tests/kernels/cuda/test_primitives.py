@@ -43,6 +43,8 @@ PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-30, 1e10, 40.0, -40.0, 0.1, -0
 PARTS = [*PARTS, np.inf, -np.inf, np.nan]
 # Where sums of thousands of terms, or a difference quotient, make more of a last bit.
 ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
+# Python walks as many steps as a degree of 1e30 is allowed: at each fourth number.
+BY_STEPS = {"laguerre_polynomial_l", "legendre_polynomial_p"}
 
 
 def primitives_of(dtype: np.dtype) -> list[str]:
@@ -122,6 +124,8 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     a, b = samples(np.dtype(dtype))
     if name == "polygamma":
         inside = (a >= 0) & (a == np.floor(a)) & (a < 10) & (abs(b) < 100)
+    elif name in BY_STEPS:
+        inside = ~(np.isfinite(b) & (b > 1e6)) | (np.arange(len(a)) % 4 == 0)
     else:
         inside = np.ones(a.shape, bool)
     with np.errstate(all="ignore"):

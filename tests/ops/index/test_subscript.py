@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist
@@ -34,6 +35,30 @@ def test_masks_find_their_axes_beside_integers_new_axes_and_ellipses() -> None:
     assert x[fastdist.tensor([False, True])][:, mask].tolist() == [
         [x[1, 0].tolist(), x[1, 2].tolist()]
     ]
+
+
+def test_integers_slices_new_axes_and_an_ellipsis_give_numpys_views() -> None:
+    array = x.numpy()
+    for index in (
+        (0, slice(1, None), -1),
+        (Ellipsis, slice(None, 2)),
+        (slice(None, None, 2), None, 1),
+        (None, Ellipsis, 3),
+        (slice(-1, None), slice(5, 9)),
+        (1, 2, 3),
+        (),
+    ):
+        view = x[index]
+        assert view.tolist() == array[index].tolist()
+        assert np.shares_memory(view.numpy(), array) or not view.numel()
+    assert x[True, 0].shape == (1, 3, 4)
+    assert x[:, fastdist.tensor(1) :].tolist() == array[:, 1:].tolist()
+
+
+@pytest.mark.parametrize("step", [-1, 0])
+def test_a_step_that_is_not_positive_is_refused(step: int) -> None:
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        x[0, ::step]
 
 
 def test_a_second_ellipsis_takes_nothing() -> None:

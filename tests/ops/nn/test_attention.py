@@ -423,3 +423,41 @@ def test_calls_of_a_batch_may_lack_heads_rows_keys_or_width(dtype: Any, sizes: A
     assert bool((found == float(keys > 0)).all())
     found.sum().backward()
     assert query.grad is not None and query.grad.shape == query.shape
+
+
+@pytest.mark.parametrize("more", ["nothing", "mask", "bias", "causal", "blind"])
+def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
+    """Fewer scores than go in blocks: queries that share a head become rows of one matrix."""
+    fd.manual_seed(0)
+    q, k, v = (
+        fd.randn(2, heads, n, 3, dtype=fd.float64).transpose(1, 2).contiguous().transpose(1, 2)
+        for heads, n in ((6, 4), (2, 5), (2, 5))
+    )
+    for one in (q, k, v):
+        one.requires_grad_()
+    mask: Any = None
+    if more in ("mask", "blind"):
+        mask = fd.rand(2, 1, 4, 5) > 0.3
+        mask[:, :, 1, :] = more == "mask"
+    elif more == "bias":
+        mask = fd.randn(6, 4, 5, dtype=fd.float64)
+    many = [one.repeat_interleave(3, 1) for one in (k, v)]
+    found = attend(q, k, v, mask, is_causal=more == "causal", enable_gqa=True)
+    wanted = attend(q, *many, mask, is_causal=more == "causal")
+    np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), rtol=1e-12)
+    assert more != "blind" or (found[:, :, 1] == 0).all()
+    g = fd.randn_like(found)
+    for one, other in zip(
+        fd.autograd.grad(found, (q, k, v), g),
+        fd.autograd.grad(wanted, (q, k, v), g),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_a_key_that_is_nan_hides_behind_a_causal_query() -> None:
+    key = fd.ones(3, 2)
+    key[2] = math.nan
+    for _ in range(2):  # the second finds the mask of the first
+        found = attend(fd.ones(3, 2), key, fd.ones(3, 2), is_causal=True)
+        assert found[:2].isfinite().all() and found[2].isnan().all()

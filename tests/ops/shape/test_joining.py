@@ -39,6 +39,21 @@ def test_results_are_copies_in_c_order_of_any_inputs() -> None:
     assert bool((a != 0).all())
 
 
+@pytest.mark.parametrize("columns", [4, 600], ids=["few", "many"])
+def test_tensors_with_gaps_are_joined_again_and_again(columns: int) -> None:
+    x = fd.rand(20, 2 * columns, requires_grad=True)
+    left, right = x[:, :columns], x[:, columns:]
+    expected = np.concatenate([x.detach().numpy()[:, columns:], x.detach().numpy()[:, :columns]], 1)
+    for _ in range(3):
+        out = fd.cat((right, left), -1)
+        assert out.is_contiguous() and np.array_equal(out.detach().numpy(), expected)
+        (slope,) = fd.autograd.grad(out, x, out.detach())
+        assert fd.equal(slope, x.detach())
+    channels = fd.rand(2, 3, 4, 5).to(memory_format=fd.channels_last)
+    for _ in range(2):
+        assert fd.cat((channels, channels), 1).is_contiguous(memory_format=fd.channels_last)
+
+
 def test_what_was_joined_once_does_not_let_mistakes_pass() -> None:
     a, b, _ = tensors()
     for _ in range(2):

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
-from fastdist.core.moved_modules import current_name, current_path
+from fastdist.core.moved_modules import current_name, current_path, own_name
 
 from .metadata import MAX_NESTING
 from .pickle_uses import Use, error_use, free_use, plain_use
@@ -33,7 +33,7 @@ _MAX_NAMED: Final = 4096
 def export(function: T) -> T:
     """Decorate a function or class that other workers may name in strict mode."""
     with _rules_lock:
-        _exported.add((function.__module__, function.__qualname__))
+        _exported.add(own_name(function))
     return function
 
 
@@ -143,6 +143,8 @@ def require_callable_by_others(function: object) -> None:
     inner = getattr(function, "__func__", function)
     module = getattr(inner, "__module__", None) or ""
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    if isinstance(inner, type):
+        module, name = own_name(inner)
     known = (module, name) in _exported or module in _allowed or f"{module}.{name}" in _allowed
     outer = (module, name.rpartition(".")[0]) in _exported
     if not known and not (outer and isinstance(inner, FunctionType)):
@@ -185,6 +187,8 @@ def _is_to_come(module: object, name: str) -> bool:
 
 def _is_defined_as(found: object, module: str, name: str) -> bool:
     """Return whether a module made this function or class itself, rather than imported it."""
+    if isinstance(found, type):
+        return own_name(found) == (module, name)
     made_by = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
     return made_by == (module, name)
 

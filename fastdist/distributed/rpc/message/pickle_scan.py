@@ -116,6 +116,7 @@ def _table() -> list[tuple[int, int, Any]]:
 _TABLE: Final = _table()
 _MARK, _POP, _POP_MARK, _MEMOIZE, _STACK_GLOBAL, _STOP = b"(01\x94\x93."
 _BINGET, _LONG_BINGET, _FRAME, _FROZENSET, _ADDITEMS, _BUILD = b"hj\x95\x91\x90b"
+_REDUCE: Final = ord("R")
 _APPENDING: Final = b"ae"
 _PROTOCOL: Final = 5
 _LONG: Final = TEXT | BYTES | BYTEARRAY | INT
@@ -147,6 +148,10 @@ def require_sound(
     except IndexError as error:
         raise MessageError("a body that does not unpickle: it takes more than it holds") from error
     return scan.found
+
+
+def _is_text(items: list[Item]) -> bool:
+    return len(items) == 1 and items[0][0] == TEXT
 
 
 class _Scan:
@@ -267,6 +272,10 @@ class _Scan:
         is_written = named[0] == NAMED and args[0] == TUPLE
         if not is_written or not all(item[0] & KEYS for item in items[2:]):
             raise MessageError("a body that calls something else than what it names")
+        if code == _REDUCE and named[4] == "builtins.str" and _is_text(args[3]):
+            # The str of a text is that text. Modules of classes are written so under as-torch.
+            self._stack.append(args[3][0])
+            return
         use: Use = named[3]
         if code not in use.opcodes or (use.takes is not None and not use.takes(args[3])):
             raise MessageError(f"a body that calls {named[4]} in a form that no worker writes")

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from fastdist.core.errors import RemoteError
+from fastdist.core.moved_modules import own_name
 from fastdist.system.foreign_text import one_line, printable
 
 from .message import Message
@@ -35,7 +36,7 @@ def pack_error(
     """
     metadata: dict[str, Value] = {
         "worker": worker_name,
-        "type": f"{type(error).__module__}.{type(error).__qualname__}",
+        "type": ".".join(own_name(type(error))),
         "message": _cut(text_of(error)),
         "traceback": _cut(text_of(error, _format)),
     }

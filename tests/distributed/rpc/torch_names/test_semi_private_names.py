@@ -123,6 +123,7 @@ def test_names_of_api_are_those_of_rpc() -> None:
 def test_the_constants_are_pytorchs() -> None:
     assert datetime.timedelta(milliseconds=2147483647) == constants.DEFAULT_PROCESS_GROUP_TIMEOUT
     assert (rpc._DEFAULT_RPC_TIMEOUT_SEC, rpc._UNSET_RPC_TIMEOUT) == (60.0, -1.0)
+    assert rpc.api.UNSET_RPC_TIMEOUT == -1.0
     assert (rpc._DEFAULT_INIT_METHOD, rpc._DEFAULT_NUM_WORKER_THREADS) == ("env://", 16)
     assert constants.DEFAULT_SHUTDOWN_TIMEOUT == 0.0
 

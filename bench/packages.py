@@ -1,0 +1,81 @@
+"""Steps of packages of PyTorch's ecosystem, unchanged: on fastdist as torch, and on PyTorch.
+
+    pip install transformers timm torchvision gpytorch torch-geometric
+
+Two processes of this interpreter have the same text, weights and data: in one, `import torch` finds
+fastdist. Each step's first numbers are compared before any is timed. Where packages are not
+installed, their jobs are left out, and said so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from contextlib import ExitStack
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+
+from .distributed.jobs import require_same, serve_steps
+from .distributed.rpc import Couple, warn_nobody
+from .harness import Case, Row, chosen, compare, peer_torch
+
+TARGET = 1.3  # the ratio that each job is to reach
+# job: turns a sample, and modules by the name that pip has for them
+JOBS: dict[str, tuple[int, dict[str, str]]] = {
+    "GPT-2 training step": (2, {"transformers": "transformers"}),
+    "BERT forward": (5, {"transformers": "transformers"}),
+    "Llama generate": (1, {"transformers": "transformers"}),
+    "timm ResNet-18 training step": (1, {"timm": "timm", "torchvision": "torchvision"}),
+    "GPyTorch fit step": (5, {"gpytorch": "gpytorch"}),
+    "PyG GCN epoch": (5, {"torch-geometric": "torch_geometric"}),
+}
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare a step of each job, once its first numbers are found to be the same."""
+    jobs = installed([job for job in JOBS if chosen() in job])
+    if not jobs:
+        return []
+    names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
+    # All end, whatever becomes of one.
+    with ExitStack() as ends:
+        sides = []
+        for name in names:
+            sides.append(Couple(name, __name__, 1))
+            ends.callback(sides[-1].end)
+        for job in jobs:
+            require_same(job, [side.ask("losses", job) for side in sides])
+        cases = [
+            Case(job, *(side.stopwatch(job) for side in sides), target=TARGET, number=JOBS[job][0])
+            for job in jobs
+        ]
+        return compare(cases, rounds)
+
+
+def installed(jobs: list[str]) -> list[str]:
+    """Return the jobs whose packages are installed; print which others are left out."""
+    found = []
+    for job in jobs:
+        missing = [package for package, module in JOBS[job][1].items() if not find_spec(module)]
+        if missing:
+            print(f"{job} is left out: pip install {' '.join(missing)}", flush=True)
+        else:
+            found.append(job)
+    return found
+
+
+def _live(library: str, connection: Connection) -> None:
+    if library == "fastdist":
+        importlib.import_module("fastdist").install_as_torch()
+    warn_nobody()
+    # Nothing is downloaded.
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    importlib.import_module("torch").set_num_threads(1)
+    steps = importlib.import_module("bench.package_steps")
+    steps.import_torchvision()
+    serve_steps(steps.MAKERS, connection)
+
+
+if __name__ == "__main__":
+    _live(sys.argv[1], Connection(int(sys.argv[3])))

@@ -1,0 +1,70 @@
+"""Questions about the batches of `vmap`, under the names of PyTorch's compiled half."""
+
+from __future__ import annotations
+
+from ..core.missing import explain_missing
+from ..interpreters.batched_tensor import Batched, batched, levels
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "get_unwrapped",
+    "is_batchedtensor",
+    "is_functorch_wrapped_tensor",
+    "is_gradtrackingtensor",
+    "maybe_current_level",
+    "maybe_get_bdim",
+    "maybe_get_level",
+]
+
+
+def is_batchedtensor(tensor: Tensor) -> bool:
+    """Return whether the tensor represents a batch of the calls of `vmap`."""
+    return tensor.__class__ is Batched
+
+
+is_functorch_wrapped_tensor = is_batchedtensor
+
+
+def is_gradtrackingtensor(tensor: Tensor) -> bool:
+    """Return False: `grad` and `jvp` pass plain tensors to the function."""
+    return False
+
+
+def get_unwrapped(tensor: Tensor) -> Tensor:
+    """Return the tensor that has the axis of the innermost batch.
+
+    Raises  RuntimeError for a plain tensor
+    """
+    if not isinstance(tensor, Batched):
+        raise RuntimeError("No wrappers present!")
+    return tensor.value
+
+
+def maybe_get_level(tensor: Tensor) -> int:
+    """Return the level of the innermost batch, -1 for a plain tensor."""
+    return tensor.level if isinstance(tensor, Batched) else -1
+
+
+def maybe_get_bdim(tensor: Tensor) -> int:
+    """Return the axis of the innermost batch, which is the first, or -1 for a plain tensor."""
+    return 0 if isinstance(tensor, Batched) else -1
+
+
+def maybe_current_level() -> int | None:
+    """Return the level of the innermost `vmap` that runs, None outside of all."""
+    return levels.depth or None
+
+
+def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
+    """Return the batch of a level that the tensor is along an axis."""
+    return batched(tensor.movedim(in_dim, 0), level)
+
+
+def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """Return the tensor of all calls of a level, with the batch as an axis."""
+    if isinstance(tensor, Batched) and tensor.level == level:
+        return tensor.value.movedim(0, out_dim)
+    return tensor.expand(batch_size, *tensor.shape).movedim(0, out_dim)
+
+
+explain_missing(__name__)

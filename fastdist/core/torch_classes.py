@@ -1,0 +1,153 @@
+"""Classes under PyTorch's names, where `import torch` finds fastdist.
+
+Packages look for "torch" in `type(x).__module__`, in the text of a class and in `repr`. So
+`fill_torch` renames the classes of torch_class_names.py, now or when their module is imported.
+
+Note [Names in pickles] A pickle names a class by `__module__` and `__qualname__`, and a process
+without as-torch has no module torch to find it in. So `__module__` is a text that reads
+as PyTorch's and pickles as fastdist's: from protocol 4 on, pickle writes it as a value. Names that
+differ, such as device of Device, have a row in moved_names.py.
+Files of `save` and bodies of RPC name classes by `own_name`. Protocols 2 and 3 of pickle write
+PyTorch's names.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from .moved_modules import RENAMED
+from .torch_class_names import ROWS
+
+_ROOT = "fastdist"
+
+
+class TorchName(str):
+    """A name that reads as PyTorch's and pickles as fastdist's. See Note [Names in pickles]."""
+
+    __slots__ = ("own",)
+    own: str
+
+    def __new__(cls, shown: str, own: str) -> TorchName:
+        """Return the text `shown`, which pickles as `own`."""
+        made = super().__new__(cls, shown)
+        made.own = own
+        return made
+
+    def __copy__(self) -> TorchName:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchName:
+        return self
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return str, (self.own,)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[type, tuple[str]]:
+        return str, (self.own,)
+
+
+@functools.cache
+def _rows() -> dict[str, dict[str, tuple[str, str]]]:
+    """Return by module: class -> (PyTorch's module, PyTorch's name)."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for ours, theirs, names in ROWS:
+        classes = found.setdefault(f"{_ROOT}.{ours}".rstrip("."), {})
+        for name in names.split():
+            own, _, shown = name.partition(">")
+            classes[own] = (f"torch.{theirs}".rstrip("."), shown or own)
+    return found
+
+
+# Classes whose texts say fastdist: (module, class).
+_WITH_TEXTS = (
+    ("core.dtypes", "DType"),
+    ("core.memory_format", "MemoryFormat"),
+    ("core.memory_format", "MemoryLayout"),
+    ("ops.return_types", "_Printed"),
+    ("tensor.tensor", "Size"),
+    ("tensor.typed_storage", "TypedStorage"),
+    ("tensor.typed_storage", "UntypedStorage"),
+)
+
+
+def show_torch_names() -> None:
+    """Give classes PyTorch's names: those of loaded modules now, others when theirs is loaded."""
+    for name in _rows():
+        if name in sys.modules:
+            rename_classes(sys.modules[name])
+    if _RenamingFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _RenamingFinder)
+
+
+def rename_classes(module: ModuleType) -> None:
+    """Give the classes that a module defines PyTorch's names, and their instances its texts."""
+    for name, (home, shown) in _rows()[module.__name__].items():
+        kind = vars(module).get(name)
+        if not isinstance(kind, type) or kind in RENAMED:
+            continue
+        _rename(kind, home, shown)
+        if (module.__name__.removeprefix(f"{_ROOT}."), name) in _WITH_TEXTS:
+            _show_torch_texts(kind)
+        elif shown == "Generator":
+            setattr(kind, "__repr__", object.__repr__)  # noqa: B010
+
+
+def _rename(kind: type, module: str, name: str) -> None:
+    """Let a class read as `module.name`, and pickle under its own name."""
+    RENAMED[kind] = own = (kind.__module__, kind.__qualname__)
+    kind.__module__ = TorchName(module, own[0])
+    if name != own[1]:
+        kind.__name__ = kind.__qualname__ = name
+
+
+def _show_torch_texts(kind: type) -> None:
+    """Let the texts of instances say torch where they say fastdist."""
+    written: Any = kind.__repr__
+
+    def text(self: Any) -> str:
+        return str(written(self)).replace(f"{_ROOT}.", "torch.")
+
+    for method in ("__repr__", "__str__"):
+        if method in vars(kind):
+            setattr(kind, method, text)
+
+
+class _RenamingFinder:
+    """Finds the modules of the table, and lets their classes be renamed once they are loaded."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of the table, None for any other."""
+        if not name.startswith(_ROOT) or name not in _rows():
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class _Renaming:
+    """A loader that renames the classes of the module that another loader has executed."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module that the other loader makes, or None."""
+        found: ModuleType | None = self._loader.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, then rename its classes."""
+        self._loader.exec_module(module)
+        rename_classes(module)

@@ -1,0 +1,70 @@
+"""Passes over objects that have the attributes of a DataLoader without being one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..random_numbers.generator import default_generator
+from .fetch import Fetcher
+from .passes import Pass, PassElsewhere, PassHere
+
+
+class _KindOfPass(type(Pass)):  # type: ignore[misc]
+    """The metaclass by which the passes of a DataLoader are instances too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+class SingleProcessIterator(PassHere, metaclass=_KindOfPass):
+    """The batches of a loader, made in this process.
+
+    Args:
+        loader: An object with the attributes `dataset`, `_dataset_kind`, `_index_sampler`,
+            `_auto_collation`, `collate_fn`, `drop_last` and `generator`.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        _draw_seed(loader)
+        super().__init__(_fetcher_of(loader), loader._index_sampler)
+
+
+class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
+    """The batches of a loader, made by worker processes, which end with the pass.
+
+    Args:
+        loader: An object as SingleProcessIterator takes it, with `num_workers`, `worker_init_fn`,
+            `multiprocessing_context`, `prefetch_factor` and `timeout`.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        # Loading in this process does not need multiprocessing, which is 1 MB.
+        from .worker_pool import WorkerPool
+
+        seed = _draw_seed(loader)
+        pool = WorkerPool(
+            _fetcher_of(loader),
+            loader.num_workers,
+            loader.worker_init_fn,
+            loader.multiprocessing_context,
+        )
+        super().__init__(
+            pool,
+            WorkerPool.close,
+            loader._index_sampler,
+            seed=seed,
+            ahead=loader.prefetch_factor or 2,
+            timeout_s=loader.timeout,
+            in_order=getattr(loader, "in_order", True),
+        )
+
+
+def _fetcher_of(loader: Any) -> Fetcher:
+    made = Fetcher(loader.dataset, loader.collate_fn, loader._auto_collation, loader.drop_last)
+    made.is_iterable = bool(loader._dataset_kind)  # 0 for a dataset whose samples have indices
+    return made
+
+
+def _draw_seed(loader: Any) -> int:
+    """Return the number from which workers seed theirs: drawn without workers too."""
+    return int((loader.generator or default_generator).integers(0, 1 << 62, ()))
