@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import time
@@ -50,8 +51,9 @@ def run(rounds: int) -> list[Row]:
 
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
-        # Both processes are stopped while the peer's work.
+        # Both processes are stopped while the peer's work; then the second waits for the first.
         os.environ["FASTDIST_FROZEN_S"] = "3600"
+        logging.disable(logging.WARNING)
         importlib.import_module("fastdist").install_as_torch()
     else:
         warn_nobody()
