@@ -13,6 +13,9 @@ autograd         backward passes and forward mode across workers
 explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
+zero_optimizer.py  an optimizer of which each process keeps a part of the state
+data_parallel    the reductions of nn.parallel.DistributedDataParallel
+links            what carries collectives between processes
 process_group    groups of processes and their collectives
 distributed_c10d.py  the names of process groups and collectives that programs call
 _functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors

@@ -26,7 +26,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Root:
-    """What a mesh and its slices share: the whole grid, and the groups along its axes."""
+    """The whole grid and the groups along its axes, which a mesh shares with its slices."""
 
     def __init__(self, grid: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.grid, self.names = grid, names

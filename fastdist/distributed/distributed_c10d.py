@@ -108,7 +108,7 @@ REAL: Final = (
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)
 __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # noqa: PLE0604
-# What `distributed` offers as well: all but the backends that only some builds of PyTorch have,
+# `distributed` offers these as well: all but the backends that only some builds of PyTorch have,
 # and some private names.
 _PRIVATE_ABOVE = (
     "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",

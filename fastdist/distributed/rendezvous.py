@@ -86,6 +86,7 @@ def rendezvous(
     secret: JobSecret | None = None,
     certificates: str | None = None,
     takes_back: bool = False,
+    shares: bool = False,
 ) -> Rendezvous:
     """Meet the other workers at url and return (store, rank, world_size).
 
@@ -93,7 +94,8 @@ def rendezvous(
     arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
     0 serves the store, unless a launcher does (FASTDIST_STORE_HOSTED=1). A group that was started
     again finds nothing in it of its earlier rounds. In one that takes lives back (`takes_back`, or
-    dynamic) another worker may host the store when rank 0 is back.
+    dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
+    process serves at the address already is used: RPC and process groups may be in one job.
 
     Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
             secret; StoreTimeoutError when the store does not answer within timeout; StoreLostError,
@@ -116,6 +118,7 @@ def rendezvous(
             timeout,
             protection,
             takes_back=takes_back or not place.world_size,
+            shares=shares,
         )
         return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
     if parts.scheme not in ("tcp", "file"):
@@ -125,15 +128,13 @@ def rendezvous(
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
     if parts.scheme == "file":
-        if parts.netloc or not parts.path:
-            raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
-        path = unquote(parts.path)
-        file_store = FileStore(path, world_size, timeout, **protection)
+        file_store = FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)
-    takes_back = takes_back or not world_size
-    hosted = store_is_hosted()
-    store = _tcp_store(host, port, rank, hosted, timeout, protection, takes_back=takes_back)
+    returns, hosted = takes_back or not world_size, store_is_hosted()
+    store = _tcp_store(
+        host, port, rank, hosted, timeout, protection, takes_back=returns, shares=shares
+    )
     return Rendezvous(_of_this_round(store), rank, world_size)
 
 
@@ -211,10 +212,10 @@ def _tcp_store(
     protection: _Protection,
     *,
     takes_back: bool,
+    shares: bool,
 ) -> TCPStore:
     if rank == 0 and not hosted:
-        shared = share_served(host, port, timeout, rank=rank, **protection)
-        if shared is not None:
+        if shares and (shared := share_served(host, port, timeout, rank=rank, **protection)):
             return shared
         way: dict[str, Any] = {"rank": rank, **protection}
         try:
@@ -307,6 +308,13 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
             )
         given[name] = int(text)
     return given
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path:
+        raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
+    return unquote(parts.path)
 
 
 def _host_and_port(url: str) -> tuple[str, int]:

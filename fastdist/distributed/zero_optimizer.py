@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..core.missing import explain_missing
@@ -28,7 +28,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     Args:
         params: The parameters, or dicts with "params" and options of that group; alike on all
             processes.
-        optimizer_class: What steps a part, such as optim.Adam.
+        optimizer_class: The class that steps a part, such as optim.Adam.
         process_group: The group; the default group if None.
         parameters_as_bucket_view: Ignored: parameters keep their memory.
         overlap_with_ddp: Not supported.
@@ -122,7 +122,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             kwargs: Passed to the step of optimizer_class.
 
         Returns:
-            What the closure returned.
+            The result of the closure.
         """
         loss = None
         if self.optim is not None:
@@ -192,12 +192,12 @@ class ZeroRedundancyOptimizer(Optimizer):
             )
         return dict(self._consolidated)
 
-    def load_state_dict(self, state_dict: Group) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take the state of this process's part from a whole one, of any number of processes.
 
         Args:
-            state_dict: What state_dict returned, or that of an ordinary optimizer; all processes
-                have the same.
+            state_dict: The result of state_dict(), or of an ordinary optimizer's; the same on all
+                processes.
 
         Raises:
             ValueError: It is of other parameters.

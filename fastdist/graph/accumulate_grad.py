@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from .node import Node, RemovableHandle
 _leaves_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_leaves_lock")
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it arrives
+
+
+# Leaf -> hook(context), called after a distributed pass has added a gradient of the leaf to its
+# context, and not to `.grad`.
+context_hooks: WeakKeyDictionary[AccumulateGrad, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 class AccumulateGrad(Node):

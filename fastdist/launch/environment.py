@@ -57,6 +57,8 @@ def worker_environment(
         FASTDIST_RESTART_COUNT=str(restart_count),
         TORCHELASTIC_RESTART_COUNT=str(restart_count),
     )
+    # torchrun's own default: programs look whether there is one to know that a launcher began them.
+    environment.setdefault(RUN_ID, "none")
     if gpus is not None:
         environment[VISIBLE_GPUS] = gpus
     if place.local_address is not None:

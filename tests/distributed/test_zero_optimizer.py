@@ -34,7 +34,7 @@ def train(model: nn.Module, optimizer: Any, x: fd.Tensor, steps: int, scheduler:
 
 
 def groups_of(model: nn.Module) -> list[dict[str, Any]]:
-    """Return two groups of parameters with rates of their own."""
+    """Return two groups of parameters with different rates."""
     first, *rest = model.parameters()
     return [{"params": [first], "lr": 0.05}, {"params": rest}]
 
@@ -84,7 +84,7 @@ def test_states_load_at_any_world_size() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), optim.Adam, lr=0.01)
         if state is not None:
             optimizer.load_state_dict(state)
-        # All members have the same batch, so their number makes no difference.
+        # All members have the same batch, so any number of them gives the same results.
         found = train(model, optimizer, batch(0), steps)
         with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
             optimizer.state_dict()

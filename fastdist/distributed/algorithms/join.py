@@ -28,12 +28,12 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 _ACTIVE: Final = 1
 _SYNCS: Final = 2
 _SYNCS_BUFFERS: Final = 4
-# A process is told so often that it shadows the others.
+# The number of shadowed iterations after which a process warns.
 _WARN_AFTER: Final = 1000
 
 
 class JoinHook:
-    """What stands in for a process that has no more inputs."""
+    """The work of a process that has no more inputs."""
 
     def main_hook(self) -> None:
         """Take part in what the others do in one iteration."""
@@ -47,13 +47,13 @@ class JoinHook:
 
 
 class Joinable(ABC):
-    """What can be in a Join: it calls `Join.notify_join_context` once an iteration."""
+    """An object that can be in a Join: it calls `Join.notify_join_context` once an iteration."""
 
     _join_config: Any = None
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what stands in for this process."""
+        """Return the work of this process when it has no more inputs."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class Joinable(ABC):
 
 
 class _Config(NamedTuple):
-    """What a joinable knows of the block that it is in."""
+    """The options of the block that a joinable is in."""
 
     throws: bool
     is_first: bool
@@ -153,7 +153,7 @@ class Join:
 
 
 def share(group: Any, own: int) -> list[int]:
-    """Return what each member announces for its next iteration; 0 where inputs are over."""
+    """Return the announcements of all members for their next iteration; 0 where inputs are over."""
     numbers = np.zeros(group.size(), np.int64)
     numbers[group.rank()] = own
     group.allreduce([from_array(numbers, CPU)], AllreduceOptions(asyncOp=False))
@@ -194,7 +194,7 @@ class DataParallelJoinHook(JoinHook):
     def __init__(self, model: Any, divide_by_initial_world_size: bool) -> None:
         self._model = model
         model._divides_by_world = divide_by_initial_world_size
-        # What the members announced for the iteration.
+        # The announcements of all members for the iteration.
         self.state: list[int] = []
 
     def main_hook(self) -> None:

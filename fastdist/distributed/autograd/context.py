@@ -292,6 +292,11 @@ class DistAutogradContext:
                 if grad is not None
             }
 
+    def gradient_of(self, accumulator: AccumulateGrad) -> Tensor | None:
+        """Return the sum of a leaf's gradients; None before the first, and while one is added."""
+        with self._lock:
+            return self._grads.get(accumulator)
+
     def take_gradient(self, leaf: Tensor) -> Tensor | None:
         """Return what a leaf's gradients have added up to, and let the next one begin anew."""
         grad = self.gradients().get(leaf)

@@ -10,7 +10,7 @@ from ...engine.engine import current_graph_task
 from ...engine.graph_task import Capture, ExecInfo, GraphRoot
 from ...engine.hooks import run_prehooks
 from ...engine.ready_queue import ReadyQueue
-from ...graph.accumulate_grad import AccumulateGrad
+from ...graph.accumulate_grad import AccumulateGrad, context_hooks
 from ...graph.modes import modes, tls
 from ...graph.node import Edge, Node
 from ...tensor.tensor import Tensor
@@ -117,6 +117,8 @@ def _take_sink(
 def _accumulate_in(
     context: DistAutogradContext, accumulator: AccumulateGrad, *, to_grad: bool
 ) -> Callable[[Tensor | None, bool], Tensor | None]:
+    observer = None if to_grad or not context_hooks else context_hooks.get(accumulator)
+
     def hook(grad: Tensor | None, mine: bool) -> Tensor | None:
         # The tensor's hooks have run: the engine calls them before captures. The Node's own are for
         # whoever does its work, which here is the context.
@@ -128,6 +130,8 @@ def _accumulate_in(
                 # First, and a copy: the context may keep the gradient, and add to it.
                 _accumulate_to_grad(accumulator, grad)
             context.accumulate_grad(accumulator, grad, mine)
+            if observer is not None:
+                observer(context)
         if hooks is not None and hooks.post:
             for post in tuple(hooks.post.values()):
                 post((), (grad,))

@@ -64,6 +64,14 @@ def is_accumulating() -> bool:
     return task is None or not any(info.captures for info in task.exec_info.values())
 
 
+def is_distributed() -> bool:
+    """Return whether this thread works for a pass over several workers of RPC.
+
+    Such a pass captures the gradients of leaves, and adds them to its context or to `.grad`.
+    """
+    return tls.inline_pass is None and hasattr(running.graph_task, "part")
+
+
 def captured_of(leaves: Collection[AccumulateGrad]) -> list[AccumulateGrad]:
     """Return those leaves whose gradients the pass of this thread returns (autograd.grad)."""
     if tls.inline_pass is not None:

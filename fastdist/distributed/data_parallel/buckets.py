@@ -17,7 +17,7 @@ FIRST_BYTES = 1024 * 1024
 
 
 class Kind(NamedTuple):
-    """What the gradients of one bucket have in common."""
+    """The dtype and device of all gradients of one bucket."""
 
     dtype: DType
     device: Device
@@ -37,7 +37,7 @@ def assign(
         order: Their numbers, in the order in which their gradients are expected.
         first_bytes: A bucket is full from this size on, if it is the first of its dtype and device.
         cap_bytes: The same for all others.
-        sparse: The numbers of those whose gradients are sparse: each has a bucket of its own.
+        sparse: The numbers of those whose gradients are sparse: each has a separate bucket.
     """
     found: list[list[int]] = []
     open_buckets: dict[Kind, list[int]] = {}

@@ -14,7 +14,7 @@ class GradBucket:
     """The gradients of some parameters in one flat tensor, for a communication hook.
 
     Args:
-        bucket: Whose gradients.
+        bucket: The bucket whose gradients these are.
         index: Its number in the iteration.
         is_last: Whether it is the last of the iteration.
         parameters: The parameters of the bucket.

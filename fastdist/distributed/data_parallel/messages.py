@@ -13,7 +13,7 @@ _UNFINISHED = (
 def unfinished(
     rank: int, missing: Sequence[int], names: Sequence[str], *, finds: bool, static: bool
 ) -> str:
-    """Return what is said when a forward begins and gradients of the last backward are missing.
+    """Return the error of a forward that begins while gradients of the last backward are missing.
 
     Args:
         rank: This process's, in the group.
@@ -55,7 +55,7 @@ def _missing(rank: int, missing: Sequence[int], names: Sequence[str]) -> str:
 
 
 def ready_twice(index: int, name: str) -> str:
-    """Return what is said of a parameter that got its gradient twice in one backward."""
+    """Return the error of a parameter that got its gradient twice in one backward."""
     return (
         "Expected to mark a variable ready only once. This error is caused by one of the following "
         "reasons: 1) Use of a module parameter outside the `forward` function. 2) Reused "
@@ -68,7 +68,7 @@ def ready_twice(index: int, name: str) -> str:
 
 
 def graph_changed(index: int, name: str) -> str:
-    """Return what is said of a gradient that the first iteration of a static graph did not have."""
+    """Return the error of a gradient that the first iteration of a static graph did not have."""
     return (
         "Your training graph has changed in this iteration, e.g., one parameter is unused in first "
         "iteration, but then got used in the second iteration. this is not compatible with "
@@ -77,7 +77,7 @@ def graph_changed(index: int, name: str) -> str:
 
 
 def not_reduced(names: Iterable[str]) -> str:
-    """Return what is said of autograd.grad by parameters."""
+    """Return the error of autograd.grad by parameters."""
     listed = ", ".join(names)
     return (
         "autograd.grad through DistributedDataParallel would return gradients of this process "

@@ -1,7 +1,7 @@
 """Reducer: from the gradient of each leaf to the mean over the group."""
 
 # Note [One iteration]
-# A forward in which gradients are to be reduced calls prepare(). When the backward pass adds a
+# A forward calls prepare(), if the gradients will be reduced. When the backward pass adds a
 # gradient to a leaf, the leaf's hook copies it into its bucket; a bucket that is full starts its
 # reduction, in the order of the buckets, which is the same on all members. At the end of the pass
 # in which the last bucket was started, finish() waits, and writes the means into `.grad`. A pass
@@ -24,7 +24,7 @@ from fastdist.core.errors import GraphError
 from ...core.device import CPU
 from ...core.dtypes import float16
 from ...engine.engine import queue_callback
-from ...graph.accumulate_grad import accumulator_of
+from ...graph.accumulate_grad import accumulator_of, context_hooks
 from ...graph.modes import no_grad
 from ...tensor.tensor import Tensor, from_array
 from ..process_group.group import ProcessGroup
@@ -35,6 +35,7 @@ from .backward_pass import (
     call_when_reached,
     captured_of,
     is_accumulating,
+    is_distributed,
     leaves_below,
     nodes_of_outputs,
 )
@@ -97,7 +98,8 @@ class Reducer:
         self._unused: list[int] = []
         self._used = np.zeros(count, np.int32)
         self._used_work: Any = None
-        # Of a static graph: how often each hook ran in the first iteration, and is to run in this.
+        # For a static graph: how often each hook ran in the first iteration, and how often it will
+        # run in this one.
         self._times_fired = [0] * count
         self._left = [0] * count
         self._launched = 0
@@ -114,6 +116,10 @@ class Reducer:
             for index, parameter in enumerate(self.parameters)
         ]
         self._leaves = {accumulator_of(one): i for i, one in enumerate(self.parameters)}
+        # The context to which a distributed pass adds gradients; None where they are in `.grad`.
+        self._context: Any = None
+        for leaf, index in self._leaves.items():
+            context_hooks[leaf] = _ArrivalInContext(self, index)
 
     def _build(self, lists: list[list[int]]) -> None:
         self.buckets = [
@@ -129,6 +135,8 @@ class Reducer:
         """Let backward leave gradients alone."""
         for handle in self._handles:
             handle.remove()
+        for leaf in self._leaves:
+            context_hooks.pop(leaf, None)
 
     def set_static(self) -> None:
         """Take the graph for the same in each iteration.
@@ -211,10 +219,12 @@ class Reducer:
         with self._lock:
             if self._state is _State.LOCAL:
                 return
-            if captured := captured_of(self._leaves):
+            if is_distributed():
+                pass
+            elif captured := captured_of(self._leaves):
                 names = [self.names[self._leaves[leaf]] for leaf in captured]
                 raise GraphError(messages.not_reduced(names))
-            if not is_accumulating():
+            elif not is_accumulating():
                 return
             is_again = self._state is _State.FINISHED
             if is_again:
@@ -230,8 +240,13 @@ class Reducer:
                 self.times.mark("backward", keep=True)
                 queue_callback(self._end_of_pass)
 
-    def arrive(self, index: int, parameter: Tensor) -> None:
-        """Take the gradient that was added to a parameter."""
+    def _grad_of(self, index: int) -> Any:
+        if self._context is not None:
+            return self._context.gradient_of(accumulator_of(self.parameters[index]))
+        return self.parameters[index].grad
+
+    def arrive(self, index: int, context: Any = None) -> None:
+        """Take the gradient that was added to a parameter, or in a context."""
         with self._lock:
             self._used[index] = 1
             if self._state is _State.FINISHED and self._is_in_pass:
@@ -239,7 +254,8 @@ class Reducer:
                 raise GraphError(messages.ready_twice(index, self.names[index]))
             if self._state in (_State.LOCAL, _State.FINISHED):
                 return
-            grad = parameter.grad
+            self._context = context
+            grad = self._grad_of(index)
             if grad is None:
                 return
             if grad.edge is not None:
@@ -277,17 +293,16 @@ class Reducer:
     def _mark(self, index: int) -> None:
         """Copy a gradient into its bucket, and start the buckets that are full."""
         bucket, place = self._bucket_of[index]
-        parameter = self.parameters[index]
         if not bucket.is_sparse:
             view: Any = bucket.views[place]
-            grad = parameter.grad
+            grad = self._grad_of(index)
             with no_grad():
                 if grad is None:
                     view.zero_()
                 elif grad is not view:
                     view.copy_(grad)
-                    if self.as_views:
-                        parameter.grad = view
+                    if self.as_views and self._context is None:
+                        self.parameters[index].grad = view
         self._ready.add(index)
         bucket.pending -= 1
         while self._launched < len(self.buckets) and not self.buckets[self._launched].pending:
@@ -325,14 +340,21 @@ class Reducer:
     def _reduce_sparse(self, bucket: Bucket) -> None:
         (index,) = bucket.indices
         parameter: Any = self.parameters[index]
-        grad = parameter.grad
+        grad = self._grad_of(index)
         if grad is None:
             grad = parameter.detach().new_zeros(parameter.shape).to_sparse(1)
         elif not grad._layout.is_sparse:
             grad = grad.to_sparse(1)
         total = grad.detach().clone()
         self.group.allreduce([total], AllreduceOptions(asyncOp=False))
-        parameter.grad = total / (self.divisor or self.group.size())
+        mean = total / (self.divisor or self.group.size())
+        if self._context is None:
+            parameter.grad = mean
+            return
+        raise NotImplementedError(
+            f"{self.names[index]}: a sparse gradient in a context of distributed autograd is not "
+            "reduced; use dist_autograd.backward(..., accumulate_to_grad=True)"
+        )
 
     def _share_used(self) -> None:
         if not self._shares_used:
@@ -372,6 +394,7 @@ class Reducer:
                 if not bucket.is_sparse:
                     self._place(bucket, used)
             self._used[:] = 0
+            self._context = None
             self.iterations += 1
             self.times.mark("comm_end")
             self.times.finish()
@@ -397,12 +420,19 @@ class Reducer:
                 parameter: Any = self.parameters[index]
                 if used is not None and not used[index]:
                     continue
-                if self.as_views:
+                grad = self._grad_of(index)
+                if self._context is not None:
+                    if grad is None:
+                        leaf = accumulator_of(parameter)
+                        self._context.accumulate_grad(leaf, view.clone(), True)
+                    else:
+                        grad.copy_(view)
+                elif self.as_views:
                     parameter.grad = view
-                elif parameter.grad is None:
+                elif grad is None:
                     parameter.grad = view.clone()
                 else:
-                    parameter.grad.copy_(view)
+                    grad.copy_(view)
 
     def rebuild(self) -> bool:
         """Sort the buckets once, after the first iteration, by the order in which gradients came.
@@ -457,10 +487,21 @@ class _Arrival:
     def __init__(self, reducer: Reducer, index: int) -> None:
         self._reducer, self._index = weakref.ref(reducer), index
 
-    def __call__(self, parameter: Tensor) -> None:
+    def __call__(self, parameter: Any) -> None:
         reducer = self._reducer()
         if reducer is not None:
-            reducer.arrive(self._index, parameter)
+            reducer.arrive(self._index)
+
+
+class _ArrivalInContext(_Arrival):
+    """The hook of one leaf for distributed passes."""
+
+    __slots__ = ()
+
+    def __call__(self, context: Any) -> None:
+        reducer = self._reducer()
+        if reducer is not None:
+            reducer.arrive(self._index, context)
 
 
 class _Begin:

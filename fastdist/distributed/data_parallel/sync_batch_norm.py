@@ -27,9 +27,9 @@ def sync_batch_norm(
     """Return input, with each channel of all members' batches brought to mean 0 and variance 1.
 
     Args:
-        input: Of shape (N, C, ...); N may differ over the members, and be 0.
-        weight: What each channel is multiplied by, of shape (C,).
-        bias: What is added to each channel.
+        input: A batch of shape (N, C, ...); N may differ over the members, and be 0.
+        weight: A factor for each channel, of shape (C,).
+        bias: A number for each channel, added last.
         running: The running mean and variance, which move by momentum; None for none.
         eps: Added to the variance.
         momentum: How far the running numbers move.

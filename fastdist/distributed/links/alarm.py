@@ -1,4 +1,4 @@
-"""What ends the waits of a group: its first failure, a deadline."""
+"""The ends of waits in a group: its first failure, and deadlines; warnings before these."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ class Alarm:
         self._lock = threading.Lock()
         # Members that have left the group after their last call.
         self.left: set[int] = set()
+        # Called with members that others have waited for as long as the notice interval.
+        self.on_late: Callable[[Sequence[int]], None] = _ignore
         # Each wakes those that wait in one way, which then look again.
         self.wakers: list[Callable[[], None]] = []
 
@@ -96,12 +98,16 @@ class Alarm:
         raise error
 
 
+def _ignore(members: Sequence[int]) -> None:
+    del members
+
+
 class Waiting:
     """One call's patience: logs who is late at the notice interval, and raises at the deadline."""
 
     def __init__(self, call: Call, members: Members, alarm: Alarm, notice_s: float) -> None:
         self._call = call
-        self._left = alarm.left
+        self._alarm, self._left = alarm, alarm.left
         self._members = members
         self._notice_s = notice_s
         self._since = time.monotonic()
@@ -137,4 +143,5 @@ class Waiting:
                 now - self._since,
                 self._members.names(missing),
             )
+            self._alarm.on_late(missing)
         return min(deadline, self._notice_at) - now

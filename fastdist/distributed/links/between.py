@@ -1,4 +1,4 @@
-"""What leaders of several machines do for their members: agree on calls, and sum around a ring."""
+"""The work of leaders for their machines: they agree on calls, and sum around a ring."""
 
 from __future__ import annotations
 
@@ -202,7 +202,9 @@ class Between:
             encrypts = seal == bulk.ENCRYPTED
             sealing = Cipher(theirs[port_at.stop :], encrypts=encrypts, seals=True)
             opening = Cipher(key, encrypts=encrypts, seals=False)
-        return bulk.Bulk(to_next, from_previous, sealing, opening, before, self._alarm, bell)
+        return bulk.Bulk(
+            to_next, from_previous, sealing, opening, (after, before), self._alarm, bell
+        )
 
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting

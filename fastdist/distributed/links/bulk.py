@@ -45,8 +45,8 @@ AUTHENTICATED: Final = "authenticated"
 PLAIN: Final = "plain"
 _VARIABLE: Final = "FASTDIST_COLLECTIVES_ENCRYPT"
 
-# Larger ones leave the processor's caches; smaller ones cost more calls: of 64 KB to 1 MB, sums of 1
-# and 16 MB were fastest with this (2 cores of an AMD EPYC, Zen 5).
+# Larger ones leave the processor's caches; smaller ones cost more calls. Of 64 KB to 1 MB, this was
+# the fastest for sums of 1 and 16 MB (2 cores of an AMD EPYC, Zen 5).
 PIECE_BYTES: Final = 512 << 10
 TOKEN_BYTES: Final = 16
 # Turn, number in the ring, bytes, offset.
@@ -56,7 +56,7 @@ _MOST_QUEUED: Final = 4
 _MOST_CALLERS: Final = 16
 # How long one that connects may take to show its token.
 _TOKEN_S: Final = 5.0
-# Who broke off a connection has a reason, which is on its way.
+# A member that broke off a connection has a reason, which is on its way.
 _REASON_S: Final = 0.1
 
 Bytes = NDArray[np.uint8]
@@ -219,7 +219,7 @@ class Bulk:
         from_previous: socket.socket,
         sealing: Cipher | None,
         opening: Cipher | None,
-        previous: int,
+        neighbours: tuple[int, int],
         alarm: Alarm,
         bell: Doorbell,
     ) -> None:
@@ -227,7 +227,8 @@ class Bulk:
         self._from_previous = from_previous
         self._sealing = sealing
         self._opening = opening
-        self._previous = previous
+        # The members at the far ends.
+        self._next, self._previous = neighbours
         self._alarm = alarm
         self._bell = bell
         # Pieces that leave: head, data and tag; and the buffer of this one that the data is in.
@@ -306,7 +307,7 @@ class Bulk:
             except BlockingIOError:
                 break
             except OSError as error:
-                raise self._broken("the connection to the next broke", waiting) from error
+                raise self._broken(self._next, f"its connection broke: {error}", waiting) from error
             has_sent = True
             while views and sent >= len(views[0]):
                 sent -= len(views.pop(0))
@@ -342,7 +343,7 @@ class Bulk:
             try:
                 self._opening.open(head, data, self._tag.tobytes(), out)
             except CipherError as error:
-                raise self._broken(str(error), waiting) from error
+                raise self._broken(self._previous, str(error), waiting) from error
         if its.adds(number):
             arrays = (out.view(source.dtype), source[start:stop])
             combine(its.op, arrays, result[start:stop])
@@ -358,9 +359,11 @@ class Bulk:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise self._broken(f"its connection broke: {error}", waiting) from error
+                raise self._broken(
+                    self._previous, f"its connection broke: {error}", waiting
+                ) from error
             if not received:
-                raise self._broken("its connection has ended", waiting)
+                raise self._broken(self._previous, "its connection has ended", waiting)
             self._has += received
         return True
 
@@ -376,10 +379,10 @@ class Bulk:
         if any(fd == self._bell.fileno() for fd, _ in ready):
             self._bell.clear()
 
-    def _broken(self, why: str, waiting: Waiting) -> CollectiveError:
+    def _broken(self, member: int, why: str, waiting: Waiting) -> CollectiveError:
         self._bell.wait(time.monotonic() + _REASON_S)
         self._alarm.require_none()
-        return CollectiveLostError(f"{waiting.name(self._previous)} was lost: {why}")
+        return CollectiveLostError(f"{waiting.name(member)} was lost: {why}")
 
 
 def pieces_of(part: Array) -> list[tuple[int, int]]:

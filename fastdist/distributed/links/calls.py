@@ -16,11 +16,13 @@ _SEPARATOR = "\x1f"
 _MOST_SHARED = CALL_ROOM - 256
 
 
-def encode_call(call: Call) -> tuple[bytes, int]:
-    """Return a call's text, and how many of its bytes all members must have alike."""
-    shared = f"{call.sequence}{_SEPARATOR}{call.name}{_SEPARATOR}{call.agreed}".encode(
-        errors="replace"
-    )
+def encode_call(call: Call, detail: str) -> tuple[bytes, int]:
+    """Return a call's text, and how many of its bytes all members must have alike.
+
+    `detail` is what the transport needs all members to agree on, such as sizes.
+    """
+    parts = (str(call.sequence), call.name, call.agreed, detail)
+    shared = _SEPARATOR.join(parts).encode(errors="replace")
     if len(shared) > _MOST_SHARED:
         digest = hashlib.blake2b(shared, digest_size=16).hexdigest().encode()
         shared = shared[: _MOST_SHARED - len(digest) - 3] + b"..." + digest
@@ -47,8 +49,9 @@ def mismatch(members: Members, texts: Sequence[tuple[int, bytes]]) -> Collective
 def _describe(members: Members, alike: Sequence[tuple[int, bytes]]) -> str:
     shared, _, line = alike[0][1].decode(errors="replace").partition("\n")
     sequence, _, rest = shared.partition(_SEPARATOR)
-    name, _, agreed = rest.partition(_SEPARATOR)
-    what = f"{name} ({agreed})" if agreed else name
+    name, _, rest = rest.partition(_SEPARATOR)
+    details = ", ".join(part for part in rest.split(_SEPARATOR) if part)
+    what = f"{name} ({details})" if details else name
     who = members.names([member for member, _ in alike])
     return (
         f"{who} called {one_line(what, 400)}, number {one_line(sequence, 24)} of the group, "

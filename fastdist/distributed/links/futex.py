@@ -22,7 +22,7 @@ class _Timespec(ctypes.Structure):
 
 
 def why_not_viable() -> str | None:
-    """Return what this system lacks; None if processes can sleep on shared words here."""
+    """Return the reason for which processes cannot sleep on shared words here; None if they can."""
     if sys.platform != "linux" or platform.machine().lower() not in _NUMBERS:
         return f"{sys.platform} on {platform.machine()} has no futexes that this version knows"
     return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,7 +23,7 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.process_group.transport import Call
-from fastdist.system.foreign_text import printable
+from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
 from .alarm import LEFT, Alarm, Waiting, error_of, kind_of
@@ -38,6 +41,13 @@ from .sums import Place, Sums
 
 # How long a member that leaves waits for others to read what it has sent.
 _READ_S: Final = 2.0
+
+# A warning shows the stacks of so many members, so many frames and bytes of each.
+_MOST_QUERIED: Final = 4
+_MOST_FRAMES: Final = 12
+_MOST_STACK: Final = 8192
+
+_logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
@@ -65,6 +75,7 @@ class LinksTransport:
         self._members = Members(records)
         self._notice_s = notice_s
         self._alarm = Alarm()
+        self._alarm.on_late = self._query_stacks
         self._inbox = Inbox(self._alarm)
         self._post = Post(hub, self._group, rank, self._members)
         self._mail = Mail(rank, self._group, self._members, self._alarm, notice_s, self._post.send)
@@ -169,7 +180,7 @@ class LinksTransport:
     def barrier(self, call: Call) -> None:
         """Return when all members have called."""
         with self._collective(call) as waiting:
-            self._meeting.meet(call, (), waiting)
+            self._meeting.meet(call, (), waiting, "")
 
     def send(self, call: Call, array: Array, to: int, tag: int) -> None:
         """Send array to a member; return when array may be changed."""
@@ -204,7 +215,7 @@ class LinksTransport:
             self._segment.close()
         close_if_unused(self._hub)
 
-    # What the hub calls, in its reader's thread.
+    # Called by the hub, in its reader's thread.
 
     def receive(self, head: wire.Head, body: list[Buffer], rank: int | None) -> None:
         """Take a message in.
@@ -215,6 +226,8 @@ class LinksTransport:
             raise MessageError(f"a message of member {head.sender} of a group of {self.size}")
         if rank is not None and rank != self._members.records[head.sender].rank:
             raise MessageError(f"rank {rank} sent a message as {head.sender}")
+        if not body:
+            raise MessageError(f"a message of kind {head.kind} has no body")
         self._heard.add(head.sender)
         if head.kind in (wire.MEET, wire.DATA, wire.BULK):
             if len(body) != (1 if head.kind == wire.DATA else 2):
@@ -230,6 +243,14 @@ class LinksTransport:
             self._note_read(head.sender)
         elif head.kind == wire.BYE_SEEN:
             self._note_read(head.sender)
+        elif head.kind == wire.WHERE:
+            self._post.notify(head.sender, wire.STACK, _main_stack())
+        elif head.kind == wire.STACK:
+            stack = many_lines(bytes(body[0]).decode(errors="replace"), _MOST_STACK)
+            name = self._members.name(head.sender)
+            _logger.warning(
+                "the main thread of %s, which others wait for, is here:\n    %s", name, stack
+            )
         else:
             self._mail.arrived(head, body)
 
@@ -245,6 +266,8 @@ class LinksTransport:
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
+        # In a forked child nobody would ever release the lock.
+        self._require_usable()
         with self._busy:
             self._require_usable()
             self._meeting.turn += 1
@@ -290,6 +313,10 @@ class LinksTransport:
         with self._collective(call) as waiting:
             self._movement.move(call, pieces, sizes, needs, outs, waiting)
 
+    def _query_stacks(self, members: Sequence[int]) -> None:
+        for member in members[:_MOST_QUERIED]:
+            self._post.notify(member, wire.WHERE)
+
     # How a group ends.
 
     def _fail(self, error: Exception) -> None:
@@ -329,6 +356,12 @@ class LinksTransport:
         with self._closing:
             self._have_read.add(member)
             self._closing.notify_all()
+
+
+def _main_stack() -> bytes:
+    """Return the end of the main thread's stack, as text."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return "".join(traceback.format_stack(frame, _MOST_FRAMES)).encode()[-_MOST_STACK:]
 
 
 def bytes_of(array: Array) -> Bytes:

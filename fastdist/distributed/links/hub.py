@@ -27,7 +27,7 @@ from fastdist.system.foreign_text import one_line
 from .members import Record
 from .wire import Head, decode
 
-# What a peer sent before its end may still be read: its connections end in no order.
+# Messages that a peer sent before its end may still arrive: its connections end in no order.
 _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0

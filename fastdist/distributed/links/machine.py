@@ -25,7 +25,7 @@ class Machine:
     """This member's place among those that share a segment.
 
     Counters only grow. A member publishes one, then wakes those that sleep; a member sets its word
-    SLEEPS, then looks at the counters once more, then sleeps. A fence between the two steps of each
+    SLEEPS, then looks at the counters again, then sleeps. A fence between the two steps of each
     lets one of them see the other: see Note [Processors that order memory] in system/fence.py.
 
     Thread  the one that carries out the group's collective; alarm_rang, fail: any
@@ -132,7 +132,7 @@ class Machine:
         self._alarm.require_none()
         for other in self._others:
             kind = self._words[other + FAILURE]
-            # One that has left after its part was done is no failure for those that do theirs.
+            # One that has left after its part was done does not fail those that do theirs.
             if kind and (kind != LEFT or self._rank_at[other] in missing):
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:

@@ -1,8 +1,8 @@
 """send and recv: messages of one member to another, told apart by tags."""
 
 # A small message goes at once, and waits at its receiver. A larger one is announced, and goes when
-# the receiver has called recv and given it memory; its sender waits for that. So does each message
-# of a few, so that no sender fills the memory of a receiver that does not call.
+# the receiver has called recv and given it memory; its sender waits for that. One small message of
+# many is announced as well, so that no sender fills the memory of a receiver that does not call.
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Mail:
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # Of this member's announced messages: None while they wait, "" once they may go, or why
-        # they may not.
+        # This member's announced messages: None while they wait, "" once they may go, or the reason
+        # for which they may not.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 

@@ -20,12 +20,12 @@ from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 
 # Note [How members meet]
 # Each member writes what it calls, and a small contribution, into the segment of its machine, and
-# waits for the others there: each compares all calls by itself. Then the leaders of the machines,
+# waits for the others there. Each of them compares all calls. Then the leaders of the machines,
 # their lowest ranks, send each other what their machine calls, and let their members go on. Every
 # member has seen every call before any array is changed, so a difference is an error on all, and
 # the group can be used again: all members are at the same point.
 
-# What begins the text of a machine whose own members differ; no call begins so.
+# Begins the text of a machine whose own members differ; no call begins so.
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]
@@ -56,9 +56,12 @@ class Meeting:
         call: Call,
         pieces: Sequence[Bytes],
         waiting: Waiting,
+        detail: str,
         contribute: Contribute | None = None,
     ) -> list[Buffer] | None:
-        """Meet all members; pieces are this member's small contribution, for its small slot.
+        """Meet all members, which must give the same `detail`.
+
+        `pieces` are this member's small contribution, for its small slot.
 
         The leader of one of several machines contributes for all of its machine what `contribute`
         then returns. It gets the contributions of all machines, and calls `go` when others may
@@ -67,7 +70,7 @@ class Meeting:
         Raises  CollectiveMismatchError, on all members
         """
         segment, machine, parity = self.segment, self.machine, self.parity
-        text, num_shared = encode_call(call)
+        text, num_shared = encode_call(call, detail)
         segment.write_call(machine.index, parity, text)
         mine = segment.first_word(machine.index)
         segment.words[mine + CALL_BYTES + parity] = len(text)

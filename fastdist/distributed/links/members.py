@@ -19,7 +19,7 @@ _MOST_ADDRESSES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one member of a group publishes in the store.
+    """The facts that one member of a group publishes in the store.
 
     `rank` is the global one. `incarnation` is of the process's hub: all groups of one process have
     the same. `group_id` is a random number of this member; that of the first member is the group's.
@@ -30,13 +30,13 @@ class Record:
     group_id: int
     addresses: dict[str, str]
     security: str
-    # The global ranks of all members, as this one was told.
+    # The global ranks of all members, as this one knows them.
     ranks: str
     # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
     bulk: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
-    # Members that give different names share no memory, as if on machines of their own.
+    # Members that give different names share no memory, as if on different machines.
     machine: str = ""
     pid: int = field(default_factory=os.getpid)
     process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))

@@ -1,4 +1,4 @@
-"""What moves between members without being summed: broadcast, gather, scatter and their like."""
+"""Movement of data between members without sums: broadcast, gather, scatter and their like."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Movement:
             meeting.is_alone or sum(sizes) <= _MOST_BETWEEN_BYTES
         )
         if not is_small:
-            meeting.meet(call, (), waiting)
+            meeting.meet(call, (), waiting, _detail(sizes))
             self._carry(call, pieces, sizes, needs, outs, waiting)
             return
         found = self._meet_with_small(call, pieces, sizes, waiting)
@@ -117,7 +117,7 @@ class Movement:
                 ]
             )
 
-        found = meeting.meet(call, pieces, waiting, local_ones)
+        found = meeting.meet(call, pieces, waiting, _detail(sizes), local_ones)
         if meeting.is_alone:
             return [segment.small(one, meeting.parity) for one in range(len(sizes))]
         order = [member for machine in meeting.between.machines for member in machine]
@@ -145,7 +145,7 @@ class Movement:
             rows = [segment.table(one, meeting.parity) for one in range(len(self._local))]
             return np.concatenate(rows).view(np.uint8)
 
-        found = meeting.meet(call, (), waiting, local_ones)
+        found = meeting.meet(call, (), waiting, "", local_ones)
         if meeting.is_alone:
             return local_ones().view(np.int64).reshape(-1, len(mine))
         order = [member for machine in meeting.between.machines for member in machine]
@@ -194,7 +194,7 @@ class Movement:
     def _carry_here(
         self, pieces: Sequence[Bytes], sizes: Sequence[int], needs: Needs, waiting: Waiting
     ) -> dict[int, Bytes]:
-        """Return what this member needs of others of its machine; as long as nobody meets again."""
+        """Return the bytes that this member needs of others here; valid until the next meeting."""
         machine, segment, rank = self._meeting.machine, self._meeting.segment, self._rank
         if machine.count == 1:
             return {}
@@ -257,3 +257,10 @@ def _range_of(pieces: Sequence[Bytes], start: int, size: int) -> list[Bytes]:
             size -= part.nbytes
         start = max(0, start - piece.nbytes)
     return found
+
+
+def _detail(sizes: Sequence[int]) -> str:
+    largest = max(sizes)
+    return (
+        f"{largest} bytes of each" if min(sizes) else f"{largest} bytes of {sizes.index(largest)}"
+    )

@@ -19,22 +19,22 @@ Bytes = NDArray[np.uint8]
 
 # Note [Layout of a segment]
 # One head for each member of the machine, then small slots, rings and the board:
-#   head     words that its member alone writes, each kind on a cache line of its own, two texts of
+#   head     words that its member alone writes, each kind on its own cache line, two texts of
 #            calls, the text of a failure, and two tables of sizes
 #   small    two slots for each member; contributions that fit travel with the arrival itself
 #   rings    RING_BLOCKS blocks for each member, through which contributions to a sum pass
 #   board    results, and large contributions; all members read it, and its parts have one writer
-# What one call writes and slower members may still read belongs to the turn's parity: a member
-# that comes to turn t + 2 knows that all have left turn t.
+# Data that one call writes and slower members may still read belongs to the turn's parity: a
+# member that comes to turn t + 2 knows that all have left turn t.
 # The file is sparse: pages are there once they are written. Only counters, sizes and texts are read
-# from it; where data lies follows from what each member computes by itself, and sizes are checked.
+# from it: each member computes where data lies, and checks the sizes of others.
 
 # Words of a head, by their index; those of one line are written together.
 STAGE: Final = 0  # how many points of meeting the member has come to
 IN: Final = 8  # how many blocks of sums it has put into its ring
 OUT: Final = 16  # how many blocks of sums it has reduced
 SLEEPS: Final = 24  # set while it sleeps, or is about to
-FUTEX: Final = 32  # the word that it sleeps on, which those who wake it change
+FUTEX: Final = 32  # the word that it sleeps on; a waker changes it
 FAILURE: Final = 40  # not 0 once it has failed or left; then FAILURE_BYTES of text
 FAILURE_BYTES: Final = 41
 GO: Final = 48  # of a leader: the turn that all machines have agreed on, and 1 if they do not
@@ -65,7 +65,7 @@ class SegmentError(Exception):
 
 
 def why_not_viable() -> str | None:
-    """Return what this machine lacks; None if members of it can share segments."""
+    """Return the reason for which members share no segment here; None if they can."""
     lacks = why_no_fence() or sealed_memory.why_not_viable() or futex.why_not_viable()
     if lacks is None and not os.path.isdir("/proc/self/fd"):
         lacks = "there is no /proc by which one process opens the memory of another"
@@ -135,7 +135,7 @@ class Segment:
         self.words[self.first_word(member) + FAILURE_BYTES] = len(text)
 
     def go_text(self, member: int) -> bytes:
-        """Return what a leader has written of the calls of other machines."""
+        """Return the text that a leader has written about the calls of other machines."""
         at = member * self.head_bytes + _GO_AT
         length = self.words[self.first_word(member) + GO_BYTES]
         return self._mapping[at : at + min(length, GO_ROOM)]

@@ -17,12 +17,12 @@ from .reductions import combine
 from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 
 # Note [Sums through shared memory]
-# A small array travels with the meeting: each member reads those of all, and adds them by itself.
-# Of a large one each member adds a part of every block. It puts the other parts into its ring, and
-# the sum of its part on the board. Two counters tell the others how far it has come with each. It
-# fills block k + 1 before it adds block k, so that members seldom wait for each other, and the
-# blocks stay in the processor's caches. Once all parts are there, nothing can fail any more, and
-# all copy them: an array is replaced as a whole, or holds what it held before.
+# Small arrays travel with the meeting: each member reads those of all, and adds them up. A large
+# array is cut into blocks, and each member adds up one part of every block. It puts the other
+# parts into its ring, and the sum of its part on the board. Two counters tell the others how far it
+# has come with each. It fills block k + 1 before it adds block k, so that members seldom wait for
+# each other, and the blocks stay in the processor's caches. Once all parts are there, nothing can
+# fail any more, and all copy them: an array is replaced as a whole, or holds what it held before.
 # Between machines the leaders then replace the sum on their boards by that of all.
 
 # Larger arrays are summed by parts, also where several machines send them with their meeting.
@@ -54,7 +54,7 @@ class Sums:
         if flat.nbytes <= most:
             place(self._reduce_small(call, flat, op, waiting))
             return
-        meeting.meet(call, (), waiting)
+        meeting.meet(call, (), waiting, _detail(flat, op))
         self._step = 0
         board_size = meeting.segment.board_bytes // flat.itemsize
         if flat.size <= board_size:
@@ -78,7 +78,7 @@ class Sums:
             return result.view(np.uint8)
 
         result = np.empty_like(flat)
-        found = meeting.meet(call, (flat.view(np.uint8),), waiting, reduce_here)
+        found = meeting.meet(call, (flat.view(np.uint8),), waiting, _detail(flat, op), reduce_here)
         if meeting.is_alone:
             reduce_here()
             return result
@@ -141,3 +141,7 @@ class Sums:
                     combine(op, arrays, board[start:stop])
                 machine.publish(OUT, first + number)
         self._num_blocks += num_blocks
+
+
+def _detail(flat: Array, op: str) -> str:
+    return f"{op} of {flat.nbytes} bytes"

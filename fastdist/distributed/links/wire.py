@@ -21,7 +21,9 @@ REFUSE: Final = 9  # the receiver expected another one: the body is the text
 WITHDRAW: Final = 10  # the sender does not wait any longer
 PART: Final = 11  # a piece of an announced message
 BULK: Final = 12  # a leader listens for the one before it: token, key, port; then its host
-KINDS: Final = range(MEET, BULK + 1)
+WHERE: Final = 13  # a member that waits for the receiver queries where its program is
+STACK: Final = 14  # the answer: the stack of its main thread, as text
+KINDS: Final = range(MEET, STACK + 1)
 
 # Pieces of arrays; smaller ones overlap better, larger ones cost fewer calls.
 PIECE_BYTES: Final = 1 << 20
@@ -35,7 +37,7 @@ _MOST_BYTES: Final = 1 << 46
 
 
 class Head(NamedTuple):
-    """What the first frame of a message says."""
+    """The numbers in the first frame of a message."""
 
     kind: int
     group: int

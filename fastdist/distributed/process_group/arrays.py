@@ -26,6 +26,15 @@ def flat(tensor: Tensor) -> NDArray[Any]:
     return np.ascontiguousarray(array).reshape(-1)
 
 
+def settle(tensor: Tensor | None) -> None:
+    """Wait until the calling thread's stream of a tensor's device has done its work.
+
+    The thread of a group reads and writes tensors on another stream than their callers.
+    """
+    if tensor is not None and (device := tensor._layout.device) is not CPU:
+        backend_of(device.type).current_stream(device.index).synchronize()
+
+
 class Target:
     """A tensor that a collective writes, and the array of one axis that the transport fills.
 
@@ -57,6 +66,8 @@ class Target:
             if layout.device is not CPU:
                 array = backend.from_numpy(array, layout.device.index)
             backend.copy_into(tensor.array, array)
+            # This thread's stream may not be that of the reader.
+            settle(tensor)
         (tensor._storage or storage_of(tensor)).bump()
 
 
@@ -134,7 +145,7 @@ _texts: dict[tuple[Any, str], str] = {}
 
 
 def agreed_text(tensor: Tensor, more: str = "") -> str:
-    """Return what members must give alike, such as "float32 of shape (2, 3), sum"."""
+    """Return the text that must be alike on all members, such as "float32 of shape (2, 3), sum"."""
     key = tensor._layout, more
     text = _texts.get(key)
     if text is None:

@@ -83,7 +83,7 @@ class Backend(str):
                 (DistributedBackendOptions, pg_options). It returns an object with the methods of
                 a ProcessGroup, such as a subclass, or one that implements
                 process_group.transport.Transport.
-            extended_api: What func is called with.
+            extended_api: Whether func is called with the two objects.
             devices: The types of device that it serves; all by default.
 
         Raises:

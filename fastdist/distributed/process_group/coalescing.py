@@ -25,7 +25,7 @@ class _Noted(NamedTuple):
 
 
 class CoalescingManager:
-    """What `with _coalescing_manager(...) as manager` gives: the Works of the block."""
+    """The Works of a block: `with _coalescing_manager(...) as manager`."""
 
     def __init__(self) -> None:
         self.works: list[Work] = []

@@ -137,7 +137,7 @@ def all_gather(
 
     Args:
         tensor_list: One tensor for each member, by rank; written. Their sizes may differ.
-        tensor: What this member gives; as large as tensor_list[rank].
+        tensor: The tensor of this member; as large as tensor_list[rank].
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
     """
@@ -177,7 +177,7 @@ def all_gather_into_tensor(
 
     Args:
         output_tensor: Written; its shape is (size * n, ...) or (size, n, ...).
-        input_tensor: What this member gives, of shape (n, ...).
+        input_tensor: The tensor of this member, of shape (n, ...).
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
     """
@@ -278,7 +278,7 @@ def all_to_all(
 
     Args:
         output_tensor_list: Written; one tensor for each member, by rank.
-        input_tensor_list: What each member gets. Sizes may differ.
+        input_tensor_list: One tensor for each member, by rank. Sizes may differ.
         group: The members; the default group if None.
         async_op: Whether to return a Work at once.
     """
@@ -302,7 +302,7 @@ def gather(
     """Fill a list on one member with the tensors of all.
 
     Args:
-        tensor: What this member gives.
+        tensor: The tensor of this member.
         gather_list: On dst, one tensor for each member; None on the others.
         dst: The global rank of the member with the list; 0 by default.
         group: The members; the default group if None.

@@ -21,7 +21,7 @@ def send(
     """Send a tensor to one member; return when it may be changed.
 
     Args:
-        tensor: What is sent.
+        tensor: The numbers to send.
         dst: The global rank of the receiver.
         group: The group of both; the default group if None.
         tag: A number that the receiver gives as well, to tell messages apart.
@@ -113,7 +113,7 @@ class P2POp:
 
     Args:
         op: The function isend or irecv.
-        tensor: What is sent or filled.
+        tensor: The tensor that is sent or filled.
         peer: The other's global rank.
         group: The group of both; the default group if None.
         tag: See send.

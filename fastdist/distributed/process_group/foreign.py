@@ -1,4 +1,4 @@
-"""A group whose collectives a registered backend carries, with methods of its own."""
+"""A group whose collectives are the methods of a registered backend."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ProcessGroup(Messages, GroupBase):
     Made by `init_process_group` and `new_group`. The methods have the names and lists of PyTorch;
     programs call the functions of `fastdist.distributed`.
 
-    Threads: any; collectives of one group run one at a time, sends and receives beside them.
+    Threads: any; collectives of one group run one at a time, sends and receives at the same time.
     """
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Work:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import CollectiveError
 
+from ...instrumentation.time_ranges import clock, time_ranges
 from ..constants import default_pg_timeout
+from .arrays import settle
 from .backends import BackendConfig, Place, make_carrier
 from .caller import caller_line
 from .transport import Call, Transport
@@ -161,12 +163,17 @@ class GroupBase:
 
     def _run(self, what: str, agreed: str, act: Act, result: list[Any], options: Any) -> Work:
         """Run a collective, or queue it; `result` begins with the tensors that it fills."""
-        transport = self._transport(_first_tensor(result))
+        first = _first_tensor(result)
+        transport = self._transport(first)
+        settle(first)
         line, timeout = caller_line(), options.timeout or self._timeout
         seconds = timeout.total_seconds()
 
         def job(number: int) -> None:
+            start_ns = clock() if time_ranges.on else 0
             act(transport, Call(number, what, agreed, line, time.monotonic() + seconds))
+            if start_ns:
+                time_ranges.add(f"{self._backend_name}:{what}", "collective", start_ns)
 
         if options.asyncOp:
             return self._lane.start(job, Work(result))

@@ -115,7 +115,7 @@ def _meet(
 ) -> tuple[Store, int, int]:
     from fastdist.distributed.rendezvous import rendezvous
 
-    met = rendezvous(init_method, rank, world_size, timeout=timeout)
+    met = rendezvous(init_method, rank, world_size, timeout=timeout, shares=True)
     if not met.world_size:
         met.store.close()
         raise ValueError(

@@ -25,7 +25,7 @@ _REPORT_S: Final = 1.0
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Wait until all members have called; rank 0's error names those that have not.
+    """Wait until all members have called; rank 0's error names the missing ones.
 
     Args:
         group: The members; the default group if None.

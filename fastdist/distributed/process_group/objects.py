@@ -21,7 +21,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
     Args:
         object_list: One entry for each member, by rank; written.
-        obj: What this member gives; it must pickle.
+        obj: The object of this member; it must pickle.
         group: The members; the default group if None.
 
     Raises:
@@ -51,7 +51,7 @@ def gather_object(
     """Fill a list on one member with an object of each.
 
     Args:
-        obj: What this member gives; it must pickle.
+        obj: The object of this member; it must pickle.
         object_gather_list: On dst, one entry for each member; None on the others.
         dst: The global rank of the member with the list; 0 by default.
         group: The members; the default group if None.
@@ -169,7 +169,7 @@ def send_object_list(
     """Send the objects of a list to one member; it calls recv_object_list.
 
     Args:
-        object_list: What is sent; each must pickle.
+        object_list: The objects to send; each must pickle.
         dst: The global rank of the receiver.
         group: The group of both; the default group if None.
         device: Ignored: objects pass through the memory of the CPU.

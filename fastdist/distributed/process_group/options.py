@@ -91,7 +91,7 @@ class BarrierOptions(_Options):
 
 
 class DistributedBackendOptions(_Options):
-    """What a function registered with `extended_api=True` gets about the new group."""
+    """The new group, as a function registered with `extended_api=True` gets it."""
 
     store: Any = None
     group_rank: int = 0

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ...tensor.tensor import Tensor
-from .arrays import Target, flat, require_readable, require_target
+from .arrays import Target, flat, require_readable, require_target, settle
 from .caller import caller_line
 from .group_base import GroupBase
 from .transport import Call
@@ -22,6 +22,7 @@ class Messages(GroupBase):
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
+        settle(tensor)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
 
@@ -41,6 +42,7 @@ class Messages(GroupBase):
         require_target("recv", "tensor", tensor)
         if src is not None:
             self._require_other("recv", src)
+        settle(tensor)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
         work = Work([tensor])

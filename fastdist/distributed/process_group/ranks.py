@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .world import GroupMember, default_group, group_of, is_outside
+
+if TYPE_CHECKING:
+    from .group import ProcessGroup
 
 
 def get_rank(group: Any = None) -> int:
@@ -15,7 +18,7 @@ def get_rank(group: Any = None) -> int:
     """
     if is_outside(group):
         return -1
-    return group_of(group).rank()
+    return (default_group() if group is None else _registered(group)).rank()
 
 
 def get_world_size(group: Any = None) -> int:
@@ -26,7 +29,7 @@ def get_world_size(group: Any = None) -> int:
     """
     if is_outside(group):
         return -1
-    return group_of(group).size()
+    return (default_group() if group is None else _registered(group)).size()
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
@@ -62,7 +65,7 @@ def get_process_group_ranks(group: Any) -> list[int]:
     return list((default_group() if group is None else _registered(group))._ranks)
 
 
-def _registered(group: Any) -> Any:
+def _registered(group: Any) -> ProcessGroup:
     try:
         return group_of(group)
     except ValueError:
@@ -82,11 +85,11 @@ def rank_in(
     """
     if group_rank is not None:
         if global_rank is not None:
-            raise ValueError(f"{what}: Can't specify both group_rank and global_rank")
+            raise ValueError(f"Can't specify both group_rank and global_rank in {what}")
         return group_rank
     if global_rank is None:
         if default is None:
-            raise ValueError(f"{what}: Must specify global_rank or group_rank")
+            raise ValueError(f"Must specify global_rank or group_rank in {what}")
         return default
     if global_rank not in group._ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")

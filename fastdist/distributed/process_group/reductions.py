@@ -48,7 +48,7 @@ class ReduceOp(metaclass=_ReduceOpMeta):
     BOR = _Operation.BOR
     BXOR = _Operation.BXOR
     PREMUL_SUM = _Operation.PREMUL_SUM
-    # What PREMUL_SUM multiplies the values of this member by: a number or a tensor of one.
+    # PREMUL_SUM multiplies the values of this member by it: a number or a tensor of one.
     factor: Any = None
 
     def __init__(self, op: _Operation) -> None:
@@ -99,13 +99,13 @@ _NAMES_OF_BOOL: Final[dict[int, str]] = {
 class Reduction(NamedTuple):
     """How a transport reduces arrays of one dtype."""
 
-    # Such as "sum" and "avg": what the members must give alike.
+    # Such as "sum" and "avg"; alike on all members.
     name: str
     # One of transport.REDUCTIONS.
     op: str
     # The dtype as which the memory is reduced; None for its own.
     seen_as: np.dtype[Any] | None
-    # What this member multiplies its values by before, and whether the sum is divided after.
+    # This member multiplies its values by the factor before; a mean is divided after.
     factor: Any
     is_mean: bool
 

@@ -57,6 +57,8 @@ def new_group(
 
 
 def _require_ranks(members: tuple[int, ...], world_size: int) -> None:
+    if len(set(members)) != len(members):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {list(members)}")
     if len(members) > world_size:
         raise ValueError(
             "the new group's world size should be less or equal to the world size set by "
@@ -68,8 +70,6 @@ def _require_ranks(members: tuple[int, ...], world_size: int) -> None:
                 f"Rank {rank} is out of range. Valid ranks are 0 to {world_size - 1} "
                 f"(world_size={world_size})"
             )
-    if len(set(members)) != len(members):
-        raise ValueError(f"ranks list must not contain duplicate entries, got {list(members)}")
     if not members:
         raise ValueError("new_group: the list of ranks is empty")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from .group_base import GroupBase
@@ -33,9 +32,8 @@ class World:
         self.num_inits = 0
         self.num_groups = 0
         self.num_local_groups: dict[tuple[int, ...], int] = {}
-        # What destroying the default group closes.
+        # The store that is closed with the default group.
         self.store: Store | None = None
-        self.closes: list[Callable[[], None]] = []
 
 
 class _Here(threading.local):

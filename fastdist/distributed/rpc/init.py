@@ -104,6 +104,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         security=options.security,
         certificates=options.certificates,
         takes_back=restarts,
+        shares=True,
     )
     try:
         # To find the store was part of the wait.

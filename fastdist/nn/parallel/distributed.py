@@ -180,7 +180,7 @@ class DistributedDataParallel(Module):
         self.logger = None
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return what the module returns for this process's inputs."""
+        """Return the outputs of the module for this process's inputs."""
         reducer, syncs = self.reducer, tls.grad and self.require_backward_grad_sync
         if syncs:
             reducer.times.mark("forward")
@@ -266,7 +266,7 @@ class DistributedDataParallel(Module):
         self.reducer.remove_hooks()
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """Return what is known of the reductions: sizes in bytes and times in nanoseconds."""
+        """Return facts about the reductions: sizes in bytes and times in nanoseconds."""
         reducer, group = self.reducer, self.process_group
         sizes = ", ".join(str(bucket.nbytes) for bucket in reducer.buckets)
         hook = reducer.hook
@@ -321,7 +321,7 @@ class DistributedDataParallel(Module):
         )
 
     def join_hook(self, **kwargs: Any) -> Any:
-        """Return what stands in for this process when it has no more inputs, for Join."""
+        """Return the work of this process when it has no more inputs, for Join."""
         from ...distributed.algorithms.join import DataParallelJoinHook
 
         return DataParallelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))

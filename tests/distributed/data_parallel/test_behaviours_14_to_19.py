@@ -1,4 +1,4 @@
-"""Behaviours 14 to 19 of DistributedDataParallel; each test bears its number."""
+"""Behaviours 14 to 19 of DistributedDataParallel; the name of each test has its number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behaviours 1 to 13 of DistributedDataParallel; each test bears its number."""
+"""Behaviours 1 to 13 of DistributedDataParallel; the name of each test has its number."""
 
 from __future__ import annotations
 
@@ -226,6 +226,19 @@ def test_08_the_first_bucket_is_reduced_before_backward_ends() -> None:
     assert len(passed) == 2
 
 
+def test_08_reductions_are_on_the_time_line_of_their_own_threads() -> None:
+    def member(rank: int) -> None:
+        model = DDP(TwoHeads(), bucket_cap_mb=20 / 2**20)
+        sum(one.sum() for one in model(fd.ones(1, 2))).backward()
+
+    with fd.profiler.profile() as profile:
+        run_members(2, member)
+    found = [event for event in profile.events() if event.name == "threads:all_reduce"]
+    backward = [event for event in profile.events() if event.name == "AddmmBackward0"]
+    assert len(found) == 4 and backward
+    assert {event.thread for event in found}.isdisjoint({event.thread for event in backward})
+
+
 def test_09_unused_parameters_are_named_at_the_next_forward(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -275,7 +288,7 @@ def test_10_unused_parameters_are_found(as_views: bool) -> None:
             loss = loss + out.more["rest"][0].sum()
         loss.backward()
         first = grads(model)
-        # Outputs that take no part in the loss; nothing is used but `b`.
+        # Some outputs are not part of the loss, which uses `b` alone.
         model.zero_grad()
         model(x, uses="ba").y[0].sum().backward()
         model(x)

@@ -1,4 +1,4 @@
-"""Behaviours 20 to 25 of DistributedDataParallel; each test bears its number."""
+"""Behaviours 20 to 25 of DistributedDataParallel; the name of each test has its number."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def join(machines: str, notice_s: float = 5.0) -> None:
 def leave() -> set[str]:
     """Leave the group; return which descriptors stay open that were not before."""
     transport().close()
-    # libzmq closes its own on a thread of its own.
+    # libzmq closes its descriptors on another thread.
     until = time.monotonic() + 3.0
     while (left := set(descriptors()) - set(_held["descriptors"])) and time.monotonic() < until:
         threading.Event().wait(0.002)
@@ -53,7 +53,7 @@ def end() -> None:
 
 
 def descriptors() -> list[str]:
-    """Return what this process has open, in words."""
+    """Return the names of the descriptors that this process has open."""
     found = []
     for one in os.listdir("/proc/self/fd"):
         try:
@@ -117,7 +117,7 @@ def pid() -> int:
 
 
 def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
-    """Call what this rank is told; return the error and how long it took."""
+    """Make the call that is given for this rank; return the error and how long it took."""
     what, began = kinds[transport().rank], time.monotonic()
     try:
         if what == "barrier":
@@ -127,3 +127,13 @@ def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
     except CollectiveError as error:
         return type(error).__name__, str(error), time.monotonic() - began
     return "", "", 0.0
+
+
+def sum_different_sizes() -> tuple[str, str]:
+    """Sum arrays whose sizes differ, where the caller has not said so; return the error."""
+    size = 40_000 if transport().rank == 2 else 10
+    try:
+        transport().all_reduce(call("all_reduce"), np.ones(size, np.float32), "sum")
+    except CollectiveError as error:
+        return type(error).__name__, str(error)
+    return "", ""

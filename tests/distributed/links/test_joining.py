@@ -180,6 +180,9 @@ def test_a_warning_names_those_that_are_waited_for(caplog: pytest.LogCaptureFixt
 
     with caplog.at_level(logging.WARNING):
         together("aaa", play, notice_s=0.03)
+    stacks = [one for one in caplog.messages if "the main thread of rank 1 (pid " in one]
+    assert stacks
+    assert "in test_a_warning_names_those_that_are_waited_for" in stacks[0]
     told = [one for one in caplog.messages if "has waited" in one]
     assert any(one.startswith("all_reduce at program0.py:1 has waited 0.0") for one in told)
     assert all("for rank 1 (pid " in one for one in told)

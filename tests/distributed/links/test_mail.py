@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -165,6 +166,39 @@ def test_abort_ends_those_that_receive_and_those_that_sum() -> None:
 
     assert max(together("aa", play)) < 2.0
     assert max(together("ab", play)) < 2.0
+
+
+def test_close_ends_what_other_threads_wait_for() -> None:
+    def play(member: Member) -> None:
+        if member.rank:
+            member.transport.recv(member.message(), np.ones(1), 0, 0)
+            return
+        errors: list[str] = []
+
+        def wait(function: Callable[[], object]) -> None:
+            try:
+                function()
+            except CollectiveError as error:
+                errors.append(str(error))
+
+        waits: list[Callable[[], object]] = [
+            lambda: member.transport.recv(member.message(), np.ones(3), 1, 5),
+            lambda: member.transport.barrier(member.call()),
+        ]
+        threads = [threading.Thread(target=wait, args=(one,)) for one in waits]
+        for thread in threads:
+            thread.start()
+        member.transport.send(member.message(), np.ones(1), 1, 0)
+        # The other has read it, and leaves; or waits for the same barrier in vain.
+        member.transport.close()
+        for thread in threads:
+            thread.join()
+        assert len(errors) == 2
+        assert all("this group was closed" in one or "left the group" in one for one in errors)
+        with pytest.raises(CollectiveError):
+            member.transport.barrier(member.call())
+
+    together("aa", play)
 
 
 def test_a_member_sends_nothing_to_itself() -> None:

@@ -12,6 +12,7 @@ import fastdist as fd
 from fastdist import distributed as dist
 from fastdist import nn
 from fastdist.core.errors import CollectiveLostError
+from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
 from tests.distributed.workers import Group, run_group
 
@@ -73,6 +74,39 @@ def test_data_parallel_training_between_processes() -> None:
     one, two, three = run_group(train, 3)
     assert one == two == three
     assert one[1] == [{"rank": rank} for rank in range(3)]
+
+
+def scaled(x: Any, factor: float) -> Any:
+    return x * factor
+
+
+def train_over_rpc(to_grad: bool) -> list[Any]:
+    """Reduce the gradients of a distributed pass through a worker, and return them."""
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"w{rank}")
+    dist.init_process_group()
+    model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    found = []
+    for _ in range(2):
+        with dist_autograd.context() as context_id:
+            x = rpc.rpc_sync(f"w{1 - rank}", scaled, args=(fd.full((1, 2), rank + 1.0), 2.0))
+            y = rpc.rpc_sync(f"w{1 - rank}", scaled, args=(model(x), 3.0))
+            dist_autograd.backward(context_id, [y.sum()], accumulate_to_grad=to_grad)
+            grads = dist_autograd.get_gradients(context_id)
+            weight = model.module.weight
+            found.append((weight.grad if to_grad else grads[weight]).tolist())
+            assert to_grad or weight.grad is None
+        model.zero_grad()
+    dist.barrier()
+    rpc.shutdown()
+    dist.destroy_process_group()
+    return found
+
+
+@pytest.mark.parametrize("to_grad", [False, True])
+def test_gradients_of_a_pass_over_rpc_are_reduced(to_grad: bool) -> None:
+    # 3 * 2 * 1 on rank 0, 3 * 2 * 2 on rank 1.
+    assert run_group(train_over_rpc, 2, to_grad) == [[[[9.0, 9.0]]] * 2] * 2
 
 
 def begin() -> int:

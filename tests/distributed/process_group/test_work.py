@@ -1,4 +1,4 @@
-"""Work: waiting, Futures, order, and errors of collectives that run beside the program."""
+"""Work: waiting, Futures, order, and errors of asynchronous collectives."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ThreadTransport:
     def __init__(self, room: Room, rank: int) -> None:
         self.room, self.rank, self.size = room, rank, room.size
         self.error: Exception | None = None
-        # What tests count: the names of the collectives that this member called.
+        # The collectives that this member called, for tests.
         self.names: list[str] = []
 
     def meet(self, call: Call, brought: Any) -> list[Any]:
@@ -243,7 +243,7 @@ def run_members(
     with _rooms_lock:
         for key in [key for key in _rooms if key[0] == id(store)]:
             del _rooms[key]
-    # What a member saw as a loss, another one caused.
+    # A loss is caused by the error of another member.
     found = [error for error in errors if error is not None]
     causes = [error for error in found if not isinstance(error, CollectiveLostError)]
     if found:

@@ -33,7 +33,7 @@ def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: A
     Args:
         comm_hook_type: Which one.
         model: The DistributedDataParallel.
-        state: What the hook gets: a group, or a PowerSGDState.
+        state: The first argument of the hook: a group, or a PowerSGDState.
     """
     model.register_comm_hook(state, comm_hook_type.value.func)
 

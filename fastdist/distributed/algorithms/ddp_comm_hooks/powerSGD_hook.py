@@ -28,7 +28,7 @@ batched_powerSGD_hook = refusing(
 
 
 class PowerSGDState:
-    """What powerSGD_hook keeps between iterations.
+    """The matrices and errors that powerSGD_hook keeps between iterations.
 
     Args:
         process_group: The group; the default group if None.
@@ -38,7 +38,7 @@ class PowerSGDState:
         use_error_feedback: Whether what compression lost is added in the next iteration.
         warm_start: Whether the thin matrices of the last iteration begin the next one.
         orthogonalization_epsilon: Added to the norms of columns; 0 uses a QR decomposition.
-        random_seed: Of the first matrices; the same on all processes.
+        random_seed: The seed of the first matrices; the same on all processes.
         compression_stats_logging_frequency: Ignored.
         batch_tensors_with_same_shape: Ignored: results are the same.
 
@@ -93,7 +93,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
     """Return the mean of a bucket, of whose matrices a product of two thin ones travels.
 
     Args:
-        state: What is kept between iterations.
+        state: The matrices and errors of the last iteration.
         bucket: The gradients.
 
     Source: Vogels et al. 2019, "PowerSGD: Practical Low-Rank Gradient Compression"
