@@ -58,7 +58,10 @@ def test_a_loader_of_another_class_is_iterated_by_workers() -> None:
 @pytest.mark.parametrize("kind", [_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter])
 def test_a_pass_of_a_data_loader_is_an_instance(kind: Any) -> None:
     workers = int(kind is _MultiProcessingDataLoaderIter)
-    for one in (iter(DataLoader([1], num_workers=workers)), kind(loader([1], 0, [[0]], num_workers=1))):
+    for one in (
+        iter(DataLoader([1], num_workers=workers)),
+        kind(loader([1], 0, [[0]], num_workers=1)),
+    ):
         assert isinstance(one, kind)
         one.close()
     assert not isinstance(iter([]), kind)
