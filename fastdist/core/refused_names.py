@@ -12,13 +12,6 @@ from .refusal_words import NO_COLLECTIVES, NO_GRAPHS
 
 _COLLECTIVES: Final = {
     "distributed._composable": "checkpoint contract fully_shard replicate",
-    "distributed._functional_collectives": """
-        AsyncCollectiveTensor all_gather_single all_gather_single_autograd all_gather_tensor
-        all_gather_tensor_autograd all_gather_into_tensor_coalesced all_reduce all_reduce_coalesced
-        all_to_all_single all_to_all_single_autograd broadcast permute_tensor reduce_scatter_single
-        reduce_scatter_single_autograd reduce_scatter_tensor reduce_scatter_tensor_autograd
-        reduce_scatter_tensor_coalesced wait_tensor
-    """,
     "distributed._shard": "load_with_process_group shard_module shard_parameter",
     "distributed._shard.sharded_tensor": """
         Shard ShardedTensor ShardedTensorBase ShardedTensorMetadata TensorProperties

@@ -18,6 +18,7 @@ data_parallel    the reductions of nn.parallel.DistributedDataParallel
 links            what carries collectives between processes
 process_group    groups of processes and their collectives
 distributed_c10d.py  the names of process groups and collectives that programs call
+_functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
 device_mesh.py   processes in a grid, with a group for each row along each axis
 tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device
@@ -42,6 +43,7 @@ from fastdist.core.missing import missing
 from fastdist.system.import_hooks import load_when_rpc_starts
 
 if TYPE_CHECKING:
+    from . import _functional_collectives as _functional_collectives
     from . import algorithms as algorithms
     from . import autograd as autograd
     from . import checkpoint as checkpoint
@@ -128,7 +130,7 @@ _ROOMS = frozenset(
         *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "profiler"),
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
-        *("launcher", "pipelining", "tensor", "utils"),
+        *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
     }
 )
 

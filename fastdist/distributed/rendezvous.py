@@ -39,7 +39,7 @@ from .store.environment import (
     require_rank,
     restart_count,
     round_number,
-    store_is_hosted,
+    store_is_hosted_at,
 )
 from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
 from .store.tcp_store import share_served
@@ -92,7 +92,7 @@ def rendezvous(
 
     `env://` asks from_env; `tcp://HOST:PORT` and `file:///PATH` need rank and world_size, as
     arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
-    0 serves the store, unless a launcher does (FASTDIST_STORE_HOSTED=1). A group that was started
+    0 serves the store, unless a launcher does at that port (FASTDIST_STORE_HOSTED=1). A group that was started
     again finds nothing in it of its earlier rounds. In one that takes lives back (`takes_back`, or
     dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
     process serves at the address already is used: RPC and process groups may be in one job.
@@ -131,7 +131,7 @@ def rendezvous(
         file_store = FileStore(_path_of(url), world_size, timeout, **protection)
         return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)
-    returns, hosted = takes_back or not world_size, store_is_hosted()
+    returns, hosted = takes_back or not world_size, store_is_hosted_at(port)
     store = _tcp_store(
         host, port, rank, hosted, timeout, protection, takes_back=returns, shares=shares
     )

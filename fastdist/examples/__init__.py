@@ -39,6 +39,7 @@ rnn.py                     tables on a server, the LSTM with the trainer
 pipeline.py                two stages on two workers, small batches on their way
 rl.py                      an agent decides for observers
 batch_rl.py                it decides for all of them at once
+data_parallel              ranks share the data of a loss with higher derivatives (4 jobs)
 
 Shared parts:
 

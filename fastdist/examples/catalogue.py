@@ -31,6 +31,10 @@ JOBS = (
     "pipeline",
     "rl",
     "batch-rl",
+    "data-parallel-maml",
+    "data-parallel-penalty",
+    "data-parallel-hessian",
+    "data-parallel-pinn",
     "resume",
 )
 _USAGE_ERROR = 2
@@ -80,4 +84,7 @@ def _start(job: ModuleType, arguments: Sequence[str]) -> int:
 
 def program(name: str) -> ModuleType:
     """Return the module of a program; its main() takes the arguments after the name."""
-    return importlib.import_module(f"fastdist.examples.{name.replace('-', '_')}")
+    package, name = (
+        ("data_parallel.", name[14:]) if name.startswith("data-parallel-") else ("", name)
+    )
+    return importlib.import_module(f"fastdist.examples.{package}{name.replace('-', '_')}")

@@ -20,10 +20,19 @@ _SEED = 0
 
 
 class Demo:
-    """One run of a program: reads its options, counts its steps, tells and draws how it went."""
+    """One run of a program: reads its options, counts its steps, tells and draws how it went.
+
+    With is_shown=False it tells and draws nothing: of several processes one shows how it goes.
+    """
 
     def __init__(
-        self, name: str, about: str | None, arguments: Sequence[str] | None, *, steps: int
+        self,
+        name: str,
+        about: str | None,
+        arguments: Sequence[str] | None,
+        *,
+        steps: int,
+        is_shown: bool = True,
     ) -> None:
         prog = f"fastdist demo {name}"
         parser = CommandParser(
@@ -41,6 +50,7 @@ class Demo:
             parser.refuse(f"--steps must be at least 1, got {given.steps}")
         if not 0 <= given.seed < 2**63:
             parser.refuse(f"--seed must be 0 or more, and fit into 63 bits, got {given.seed}")
+        self.is_shown = is_shown
         make_folder(given.out)
         self.seed: int = given.seed
         self.last_step: int = given.steps
@@ -58,11 +68,14 @@ class Demo:
         for step in range(1, self.last_step + 1):
             self._step = step
             yield step
+            if not self.is_shown:
+                continue
             if line.is_due():
                 line.draw(self._state(), step / self.last_step)
             elif not line.is_shown and step % -(-self.last_step // _PLAIN_LINES) == 0:
                 print("  ".join(self._state()), flush=True)
-        print(line.clear(), end="")
+        if self.is_shown:
+            print(line.clear(), end="")
 
     def _state(self) -> list[str]:
         latest = [f"{name} {points[-1][1]:.4g}" for name, points in self._curves.items()]
@@ -88,6 +101,8 @@ class Demo:
 
         A result is promised for the seed and the steps that are the default, or more steps.
         """
+        if not self.is_shown:
+            return 0
         self._picture.write_text(picture or self._plot(), encoding="utf-8")
         watched, points = next(iter(self._curves.items()))
         early, late = _ends([y for _, y in points])

@@ -24,7 +24,10 @@ Array = Any
 
 # Kernels that move elements of any dtype, or cast them, and compute nothing.
 MOVES: Final = frozenset(
-    {f"shape.copying.{name}" for name in ("cast", "cat", "flip", "place", "place_diagonal", "roll")}
+    {
+        f"shape.copying.{name}"
+        for name in ("cast", "cat", "fill_by", "flip", "place", "place_diagonal", "roll")
+    }
     | {f"index.indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
     | {"shape.copying.triangle", "index.indexing.select", "index.indexing.take", "nn.windows.pick"}
 )

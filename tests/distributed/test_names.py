@@ -16,7 +16,8 @@ def test_the_distributed_half_says_that_it_is_there() -> None:
     assert "is_available" in dir(fastdist.distributed)
 
 
-@pytest.mark.parametrize("name", fastdist.distributed.nn.functional.__all__)
-def test_what_needs_collectives_can_be_imported_and_says_that_it_is_not_there(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"nn.functional.{name}: fastdist does not "):
-        getattr(fastdist.distributed.nn, name)(None)
+def test_collectives_with_derivatives_are_offered_above() -> None:
+    functional = fastdist.distributed.nn.functional
+    assert {*functional.__all__} < {*fastdist.distributed.nn.__all__}
+    for name in functional.__all__:
+        assert getattr(fastdist.distributed.nn, name) is getattr(functional, name)

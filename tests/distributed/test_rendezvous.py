@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.kept_port import KeptPort
 from fastdist.core.errors import (
     AuthenticationError,
     RendezvousError,
@@ -323,6 +324,23 @@ def test_no_rank_binds_the_port_of_a_store_that_the_launcher_hosts(
         meet_and_close([job.result(15) for job in jobs])
     assert hosted.num_keys() == 4
     hosted.close()
+
+
+def test_rank_0_hosts_a_store_at_another_port_than_the_launchers(
+    no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
+) -> None:
+    """Some of the workers may have a process group of their own, beside RPC of all."""
+    launchers, port = host_store(timeout=10)
+    no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
+    no_launcher.setenv("MASTER_PORT", str(port))
+    no_launcher.setenv("FASTDIST_STORE_HOSTED", "1")
+    kept = KeptPort()
+    url = f"tcp://127.0.0.1:{kept.number}"
+    jobs = [pool.submit(rendezvous, url, rank, 2, 10) for rank in range(2)]
+    meet_and_close([job.result(15) for job in jobs])
+    kept.close()
+    assert launchers.num_keys() == 0
+    launchers.close()
 
 
 def test_each_round_of_an_elastic_job_finds_an_empty_store(

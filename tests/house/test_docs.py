@@ -96,12 +96,18 @@ def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None
     assert resumed.stdout == whole.stdout, resumed.stderr
 
 
-def test_the_program_of_data_parallel_training_runs(tmp_path: Path) -> None:
-    (text,) = blocks(DOCS / "data-parallel.md", "python")
-    (tmp_path / "train.py").write_text(text)
-    done = run(["-m", "fastdist", "run", "-n", "2", "train.py"], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["[rank 0] 0 of 2", "[rank 1] 1 of 2"]
+def test_programs_of_data_parallel_training_print_what_is_shown(tmp_path: Path) -> None:
+    page = DOCS / "data-parallel.md"
+    train, penalty = blocks(page, "python")
+    expected = ["[rank 0] 0 of 2", "[rank 1] 1 of 2"]
+    for text, lines in (
+        (train, expected),
+        (penalty, "".join(blocks(page, "console")).splitlines()),
+    ):
+        (tmp_path / "train.py").write_text(text)
+        done = run(["-m", "fastdist", "run", "-n", "2", "train.py"], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stdout.splitlines()) == lines
 
 
 def test_every_block_is_run_or_a_command() -> None:

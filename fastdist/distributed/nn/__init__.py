@@ -1,28 +1,35 @@
-"""Modules that live on other workers.
+"""Modules that live on other workers, and collectives with derivatives.
 
 api/remote_module.py  RemoteModule, whose forward runs where its parameters are
-functional.py         PyTorch's names of collectives, each of which says what to do instead
+functional.py         the collectives, as functions that return their results
+collective.py         the one op that they are: its derivatives are collectives
 """
 
 from __future__ import annotations
 
-from ...core.missing import explain_missing
+from typing import TYPE_CHECKING, Final
+
+from ...core.missing import load_later
 from .api.remote_module import RemoteModule
-from .functional import (
-    all_gather,
-    all_reduce,
-    all_to_all,
-    all_to_all_single,
-    broadcast,
-    gather,
-    reduce,
-    reduce_scatter,
-    scatter,
-)
 
-__all__ = [
-    "RemoteModule", "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast",
-    "gather", "reduce", "reduce_scatter", "scatter",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from .functional import all_gather as all_gather
+    from .functional import all_reduce as all_reduce
+    from .functional import all_to_all as all_to_all
+    from .functional import all_to_all_single as all_to_all_single
+    from .functional import broadcast as broadcast
+    from .functional import gather as gather
+    from .functional import recv as recv
+    from .functional import reduce as reduce
+    from .functional import reduce_scatter as reduce_scatter
+    from .functional import scatter as scatter
+    from .functional import send as send
 
-explain_missing(__name__)
+_COLLECTIVES: Final = (
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv",
+    "reduce", "reduce_scatter", "scatter", "send",
+)  # fmt: skip
+__all__ = ["RemoteModule", *_COLLECTIVES]  # noqa: PLE0604
+
+# They load process groups, which a worker of RPC may do without.
+load_later(__name__, {"functional": "", **dict.fromkeys(_COLLECTIVES, "functional")})

@@ -1,22 +1,294 @@
-"""PyTorch's collectives with gradients, which are not here: their names say what to do instead."""
+"""Collectives that return their results, with derivatives of both modes in any order, and vmap.
+
+Each is a function of the inputs of all members. All members make the same calls in the same order,
+and all run their backward passes: see Note [Collectives as linear functions] in collective.py.
+"""
 
 from __future__ import annotations
 
-from ...core.missing import NO_COLLECTIVES, explain_missing, refusing
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from ...core.errors import ShapeError
+from ...core.missing import explain_missing
+from ...interpreters.batched_tensor import Batched
+from ...ops.shape.joining import cat, stack
+from ...tensor.tensor import Tensor
+from .. import distributed_c10d as c10d
+from .collective import (
+    AllGather,
+    Broadcast,
+    Exchange,
+    Gather,
+    Received,
+    Reduced,
+    ReducedAt,
+    ReduceScatter,
+    Scatter,
+    Sent,
+    carried,
+)
 
 __all__ = [
-    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce",
-    "reduce_scatter", "scatter",
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv",
+    "reduce", "reduce_scatter", "scatter", "send",
 ]  # fmt: skip
 
-all_gather = refusing(__name__, "all_gather", NO_COLLECTIVES)
-all_reduce = refusing(__name__, "all_reduce", NO_COLLECTIVES)
-all_to_all = refusing(__name__, "all_to_all", NO_COLLECTIVES)
-all_to_all_single = refusing(__name__, "all_to_all_single", NO_COLLECTIVES)
-broadcast = refusing(__name__, "broadcast", NO_COLLECTIVES)
-gather = refusing(__name__, "gather", NO_COLLECTIVES)
-reduce = refusing(__name__, "reduce", NO_COLLECTIVES)
-reduce_scatter = refusing(__name__, "reduce_scatter", NO_COLLECTIVES)
-scatter = refusing(__name__, "scatter", NO_COLLECTIVES)
+ReduceOp = c10d.ReduceOp
+
+
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """Return the reduction of the tensors of all members, on all of them.
+
+    SUM, AVG and PREMUL_SUM are linear. The derivatives of PRODUCT, MIN and MAX are those of
+    `prod`, `amin` and `amax` of all tensors: equal largest values share the gradient. Other
+    reductions are of integers and have none.
+
+    Args:
+        tensor: Of the same shape and dtype on all members.
+        op: A ReduceOp.
+        group: The group; the default one if None.
+
+    Raises:
+        CollectiveError: A member was lost, or called something else.
+    """
+    kind = getattr(op, "op", op)
+    if kind == ReduceOp.SUM:
+        return _sum(tensor, group)
+    if kind == ReduceOp.AVG:
+        return _sum(tensor, group) / c10d.get_world_size(group)
+    if kind == ReduceOp.PREMUL_SUM:
+        return _sum(tensor * op.factor, group)
+    if not tensor.is_floating_point():
+        return carried(tensor, Reduced(group, op))
+    gathered = carried(tensor, AllGather(group))
+    if kind == ReduceOp.MAX:
+        return gathered.amax(0)
+    if kind == ReduceOp.MIN:
+        return gathered.amin(0)
+    if kind == ReduceOp.PRODUCT:
+        return gathered.prod(0)
+    return carried(tensor, Reduced(group, op))  # refuses, in words
+
+
+def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """Return the reduction of the tensors of all members on member dst, zeros on the others.
+
+    Args:
+        tensor: Of the same shape and dtype on all members.
+        dst: A rank of the default group.
+        op: SUM, AVG or PREMUL_SUM.
+        group: The group; the default one if None.
+
+    Raises:
+        NotImplementedError: Another op: call all_reduce().
+    """
+    kind, root = getattr(op, "op", op), _member(group, dst)
+    if kind == ReduceOp.PREMUL_SUM:
+        tensor = tensor * op.factor
+    elif kind not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise NotImplementedError(
+            f"reduce with {kind} has no derivatives: call all_reduce(), which has, or "
+            "distributed.reduce()"
+        )
+    total = carried(tensor, ReducedAt(group, root))
+    return total / c10d.get_world_size(group) if kind == ReduceOp.AVG else total
+
+
+def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
+    """Return the tensor of member src, on all members.
+
+    Args:
+        tensor: On src what is sent; on the others any tensor of this shape and dtype.
+        src: A rank of the default group.
+        group: The group; the default one if None.
+    """
+    return carried(tensor, Broadcast(group, _member(group, src)))
+
+
+def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+    """Return the tensors of all members, on all of them.
+
+    Args:
+        tensor: Of the same shape and dtype on all members.
+        group: The group; the default one if None.
+    """
+    return carried(tensor, AllGather(group)).unbind(0)
+
+
+def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+    """Return the tensors of all members on member dst, as many tensors of zeros on the others.
+
+    Args:
+        tensor: Of the same shape and dtype on all members.
+        dst: A rank of the default group.
+        group: The group; the default one if None.
+    """
+    found = carried(tensor, Gather(group, _member(group, dst)))
+    return found.unbind(0)
+
+
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
+    """Return this member's tensor of the list that member src has.
+
+    Args:
+        tensors: A tensor for each member, all of one shape; on others than src any such list.
+        src: A rank of the default group.
+        group: The group; the default one if None.
+    """
+    return carried(_stacked(tensors, group), Scatter(group, _member(group, src)))
+
+
+def reduce_scatter(
+    output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None
+) -> Tensor:
+    """Return the reduction over all members of the tensor that each has for this one.
+
+    Args:
+        output: Gets the numbers as well.
+        input_list: A tensor for each member, all of one shape.
+        op: A ReduceOp.
+        group: The group; the default one if None.
+    """
+    parts: Tensor = _stacked(input_list, group)
+    kind = getattr(op, "op", op)
+    if kind == ReduceOp.PREMUL_SUM:
+        parts = parts * op.factor
+    if kind in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
+        found = carried(parts, ReduceScatter(group))
+        found = found / c10d.get_world_size(group) if kind == ReduceOp.AVG else found
+    else:
+        found = all_reduce(parts, op, group)[c10d.get_rank(group)]
+    return _placed(output, found)
+
+
+def all_to_all(
+    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
+) -> tuple[Tensor, ...]:
+    """Return the tensors that the members have for this one.
+
+    Args:
+        output_tensor_list: A tensor for each member, of the shape of what it sends; gets the
+            numbers as well.
+        input_tensor_list: What to send to each member.
+        group: The group; the default one if None.
+    """
+    sent = [tensor.numel() for tensor in input_tensor_list]
+    received = [tensor.numel() for tensor in output_tensor_list]
+    rows = cat([tensor.reshape(-1) for tensor in input_tensor_list])
+    came = carried(rows, Exchange(group, sent, received))
+    ends = accumulate(received)
+    return tuple(
+        [
+            _placed(like, came[end - count : end].reshape(like.shape))
+            for like, count, end in zip(output_tensor_list, received, ends, strict=True)
+        ]
+    )
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Any = None,
+) -> Tensor:
+    """Return the rows that the members send to this one, in the order of their ranks.
+
+    Args:
+        output: Gets the numbers as well.
+        input: Rows along the first axis.
+        output_split_sizes: How many rows come from each member; equal parts if None.
+        input_split_sizes: How many rows go to each member; equal parts if None.
+        group: The group; the default one if None.
+
+    Raises:
+        ShapeError: The rows do not divide evenly, or are not as many as the sizes say.
+    """
+    sent = split_sizes("input", input.shape, input_split_sizes, group)
+    received = split_sizes("output", output.shape, output_split_sizes, group)
+    return _placed(output, carried(input, Exchange(group, sent, received)))
+
+
+def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
+    """Send a tensor to member dst; return a tensor of no numbers that stands for it.
+
+    The gradient comes back from dst while a backward pass goes through the returned tensor: add
+    its sum, which is 0, to the loss. Every other call of the members must allow it: dst calls
+    `recv` at the same place of its program.
+
+    Args:
+        tensor: What is sent.
+        dst: A rank of the default group.
+        group: The group; the default one if None.
+        tag: Tells messages between the same members apart.
+    """
+    layout = tensor._layout
+    return carried(tensor, Sent(group, layout.shape, _member(group, dst), tag))
+
+
+def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
+    """Return what member src sends by `send`.
+
+    Args:
+        tensor: Of the shape and dtype that come. Its numbers are not read. The result needs a
+            gradient, or has a tangent, if this tensor does: as the one that is sent.
+        src: A rank of the default group.
+        group: The group; the default one if None.
+        tag: As in `send`.
+    """
+    shape = tensor.shape
+    none = tensor.reshape(-1)[:0]
+    return carried(none, Received(group, tuple(shape), _member(group, src), tag))
+
+
+def _sum(tensor: Tensor, group: Any) -> Tensor:
+    return carried(tensor, Reduced(group, ReduceOp.SUM))
+
+
+def _member(group: Any, rank: int) -> int:
+    return c10d.get_group_rank(group or c10d.group.WORLD, rank)
+
+
+def _stacked(tensors: Sequence[Tensor], group: Any) -> Any:
+    size = c10d.get_world_size(group)
+    if len(tensors) != size:
+        raise ShapeError(
+            f"there are {len(tensors)} tensors, expected one for each of {size} members"
+        )
+    return stack(list(tensors))
+
+
+def split_sizes(
+    what: str, shape: Sequence[int], sizes: Sequence[int] | None, group: Any
+) -> list[int]:
+    """Return how many rows of a tensor belong to each member.
+
+    Raises:
+        ShapeError: The rows do not divide evenly, or are not as many as the sizes say.
+    """
+    count = c10d.get_world_size(group)
+    rows = shape[0] if shape else 0
+    if not sizes:
+        if rows % count:
+            raise ShapeError(
+                f"{what} has {rows} rows, which {count} members cannot share evenly: give "
+                f"{what}_split_sizes"
+            )
+        return [rows // count] * count
+    if len(sizes) != count or sum(sizes) != rows or min(sizes) < 0:
+        raise ShapeError(
+            f"{what}_split_sizes is {list(sizes)}; expected {count} sizes that sum to {rows}"
+        )
+    return list(sizes)
+
+
+def _placed(output: Tensor, found: Tensor) -> Tensor:
+    """Return found, whose numbers go into output too, except for a batch of vmap."""
+    if not isinstance(found, Batched) and output.shape == found.shape:
+        output.detach().copy_(found.detach())
+    return found
+
 
 explain_missing(__name__)

@@ -145,6 +145,16 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
     return _Reader(environment).flag("FASTDIST_STORE_HOSTED")
 
 
+def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the launcher hosts the store that is at this port.
+
+    At another port than that of its own store the program asks for one of its own: process groups
+    of some of the workers, beside RPC of all.
+    """
+    own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
+    return store_is_hosted(environment) and own == str(port)
+
+
 def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
     """Return FASTDIST_INIT_TIMEOUT in seconds, None if it is not set; 0 stands for no limit.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -79,6 +80,11 @@ def place_diagonal(x: Array, out: Array, offset: int, dim1: int, dim2: int) -> N
     np.moveaxis(out, (dim1, dim2), (-2, -1))[
         ..., np.arange(x.shape[-1]) + max(-offset, 0), np.arange(x.shape[-1]) + max(offset, 0)
     ] = x
+
+
+def fill_by(x: Array, out: Array, fill: Callable[[Any, Any], None]) -> None:
+    """Let fill, a function of (x, out), write out: for ops whose numbers come from elsewhere."""
+    fill(x, out)
 
 
 @silent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,6 +44,11 @@ def place(x: Any, out: Any, index: Any) -> None:
     # What index names is written twice; that costs less than finding out what it leaves.
     pointwise(_ZERO, [], out)
     pointwise(_SAME, [x], out[index])
+
+
+def fill_by(x: Any, out: Any, fill: Callable[[Any, Any], None]) -> None:
+    """Let fill, a function of (x, out), write out: for ops whose numbers come from elsewhere."""
+    fill(x, out)
 
 
 @on_device_of_out

@@ -1,0 +1,150 @@
+"""Models that two processes train with DistributedDataParallel, as PyTorch's users write them.
+
+One text for both: `import torch` is PyTorch in one pair of processes, and fastdist in the other.
+A maker runs on both ranks and returns a function that does one step and returns this rank's loss.
+Weights and data are NumPy's draws, the data others on each rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+Step = Callable[[], float]
+
+
+def draw(*shape: int, seed: int, scale: float = 1.0) -> Any:
+    """Return numbers that are the same in both libraries."""
+    values = np.random.default_rng(seed).standard_normal(shape) * scale
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def labels(*shape: int, classes: int) -> Any:
+    """Return classes, others on each rank."""
+    rng = np.random.default_rng(100 + dist.get_rank())
+    return torch.from_numpy(rng.integers(0, classes, shape))
+
+
+class Block(nn.Module):
+    """Causal attention, and two layers, each added to its input."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.layers = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Any) -> Any:
+        """Return (batch, length, width) for the same."""
+        batch, length, width = x.shape
+        parts = self.into(self.first(x)).view(batch, length, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.layers(self.second(x))
+
+
+class Gpt(nn.Module):
+    """A small transformer: scores of the next of 512 tokens."""
+
+    def __init__(self, width: int = 128, heads: int = 4, depth: int = 4) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(512, width), nn.Embedding(64, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 512)
+
+    def forward(self, tokens: Any) -> Any:
+        """Return (batch * length, 512) scores of (batch, length) tokens."""
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
+        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
+
+
+class Residual(nn.Module):
+    """Two convolutions whose result is added to the input."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs),
+            nn.ReLU(), nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs),
+        )  # fmt: skip
+        self.short = nn.Sequential()
+        if stride > 1:
+            short = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.short = nn.Sequential(short, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Any) -> Any:
+        """Return images of `outputs` channels."""
+        return (self.layers(x) + self.short(x)).relu()
+
+
+def resnet_18() -> Any:
+    """Return ResNet-18 for 10 classes, with the first layers of small images."""
+    stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    blocks = [
+        block
+        for inputs, outputs, stride in stages
+        for block in (Residual(inputs, outputs, stride), Residual(outputs, outputs, 1))
+    ]
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
+    )  # fmt: skip
+
+
+def trainer(model: Any, inputs: Any, target: Any) -> Step:
+    """Return a step of a model with weights that are the same in both libraries."""
+    with torch.no_grad():
+        for place, (name, weight) in enumerate(model.named_parameters()):
+            if weight.ndim > 1:
+                scale = float(np.prod(weight.shape[1:])) ** -0.5
+                weight.copy_(draw(*weight.shape, seed=place, scale=scale))
+            elif name.endswith("bias"):
+                weight.zero_()
+    parallel = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(parallel(inputs), target)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def mlp() -> Step:
+    """Train 784-256-256-10 on 64 images a rank."""
+    sizes = (nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    images = draw(64, 784, seed=50 + dist.get_rank())
+    return trainer(nn.Sequential(*sizes), images, labels(64, classes=10))
+
+
+def gpt() -> Step:
+    """Train the transformer on 8 texts of 64 tokens a rank."""
+    tokens = labels(8, 65, classes=512)
+    return trainer(Gpt(), tokens[:, :-1], tokens[:, 1:].reshape(-1))
+
+
+def resnet() -> Step:
+    """Train ResNet-18 on 4 images of 32 x 32 a rank."""
+    images = draw(4, 3, 32, 32, seed=60 + dist.get_rank())
+    return trainer(resnet_18(), images, labels(4, classes=10))
+
+
+MAKERS: dict[str, Callable[[], Step]] = {
+    "MLP 784-256-256-10": mlp,
+    "GPT, 4 layers of 128": gpt,
+    "ResNet-18": resnet,
+}

@@ -1,0 +1,299 @@
+"""The collectives as one op, whose derivatives are collectives.
+
+Note [Collectives as linear functions]
+Take the inputs of all members as one vector, and their results as another. Each collective of this
+file is a linear function from the one to the other, so
+
+- the tangents of the results are the same collective of the tangents, on all members;
+- the gradients of the inputs are the adjoint collective of the gradients, on all members: a sum is
+  its own adjoint, reduce_scatter is that of all_gather, and so on (`adjoint`);
+- a batch is the same collective of larger arrays: one call whatever its size.
+
+So one op, `collective`, has reverse and forward mode, double backward, forward over reverse and
+vmap. All members must make the same calls in the same order, in backward passes as well. The
+engine of each member runs the later calls of forward first, so members that recorded the same graph
+do. A member whose result needs no gradient, where another's does, makes other calls in backward:
+the group reports that as a mismatch or a timeout.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ...dispatch.structured import Plan, structured
+from ...tensor.layout import Shape
+from ...tensor.tensor import Tensor, from_array
+from .. import distributed_c10d as c10d
+
+
+class Collective:
+    """A linear collective of one group, with its arguments except for the input.
+
+    `parts_in` and `parts_out` say whether the first axis of the input, or of the result, counts
+    parts of members; a batch lies behind that axis.
+    """
+
+    parts_in: ClassVar[bool] = False
+    parts_out: ClassVar[bool] = False
+
+    def __init__(self, group: Any) -> None:
+        # The default group of now, whichever thread runs the backward pass.
+        self.group: Any = c10d._get_default_group() if group is None else group
+        self.size: int = c10d.get_world_size(self.group)
+        self.rank: int = c10d.get_rank(self.group)
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the result for an input of this shape."""
+        return shape
+
+    def adjoint(self) -> Collective:
+        """Return the collective of the gradients."""
+        return self
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Call the group with x; place the result in out. Neither has derivatives."""
+        raise NotImplementedError
+
+    def fill(self, device: Any, x: Any, out: Any) -> None:
+        """Run with raw arrays of a device."""
+        self.run(from_array(x, device), from_array(out, device))
+
+
+class Reduced(Collective):
+    """The sum, mean or sum of multiples over all members, on all of them."""
+
+    def __init__(self, group: Any, op: Any) -> None:
+        super().__init__(group)
+        self.op = op
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Reduce a copy of x."""
+        out.copy_(x)
+        c10d.all_reduce(out, self.op, self.group)
+
+
+class Broadcast(Collective):
+    """What the member `root` has, on all members."""
+
+    def __init__(self, group: Any, root: int) -> None:
+        super().__init__(group)
+        self.root = root
+
+    def adjoint(self) -> Collective:
+        """Return the sum on root."""
+        return ReducedAt(self.group, self.root)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Send x, or receive into out."""
+        if self.rank == self.root:
+            out.copy_(x)
+        c10d.broadcast(out, group=self.group, group_src=self.root)
+
+
+class ReducedAt(Collective):
+    """The sum over all members on the member `root`, zeros on the others."""
+
+    def __init__(self, group: Any, root: int) -> None:
+        super().__init__(group)
+        self.root = root
+
+    def adjoint(self) -> Collective:
+        """Return the broadcast from root."""
+        return Broadcast(self.group, self.root)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Reduce a copy of x."""
+        out.copy_(x)
+        c10d.reduce(out, group=self.group, group_dst=self.root)
+        if self.rank != self.root:
+            out.zero_()
+
+
+class AllGather(Collective):
+    """The inputs of all members, along a new first axis, on all of them."""
+
+    parts_out = True
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape with an axis for the members."""
+        return (self.size, *shape)
+
+    def adjoint(self) -> Collective:
+        """Return the sum of each part on its member."""
+        return ReduceScatter(self.group)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Gather x."""
+        c10d.all_gather_into_tensor(out, x.contiguous(), self.group)
+
+
+class ReduceScatter(Collective):
+    """Of inputs with a first axis for the members, the sum over all of this member's part."""
+
+    parts_in = True
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of one part."""
+        return shape[1:]
+
+    def adjoint(self) -> Collective:
+        """Return all_gather."""
+        return AllGather(self.group)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Reduce the parts of x."""
+        c10d.reduce_scatter_tensor(out, x.contiguous(), group=self.group)
+
+
+class Gather(Collective):
+    """The inputs of all members, along a new first axis, on the member `root`; zeros on others."""
+
+    parts_out = True
+
+    def __init__(self, group: Any, root: int) -> None:
+        super().__init__(group)
+        self.root = root
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape with an axis for the members."""
+        return (self.size, *shape)
+
+    def adjoint(self) -> Collective:
+        """Return the parts from root."""
+        return Scatter(self.group, self.root)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Send x, or receive all."""
+        parts = list(out.unbind(0)) if self.rank == self.root else None
+        c10d.gather(x.contiguous(), parts, group=self.group, group_dst=self.root)
+        if parts is None:
+            out.zero_()
+
+
+class Scatter(Collective):
+    """Of root's input with a first axis for the members, this member's part."""
+
+    parts_in = True
+
+    def __init__(self, group: Any, root: int) -> None:
+        super().__init__(group)
+        self.root = root
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of one part."""
+        return shape[1:]
+
+    def adjoint(self) -> Collective:
+        """Return the parts gathered on root."""
+        return Gather(self.group, self.root)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Send the parts of x, or receive one."""
+        parts = list(x.contiguous().unbind(0)) if self.rank == self.root else None
+        c10d.scatter(out, parts, group=self.group, group_src=self.root)
+
+
+class Exchange(Collective):
+    """Rows of the input to each member, and rows from each: all_to_all.
+
+    `sent` and `received` count the rows to and from each member, along the first axis.
+    """
+
+    parts_in = True
+    parts_out = True
+
+    def __init__(self, group: Any, sent: Sequence[int], received: Sequence[int]) -> None:
+        super().__init__(group)
+        self.sent = list(sent)
+        self.received = list(received)
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of all rows that come."""
+        return (sum(self.received), *shape[1:])
+
+    def adjoint(self) -> Collective:
+        """Return the rows sent back."""
+        return Exchange(self.group, self.received, self.sent)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Exchange the rows."""
+        c10d.all_to_all_single(out, x.contiguous(), self.received, self.sent, self.group)
+
+
+class Sent(Collective):
+    """The input to one member; the result has no numbers.
+
+    A batch of inputs gives a result of shape (0, batch).
+    """
+
+    parts_out = True
+
+    def __init__(self, group: Any, shape: Shape, to: int, tag: int) -> None:
+        super().__init__(group)
+        self.shape, self.to, self.tag = shape, to, tag
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of no numbers, with the axes of batches."""
+        return (0, *shape[: len(shape) - len(self.shape)])
+
+    def adjoint(self) -> Collective:
+        """Return what receives the gradient."""
+        return Received(self.group, self.shape, self.to, self.tag)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Send x."""
+        c10d.send(x.contiguous(), group=self.group, tag=self.tag, group_dst=self.to)
+
+
+class Received(Collective):
+    """What one member sends; the input has no numbers: the adjoint of Sent."""
+
+    parts_in = True
+
+    def __init__(self, group: Any, shape: Shape, sender: int, tag: int) -> None:
+        super().__init__(group)
+        self.shape, self.sender, self.tag = shape, sender, tag
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """Return the shape of what comes, behind the axes of batches."""
+        return (*shape[1:], *self.shape)
+
+    def adjoint(self) -> Collective:
+        """Return what sends the gradient."""
+        return Sent(self.group, self.shape, self.sender, self.tag)
+
+    def run(self, x: Tensor, out: Tensor) -> None:
+        """Receive into out."""
+        c10d.recv(out, group=self.group, tag=self.tag, group_src=self.sender)
+
+
+@structured("shape.copying.fill_by", linear=True, homes="nowhere", takes_complex=True)
+def collective(input: Tensor, how: Collective) -> Tensor:
+    """Return this member's result of a collective, whose input here is `input`."""
+
+
+@collective.plan
+def _(input: Tensor, how: Collective) -> Plan:
+    layout = input._layout
+    fill = functools.partial(how.fill, layout.device)
+    return Plan(how.result_shape(layout.shape), layout.dtype, (fill,))
+
+
+@collective.vjp("input")
+def _(g: Any, how: Collective) -> Any:
+    return collective.public(g, how.adjoint())
+
+
+@collective.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    value, (how,) = operands[0].value, attributes
+    result = op.general((value.movedim(0, 1) if how.parts_in else value,), attributes)
+    return result.movedim(1, 0) if how.parts_out else result
+
+
+def carried(input: Tensor, how: Collective) -> Tensor:
+    """Return this member's result of a collective, with its derivatives."""
+    found: Tensor = collective.public(input, how)
+    return found

@@ -1,0 +1,56 @@
+"""What the data-parallel jobs share: the group, its parameters, and the comparison."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import fastdist.distributed as dist
+from fastdist import Tensor
+from fastdist.distributed.nn.functional import all_reduce
+from fastdist.examples.demo import Demo
+from fastdist.examples.job import rank_in_job
+
+WORKERS = ("first", "second")
+# The promise of each job: derivatives in float64 are those of one process, but for rounding.
+CLOSE = 1e-12
+
+
+def shared(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Return parameters, which are alike on all ranks, as the mean over the ranks.
+
+    Their numbers stay. Each derivative that goes through the mean becomes the mean over the ranks,
+    that of a second or third order as well: so a loss of this rank's data has the derivatives of
+    the mean loss over all data.
+    """
+    return [all_reduce(parameter, dist.ReduceOp.AVG) for parameter in parameters]
+
+
+def mine(data: Tensor) -> Tensor:
+    """Return this rank's part of data that all ranks hold."""
+    return data.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def furthest(ours: Iterable[Tensor], of_one_process: Iterable[Tensor]) -> float:
+    """Return the largest difference, relative to the largest number of each pair."""
+    pairs = zip(ours, of_one_process, strict=True)
+    return max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
+
+
+def take_part(
+    name: str,
+    about: str | None,
+    arguments: Sequence[str] | None,
+    steps: int,
+    train: Callable[[Demo], int],
+) -> int:
+    """Join the group, train with it, and leave. Return the exit status."""
+    spec = sys.modules["__main__"].__spec__
+    program = "" if spec is None else spec.name
+    rank = rank_in_job(WORKERS, f"-m {program}", f"demo {name}")
+    demo = Demo(name, about, arguments, steps=steps, is_shown=rank == 0)
+    dist.init_process_group("zmq")
+    try:
+        return train(demo)
+    finally:
+        dist.destroy_process_group()
