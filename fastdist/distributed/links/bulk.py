@@ -45,8 +45,8 @@ AUTHENTICATED: Final = "authenticated"
 PLAIN: Final = "plain"
 _VARIABLE: Final = "FASTDIST_COLLECTIVES_ENCRYPT"
 
-# Larger ones leave the processor's caches; smaller ones cost more calls. Of 64 KB to 1 MB, this was
-# the fastest for sums of 1 and 16 MB (2 cores of an AMD EPYC, Zen 5).
+# Larger ones leave the processor's caches; smaller ones cost more calls. Among 64 KB to 1 MB this
+# is the fastest for sums of 1 and 16 MB (2 cores of an AMD EPYC, Zen 5).
 PIECE_BYTES: Final = 512 << 10
 TOKEN_BYTES: Final = 16
 # Turn, number in the ring, bytes, offset.

@@ -32,6 +32,9 @@ _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0
 
+# The longest time for which Python waits for a lock.
+_LONGEST_S: Final = threading.TIMEOUT_MAX
+
 _logger = logging.getLogger(__name__)
 
 
@@ -149,13 +152,17 @@ class Hub:
         if peer is None or peer.why_lost:
             why = "the group was closed" if peer is None else peer.why_lost
             raise CollectiveLostError(why)
+        # Another thread may be sending something large. Notices do not wait for its end.
+        if not peer.lock.acquire(timeout=max(0.0, min(deadline - time.monotonic(), _LONGEST_S))):
+            raise TimeoutError("others are sending to it")
         try:
-            with peer.lock:
-                self._lane_to(peer).send(frames, deadline)
+            self._lane_to(peer).send(frames, deadline)
         except LaneClosed as error:
             raise CollectiveLostError(peer.why_lost or "the group was closed") from error
         except LaneTimeout as error:
             raise TimeoutError(str(error)) from error
+        finally:
+            peer.lock.release()
 
     def has_lane_to(self, record: Record) -> bool:
         """Return whether something may have been sent to another process."""

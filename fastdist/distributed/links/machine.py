@@ -99,6 +99,8 @@ class Machine:
 
     def alarm_rang(self) -> None:
         """Wake this member's own thread, if it sleeps."""
+        if not self._others:
+            return  # it never sleeps here, and there may be no futexes
         # The group may be closed at the same time: then nobody sleeps.
         with suppress(ValueError):
             self._wake(self._mine)

@@ -14,7 +14,7 @@ import pytest
 
 from fastdist.core.errors import CollectiveError, StoreTimeoutError
 from fastdist.distributed import rpc
-from fastdist.distributed.links import connect, hub, joining
+from fastdist.distributed.links import between, connect, futex, hub, joining, wire
 from fastdist.distributed.links.members import Record
 from fastdist.distributed.store import HashStore, PrefixStore, TCPStore
 from tests.distributed.links.members import Member, together
@@ -128,6 +128,41 @@ def test_a_machine_whose_memory_cannot_be_mapped_uses_sockets(
         return member.transport._meeting.machine.count
 
     assert together("aab", play) == [1, 1, 1]
+
+
+def test_members_that_share_no_memory_need_no_futexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processors than x86 have no numbers of system calls here."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("there are no futexes")
+
+    monkeypatch.setattr(futex, "wake", refuse)
+    monkeypatch.setattr(futex, "wait", refuse)
+
+    def play(member: Member) -> None:
+        array = np.full(3, member.rank)
+        member.transport.all_reduce(member.call(), array, "sum")
+        assert (array == 1).all()
+        member.transport.abort(CollectiveError("it ends"))
+        with pytest.raises(CollectiveError, match="it ends"):
+            member.transport.barrier(member.call())
+
+    together("ab", play)
+
+
+def test_a_notice_waits_for_no_thread_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(between, "_NOTICE_S", 0.01)
+
+    def play(member: Member) -> None:
+        transport = member.transport
+        if member.rank == 0:
+            peer = transport._hub._peers[transport._members.records[1].incarnation]
+            with peer.lock:
+                assert not transport._post.notify(1, wire.BYE_SEEN)
+            assert transport._post.notify(1, wire.BYE_SEEN)
+        transport.barrier(member.call())
+
+    together("ab", play)
 
 
 def test_transports_without_shared_memory_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
