@@ -24,7 +24,7 @@ LAUNCHED = "jobs of the launcher"
 _JOBS = {
     WAITING: (
         "distributed/autograd/", "distributed/checkpoint/", "distributed/explain/",
-        "distributed/rpc/", "distributed/test_",
+        "distributed/process_group/test_jobs", "distributed/rpc/", "distributed/test_",
     ),
     LAUNCHED: ("examples/", "launch/"),
 }  # fmt: skip

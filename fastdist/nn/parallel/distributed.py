@@ -262,6 +262,10 @@ class DistributedDataParallel(Module):
         self.reducer.set_static()
         self.static_graph = True
 
+    def _update_process_group(self, new_process_group: Any) -> None:
+        """Reduce over another group from now on, such as one made after a member was lost."""
+        self.process_group = self.reducer.group = new_process_group
+
     def _remove_autograd_hooks(self) -> None:
         self.reducer.remove_hooks()
 

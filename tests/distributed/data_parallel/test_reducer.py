@@ -50,6 +50,19 @@ def test_a_module_called_without_the_wrapper_keeps_its_own_gradients() -> None:
     assert run_members(2, member) == [[1.5, 1.0], [1.5, 2.0]]
 
 
+def test_a_model_can_go_on_with_another_group() -> None:
+    def member(rank: int) -> list[float]:
+        model = DDP(nn.Linear(1, 1, bias=False))
+        pair = dist.new_group([0, 1])
+        if rank == 2:
+            return []
+        model._update_process_group(pair)
+        model(fd.full((1, 1), rank + 1.0)).sum().backward()
+        return [model.module.weight.grad.item(), model._get_ddp_logging_data()["world_size"]]
+
+    assert run_members(3, member) == [[1.5, 2], [1.5, 2], []]
+
+
 def test_built_in_hooks_and_buckets_of_hooks() -> None:
     def member(rank: int) -> list[Any]:
         model = DDP(nn.Linear(1, 1, bias=False))
