@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from ..core.missing import NO_GRAPHS, explain_missing
-from ..core.refused import refusing_class
+from ..core.refusing import refusing_class
 from ..nn.module import Module
 from ._compatibility import compatibility
 from .graph_module import GraphModule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ..core.missing import refusing
-from ..core.refused import refusing_class
+from ..core.refusing import refusing_class
 
 _NO_SELECTION = (
     "ops do not choose one by one what is kept here: checkpoint() the parts of the model that are "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import fastdist.distributed
 import fastdist.distributed.autograd
 import fastdist.distributed.nn.functional

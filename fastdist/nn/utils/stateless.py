@@ -34,19 +34,6 @@ def functional_call(
         return module(*arguments, **(kwargs or {}))
 
 
-@contextmanager
-def _reparametrize_module(
-    module: Module,
-    parameters_and_buffers: Mapping[str, Tensor],
-    tie_weights: bool = False,
-    strict: bool = False,
-    stack_weights: bool = False,
-) -> Iterator[None]:
-    """Let the module have these tensors, by dotted name, for the block."""
-    with _replaced(module, dict(parameters_and_buffers), tie_weights=tie_weights, strict=strict):
-        yield
-
-
 def _merged(given: Any) -> dict[str, Tensor]:
     if isinstance(given, Mapping):
         return dict(given)
