@@ -176,8 +176,8 @@ def detach_(self: Tensor) -> Tensor:
         raise GraphError(
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
-            "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
-            "them: the gradient of the base would still flow through this view"
+            "True, gradients are views of DDP buckets: the gradient of the base would still flow "
+            "through this view"
         )
     if self.edge is not None and self.edge.is_accumulate:
         freeze(self)

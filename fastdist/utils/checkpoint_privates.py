@@ -17,7 +17,7 @@ _DEFAULT_DETERMINISM_MODE = "default"
 
 
 class CheckpointPolicy(Enum):
-    """What PyTorch's selective checkpoints keep of an op's result."""
+    """The part of an op's result that PyTorch's selective checkpoints keep."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

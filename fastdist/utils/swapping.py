@@ -9,7 +9,7 @@ from ..tensor.tensor import Tensor
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchange the contents of two tensors: memory, class, attributes, gradient, place in the
-    graph. Who holds one of them holds the contents of the other afterwards.
+    graph. A holder of one of them holds the contents of the other afterwards.
 
     Raises  RuntimeError for a tensor with a view in use, which would keep the old memory
     """

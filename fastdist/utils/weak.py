@@ -30,7 +30,7 @@ class WeakIdRef(weakref.ref[Any]):
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A dictionary with weak keys that are told apart by identity."""
+    """A dictionary with weak keys that are compared by identity."""
 
     def __init__(self, dict: Any = None, ref_type: type[WeakIdRef] = WeakIdRef) -> None:
         self.ref_type = ref_type

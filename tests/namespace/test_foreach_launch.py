@@ -25,7 +25,7 @@ def lists(dtype: Any, count: int = 3) -> list[list[Any]]:
     ]
 
 
-# What is called: the op, how many lists it takes beside the first, further arguments, options.
+# The op, how many lists it takes after the first, further arguments, options.
 CALLS: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
     "add lists": ("add_", 1, (), {"alpha": 0.3}),
     "sub lists": ("sub_", 1, (), {}),

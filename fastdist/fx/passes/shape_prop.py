@@ -15,7 +15,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a step's tensor without its numbers."""
+    """The properties of a step's tensor, except for its numbers."""
 
     shape: Size
     dtype: DType
