@@ -92,11 +92,10 @@ def rendezvous(
 
     `env://` asks from_env; `tcp://HOST:PORT` and `file:///PATH` need rank and world_size, as
     arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
-    0 serves the store, unless a launcher does at that port (FASTDIST_STORE_HOSTED=1). A group that
-    was started again finds nothing in it of its earlier rounds. In one that takes lives back
-    (`takes_back`, or dynamic) another worker may host the store when rank 0 is back. With `shares`,
-    a store that this process serves at the address already is used: RPC and process groups may be
-    in one job.
+    0 serves the store, unless a launcher does at that port (FASTDIST_STORE_HOSTED=1). A restarted
+    group finds nothing in it of earlier rounds. In one that takes lives back (`takes_back`, or
+    dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
+    process serves at the address is used, as by RPC and process groups in one job.
 
     Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
             secret; StoreTimeoutError when the store does not answer within timeout; StoreLostError,
