@@ -34,7 +34,7 @@ JOBS: dict[str, tuple[int, dict[str, str]]] = {
 # The causes of a ratio above 1, by job, on one core of an AMD EPYC (Zen 4).
 REASONS = {
     "Llama generate": (
-        "200 ops a token on a few hundred numbers each: what counts is the call. a layer "
+        "200 ops a token on a few hundred numbers each: what counts is the call. A layer "
         "takes 6.7 us on PyTorch and 7.4 on fastdist, a view 0.8 and 1.0, cat 1.2 and 2.5, "
         "attention with a cache 7 and 16"
     ),

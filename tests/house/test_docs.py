@@ -226,6 +226,12 @@ FIGURES = [
     ("jobs", "parameter server, 2 trainers", "2026-11-24-zen4-distributed", "5.8 ms", "7.5 ms"),
     ("models", "GPT d 256", "2026-11-23-zen5-models", "17.1 ms", "29.7 ms"),
     ("models", "ResNet-18, 64 x 64", "2026-11-23-zen5-models", "114 ms", "118 ms"),
+    ("packages", "GPT-2 training step", "2026-11-29-zen4-packages", "20 ms", "26 ms"),
+    ("packages", "BERT forward", "2026-11-29-zen4-packages", "4.7 ms", "6.4 ms"),
+    ("packages", "Llama generate", "2026-11-29-zen4-packages", "31 ms", "25 ms"),
+    ("packages", "timm ResNet-18 training step", "2026-11-29-zen4-packages", "42 ms", "66 ms"),
+    ("packages", "GPyTorch fit step", "2026-11-29-zen4-packages", "2.87 ms", "2.76 ms"),
+    ("packages", "PyG GCN epoch", "2026-11-29-zen4-packages", "7.7 ms", "8.1 ms"),
     ("rpc", "idle, cores of both", "2026-11-24-zen4-distributed", "0.0015 cores", "1.99"),
     ("ops", "add 8x8, with grad", "2026-11-22-zen4", "0.9 µs", "2.0 µs"),
 ]
