@@ -8,8 +8,8 @@ from ..core.missing import refusing
 from ..core.refused import refusing_class
 
 _NO_SELECTION = (
-    "ops do not choose one by one what is kept here: checkpoint() the parts of the model that are "
-    "to be computed again"
+    "no op decides here whether its result is kept: checkpoint() the parts of the model that the "
+    "backward pass should compute again"
 )
 SelectiveCheckpointContext = refusing_class(
     "fastdist.utils.checkpoint", "SelectiveCheckpointContext", _NO_SELECTION
@@ -20,7 +20,7 @@ create_selective_checkpoint_contexts = refusing(
 
 
 class CheckpointPolicy(Enum):
-    """What selective checkpoints do with the result of an op: for annotations and comparisons."""
+    """The treatment of an op's result by selective checkpoints: for annotations."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

@@ -15,7 +15,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a step's tensor without its numbers."""
+    """The shape, dtype and layout of a step's tensor."""
 
     shape: Size
     dtype: DType
