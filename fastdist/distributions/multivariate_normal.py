@@ -102,7 +102,8 @@ class MultivariateNormal(Distribution):
     @property
     def variance(self) -> Tensor:
         """Return the variance of each number."""
-        return self._unbroadcasted_scale_tril.square().sum(-1).expand(self._extended_shape())
+        shape = self._batch_shape + self._event_shape
+        return self._unbroadcasted_scale_tril.square().sum(-1).expand(shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""

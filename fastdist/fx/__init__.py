@@ -6,7 +6,7 @@ records the ops of one run on real tensors instead.
 
 node.py                   one step of a graph, and trees of arguments
 graph.py, code.py         the list of steps, and its Python text
-names.py                  what code calls functions
+names.py                  the names of functions in code
 proxy.py                  values that record what is done to them
 tracer.py                 the run of a program on such values
 _symbolic_trace.py        symbolic_trace, and PyTorch's path of the names of tracer.py

@@ -15,7 +15,7 @@ from .graph_module import GraphModule
 from .proxy import Proxy
 from .tracer import PH, Tracer, _autowrap_check, _patch_wrapped_functions, _Patcher, wrap
 
-# Packages with their own tracers import its parts from this module.
+# Packages that write their own trace import its parts from here.
 __all__ = [
     "PH",
     "FunctionType",

@@ -211,7 +211,7 @@ def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 
 
 def _path(owner: str, path: str) -> str:
-    """Return the text that reads a dotted path; parts that are not identifiers go by getattr."""
+    """Return the text that reads a dotted path; getattr reads parts that are not identifiers."""
     if not owner.isidentifier() and "." not in owner:
         owner = f"({owner})"
     for part in path.split("."):

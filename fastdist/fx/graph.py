@@ -111,7 +111,7 @@ class Graph:
         return made
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
-        """Add an input of the function; `...` means none is given."""
+        """Add an input of the function; `...` stands for no default."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 

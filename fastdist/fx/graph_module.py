@@ -37,7 +37,7 @@ class GraphModule(Module):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
-        # A separate class: `forward` is an attribute of the class, as of any other module.
+        # One class for each instance: `forward` is an attribute of the class, as elsewhere.
         base = next(kind for kind in cls.__mro__ if kind not in _own_classes)
         made: Any = type("GraphModuleImpl", (base,), {"__module__": base.__module__})
         _own_classes.add(made)

@@ -1,4 +1,4 @@
-"""The names by which the code of a graph calls functions."""
+"""The names of functions in the code of a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def root_module() -> Any:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function in code: torch.relu, operator.add, or another one."""
+    """Return the name of a function in code: torch.relu, operator.add, or its module and name."""
     name = getattr(function, "__name__", type(function).__name__)
     for home, module in (("builtins", builtins), ("operator", operator), ("math", math)):
         if getattr(module, name, None) is function:

@@ -184,7 +184,7 @@ class Node:
         """
         if propagate_meta:
             if replace_with.meta:
-                raise AssertionError("propagate_meta: replace_with has meta already")
+                raise AssertionError("propagate_meta: replace_with already has meta")
             replace_with.meta.update(self.meta)
         changed = [user for user in self.users if delete_user_cb(user)]
         for user in changed:

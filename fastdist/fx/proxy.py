@@ -244,8 +244,8 @@ class Proxy:
             )
         (tracer,) = tracers
         name = orig_method.__name__
-        # A method that is a function too, as relu is, was called as a function: methods of a Proxy
-        # take another path.
+        # A method that is a function too, as relu is, was called as a function: a method of a Proxy
+        # is an Attribute.
         is_function = getattr(root_module(), name, None) is orig_method
         overrides = importlib.import_module("fastdist.overrides")
         if not is_function and overrides.is_tensor_method_or_property(orig_method):
@@ -321,7 +321,7 @@ for _name in _MAGIC:
     setattr(Proxy, f"__{_name.strip('_')}__", _operator(_name))
 for _name in _REFLECTED:
     setattr(Proxy, f"__r{_name.strip('_')}__", _operator(_name, reflected=True))
-# __eq__ is a step: Proxies are distinguished by identity where they are keys.
+# __eq__ is a step: dicts and sets compare Proxies by identity.
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 explain_missing(__name__)

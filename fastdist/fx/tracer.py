@@ -147,7 +147,7 @@ class Tracer(TracerBase):
             self.module_stack.pop(path, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return the value of a module's attribute during the trace: for a parameter, a step."""
+        """Return the value of a module's attribute in a trace: a step for a parameter."""
         if isinstance(attr_val, Parameter):
             named = self.root.named_parameters()
         elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):

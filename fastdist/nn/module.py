@@ -229,21 +229,22 @@ class Module(StateDict):
                 "Module.to() when moving module from meta to a different device."
             ) from None
 
+    # Module.to, not self.to: a subclass may override `to` by calls of these methods.
     def float(self) -> Self:
         """Convert floating parameters and buffers to float32."""
-        return self.to(float32)
+        return Module.to(self, float32)
 
     def double(self) -> Self:
         """Convert floating parameters and buffers to float64."""
-        return self.to(float64)
+        return Module.to(self, float64)
 
     def half(self) -> Self:
         """Convert floating parameters and buffers to float16."""
-        return self.to(float16)
+        return Module.to(self, float16)
 
     def bfloat16(self) -> Self:
         """Convert floating parameters and buffers to bfloat16."""
-        return self.to(bfloat16)
+        return Module.to(self, bfloat16)
 
     def type(self, dst_type: DType) -> Self:
         """Convert all parameters and buffers to a dtype."""
@@ -251,13 +252,13 @@ class Module(StateDict):
 
     def cpu(self) -> Self:
         """Move this module's tensors to main memory."""
-        return self.to("cpu")
+        return Module.to(self, "cpu")
 
     def cuda(self, device: int | str | Device | None = None) -> Self:
         """Move this module's tensors to an NVIDIA GPU, this thread's own unless told otherwise."""
         if isinstance(device, int):
             device = f"cuda:{device}"
-        return self.to("cuda" if device is None else device)
+        return Module.to(self, "cuda" if device is None else device)
 
     def xpu(self, device: Any = None) -> Self:
         """Raise RuntimeError: there are no Intel GPUs here."""

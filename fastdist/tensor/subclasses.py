@@ -82,7 +82,7 @@ class OfferedMethods:
     __slots__ = ()
 
 
-# What an instance of Tensor holds under names that PyTorch's tensors do not have.
+# Attributes that Tensor has under names that PyTorch's tensors do not have.
 _OWN: Final = ("_layout", "_storage", "array", "edge", "extra")
 
 

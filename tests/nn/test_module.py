@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
@@ -262,3 +263,13 @@ def test_parameter_is_found_where_pytorch_has_it_too() -> None:
     from fastdist.nn.parameter import Parameter
 
     assert Parameter is fastdist.nn.Parameter is fastdist.nn.parameter.Parameter
+
+
+def test_to_may_be_overridden_by_the_methods_that_convert() -> None:
+    class Own(nn.Linear):
+        def to(self, device: Any) -> Any:  # type: ignore[override]
+            return self.cpu() if str(device) == "cpu" else self.double()
+
+    model = Own(2, 2)
+    assert model.to("cpu") is model and model.to("other").weight.dtype is fastdist.float64
+    assert model.half().bfloat16().float().weight.dtype is fastdist.float32

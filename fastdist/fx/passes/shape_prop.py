@@ -15,7 +15,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """The properties of a step's tensor, except for its numbers."""
+    """The shape, dtype and layout of a step's tensor."""
 
     shape: Size
     dtype: DType

@@ -147,7 +147,7 @@ class NamedMemberAccessor:
             self.set_tensor(name, value)
 
     def set_tensors_dict(self, named_tensors: dict[str, Tensor]) -> None:
-        """Put tensors, by path, in the places of those that are there."""
+        """Replace the tensors of these paths."""
         for name, value in named_tensors.items():
             self.set_tensor(name, value)
 
@@ -170,8 +170,8 @@ class NamedMemberAccessor:
     def swap_tensors_dict(
         self, named_tensors: dict[str, Tensor], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
-        """Put tensors, by path, in the places of those that are there; return those, and the paths
-        that were missing. After an error, those that were there are there again.
+        """Replace the tensors of these paths; return the earlier ones, and the missing paths. An
+        error leaves the earlier tensors in place.
 
         Raises  RuntimeError for missing paths, unless allow_missing
         """
@@ -189,7 +189,7 @@ class NamedMemberAccessor:
         return before, missing
 
     def check_keys(self, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the paths that keys lack, and the keys that are no path of a tensor."""
+        """Return the paths that keys lack, and the keys that are not paths of tensors."""
         given, found = set(keys), {name for name, _ in self.named_tensors(remove_duplicate=False)}
         return sorted(found - given), sorted(given - found)
 
