@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, ForwardRef
 
 from .moved_modules import RENAMED
 from .tables.torch_class_names import ROWS
@@ -101,9 +101,24 @@ def rename_classes(module: ModuleType) -> None:
 def _rename(kind: type, module: str, name: str) -> None:
     """Let a class read as `module.name`, and pickle under its own name."""
     RENAMED[kind] = own = (kind.__module__, kind.__qualname__)
+    _resolve_annotations(kind, vars(sys.modules[own[0]]))
     kind.__module__ = TorchName(module, own[0])
     if name != own[1]:
         kind.__name__ = kind.__qualname__ = name
+
+
+def _resolve_annotations(kind: type, names: dict[str, Any]) -> None:
+    """Replace the texts of annotations by what they name: `typing.get_type_hints` of a subclass
+    looks them up in the module that the class shows. Names for type checkers alone become Any.
+    """
+    annotations: dict[str, Any] = vars(kind).get("__annotations__", {})
+    for name, text in annotations.items():
+        text = text.__forward_arg__ if isinstance(text, ForwardRef) else text
+        if isinstance(text, str):
+            try:
+                annotations[name] = eval(text, names)
+            except Exception:
+                annotations[name] = Any
 
 
 def _show_torch_texts(kind: type) -> None:

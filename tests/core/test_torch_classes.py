@@ -36,6 +36,11 @@ for protocol in (4, 5):
     for dumps in (pickle.dumps, pickle._dumps):
         again = pickle.loads(dumps(values, protocol))
         assert again["class"] is torch.nn.GELU and again["class of dtypes"] is torch.dtype
+class Own(torch.nn.Linear):
+    known: int
+import typing
+assert typing.get_type_hints(Own)["known"] is int
+assert typing.get_type_hints(torch.optim.Adam) is not None
 with open(sys.argv[1] + ".pkl", "wb") as file:
     pickle.dump(values, file)
 torch.save(values["module"], sys.argv[1] + ".pt")
