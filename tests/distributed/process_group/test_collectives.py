@@ -251,6 +251,18 @@ def test_a_mismatch_is_an_error_on_every_member_and_says_who_called_what(
                 assert text.count("test_collectives.py:") == 2
 
 
+def test_lists_of_other_sizes_are_a_mismatch_before_anything_is_copied() -> None:
+    def member(rank: int) -> str:
+        outs = [fd.zeros(1 + rank), fd.zeros(2 - rank)]
+        with pytest.raises(CollectiveMismatchError) as found:
+            dist.all_gather(outs, fd.ones(1))
+        assert not any(one.any() for one in outs)
+        return str(found.value)
+
+    for text in run_members(2, member):
+        assert "of shapes [(1,), (2,)]" in text and "of shapes [(2,), (1,)]" in text
+
+
 def test_errors_leave_what_tensors_held() -> None:
     def member(rank: int) -> None:
         x, outs = fd.ones(3), [fd.ones(3) for _ in range(2)]

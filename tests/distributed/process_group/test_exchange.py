@@ -19,6 +19,8 @@ def test_messages_of_a_pair_and_tag_come_in_order() -> None:
             for step in range(3):
                 dist.send(fd.full((2,), float(step)), 1)
             dist.send(fd.tensor(7.0), 1, tag=5)
+            numbers = dist.group.WORLD._messages
+            assert (numbers["send", 1, 0], numbers["send", 1, 5]) == (3, 1)
             return []
         x, late = fd.zeros(2), fd.tensor(0.0)
         assert dist.recv(late, 0, tag=5) == 0

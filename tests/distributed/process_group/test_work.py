@@ -58,7 +58,10 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued() -> N
         second: Any = dist.barrier(async_op=True)
         with pytest.raises(CollectiveTimeoutError, match="Operation timed out"):
             first.wait(timedelta(milliseconds=10))
+        name = f"fastdist group {dist.group.WORLD.group_name}"
+        before = [one for one in threading.enumerate() if one.name == name]
         dist.destroy_process_group()
+        assert before and not any(one.is_alive() for one in before)
         for work in (first, second):
             with pytest.raises(CollectiveError, match="was destroyed"):
                 work.wait()
