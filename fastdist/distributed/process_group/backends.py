@@ -152,20 +152,37 @@ def _known(name: str) -> str:
 
 
 _NOT_HERE: Final = {
-    Backend.NCCL: "Distributed package doesn't have NCCL built in: fastdist has no collectives "
-    'between GPUs yet; with backend="gloo" tensors of GPUs pass through the memory of the CPU',
-    Backend.MPI: "Distributed package doesn't have MPI built in: workers that mpirun starts find "
-    'each other with backend="gloo" as well',
     Backend.XCCL: "Distributed package doesn't have XCCL built in",
     Backend.UCC: 'there is no backend "ucc": use "gloo"',
     Backend.FAKE: 'there is no backend "fake": a group of one process needs no other ones',
 }
 
 
+def why_not_here(name: str) -> str:
+    """Return why groups cannot be made with a backend; an empty text if they can."""
+    if name == Backend.NCCL:
+        from ...devices.cuda import nccl
+
+        reason = nccl.why_missing()
+        return reason and (
+            f'Distributed package doesn\'t have NCCL built in: {reason}; with backend="gloo" '
+            "tensors of GPUs pass through the memory of the CPU"
+        )
+    if name == Backend.MPI:
+        from . import mpi_library
+
+        reason = mpi_library.why_missing()
+        return reason and (
+            f"Distributed package doesn't have MPI built in: {reason}; workers that mpirun starts "
+            'find each other with backend="gloo" as well'
+        )
+    return _NOT_HERE.get(name, "")
+
+
 def require_here(name: str) -> None:
-    """Raise RuntimeError for a backend that has a name but is not implemented."""
-    if name in _NOT_HERE:
-        raise RuntimeError(_NOT_HERE[name])
+    """Raise RuntimeError for a backend that has a name but cannot be used."""
+    if reason := why_not_here(name):
+        raise RuntimeError(reason)
 
 
 class Place(NamedTuple):
@@ -196,9 +213,31 @@ def connect_links(place: Place) -> Transport:
     return transport
 
 
-# Backend -> what makes its transport. Tests add theirs.
-Connect = Callable[[Place], Transport]
-connections: dict[str, Connect] = {Backend.ZMQ: connect_links, Backend.GLOO: connect_links}
+def connect_gpus(place: Place) -> Any:
+    """Connect the GPUs of the members by NCCL."""
+    from .nccl import connect
+
+    return connect(place)
+
+
+def connect_by_mpi(place: Place) -> Transport:
+    """Connect the members by MPI, which started them."""
+    from .mpi import connect
+
+    return connect(place)
+
+
+# What makes the transport of a group; of GPUs it is a NcclCarrier, whose transports are of a GPU.
+Connect = Callable[[Place], Any]
+# Tests add theirs.
+connections: dict[str, Connect] = {
+    Backend.ZMQ: connect_links,
+    Backend.GLOO: connect_links,
+    Backend.NCCL: connect_gpus,
+    Backend.MPI: connect_by_mpi,
+}
+# Backends whose groups of one member are theirs as well, and which need no store then.
+_ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
 
 
 def make_carrier(backend: str, place: Place, options: Any) -> Any:
@@ -212,9 +251,9 @@ def make_carrier(backend: str, place: Place, options: Any) -> Any:
     plugin = Backend._plugins.get(backend.upper())
     if plugin is not None:
         return _make_by_plugin(plugin, place, options)
-    if place.size == 1:
+    if place.size == 1 and backend not in _ALSO_ALONE:
         return Alone()
-    if place.store is None:
+    if place.store is None and place.size > 1 and backend != Backend.MPI:
         raise CollectiveError(f"process group {place.name!r} has no store to connect by")
     return connections[backend](place)
 

@@ -75,6 +75,9 @@ class ProcessGroup(Messages, GroupBase):
         shapes = [tensor._layout.shape for tensor in tensors]
 
         def act(transport: Transport, call: Call) -> None:
+            if hasattr(transport, "grouped"):
+                _reduce_each(transport, call, tensors, how)
+                return
             memory = memory_of(transport)
             joined = memory.join([memory.flat(tensor) for tensor in tensors])
             _reduce_all(transport, call, joined, how)
@@ -389,6 +392,22 @@ def _reduce_all(transport: Transport, call: Call, array: Any, how: Reduction) ->
     memory.divide(how, given, transport.size)
     if given is not array:
         memory.place(array, given)
+
+
+def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Reduction) -> None:
+    """Reduce tensors where they are, by calls that start together."""
+    memory = transport.memory
+    targets = [memory.target(tensor, reads=True) for tensor in tensors]
+    arrays = [target.array for target in targets]
+    if how.factor is not None:
+        arrays = [memory.multiply(array, how.factor) for array in arrays]
+    with transport.grouped():
+        for array in arrays:
+            transport.all_reduce(call, how.view(array), memory.op_of(how))
+    for target, array in zip(targets, arrays):
+        if array is not target.array:
+            memory.place(target.array, array)
+        target.done()
 
 
 def _apart(memory: Any, array: Any, room: Any, rank: int) -> Any:

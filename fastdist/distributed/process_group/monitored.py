@@ -49,6 +49,7 @@ def monitored_barrier(
         timeout = timedelta(seconds=timeout)
     if found.size() == 1:
         return
+    found = found._for_objects()
     wait = timeout or found._timeout
     check = _Check(found, wait, wait_all_ranks)
     found._lane.run(check.run)

@@ -208,7 +208,12 @@ Backend.backend_capability["threads"] = ["cpu", "cuda"]
 
 
 def run_members(
-    size: int, function: Callable[..., T], *args: Any, timeout_s: float = 20.0, **options: Any
+    size: int,
+    function: Callable[..., T],
+    *args: Any,
+    timeout_s: float = 20.0,
+    backend: str = "threads",
+    **options: Any,
 ) -> list[T]:
     """Run function(rank, *args) as all members of a job, and return the results by rank.
 
@@ -221,7 +226,7 @@ def run_members(
     def member(rank: int) -> None:
         here.world = World()
         try:
-            dist.init_process_group("threads", store=store, rank=rank, world_size=size, **options)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size, **options)
             results[rank] = function(rank, *args)
         except BaseException as error:
             error.add_note(f"on rank {rank}:\n{traceback.format_exc()}")
