@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from fastdist.core.errors import CollectiveError
 
 from .alone import Alone
+from .place import Connect as Connect
+from .place import Place as Place
 from .transport import Transport
-
-if TYPE_CHECKING:
-    from fastdist.distributed.store import Store
 
 _GIVEN: Final = "expected one such as 'gloo', 'nccl' or 'cpu:gloo,cuda:nccl'"
 
@@ -185,18 +183,6 @@ def require_here(name: str) -> None:
         raise RuntimeError(reason)
 
 
-class Place(NamedTuple):
-    """The place of this process in a new group."""
-
-    store: Store | None
-    rank: int
-    size: int
-    ranks: tuple[int, ...]
-    name: str
-    timeout: timedelta
-    world_size: int
-
-
 def connect_links(place: Place) -> Transport:
     """Connect the members over the pipes of fastdist."""
     from fastdist.distributed.links import connect
@@ -215,9 +201,9 @@ def connect_links(place: Place) -> Transport:
 
 def connect_gpus(place: Place) -> Any:
     """Connect the GPUs of the members by NCCL."""
-    from .nccl import connect
+    from .nccl import NcclCarrier
 
-    return connect(place)
+    return NcclCarrier(place, connections[Backend.ZMQ])
 
 
 def connect_by_mpi(place: Place) -> Transport:
@@ -227,9 +213,7 @@ def connect_by_mpi(place: Place) -> Transport:
     return connect(place)
 
 
-# What makes the transport of a group; of GPUs it is a NcclCarrier, whose transports are of a GPU.
-Connect = Callable[[Place], Any]
-# Tests add theirs.
+# Backend -> what makes its transport. Tests add theirs.
 connections: dict[str, Connect] = {
     Backend.ZMQ: connect_links,
     Backend.GLOO: connect_links,

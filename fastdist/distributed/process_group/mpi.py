@@ -35,8 +35,8 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed.links.reductions import combine
 
-from .backends import Place
 from .mpi_library import library
+from .place import Place
 from .transport import Call
 
 Array = NDArray[Any]

@@ -29,11 +29,11 @@ from ...devices.backend import backend_of
 from ...devices.cuda import nccl
 from ...tensor.tensor import Tensor
 from .arrays import require_readable, require_target
-from .backends import Connect, Place
 from .debug_level import DebugLevel, get_debug_level
 from .device_transport import Act, DeviceTransport
 from .device_watch import Watch
 from .device_work import DeviceWork
+from .place import Connect, Place
 from .transport import Call, Transport
 from .work import Work, destroyed
 
@@ -308,10 +308,3 @@ def _waited(work: DeviceWork, *, is_async: bool) -> DeviceWork:
     if not is_async:
         work.wait()
     return work
-
-
-def connect(place: Place) -> NcclCarrier:
-    """Return what carries the collectives of a group; it connects at the first call."""
-    from .backends import Backend, connections
-
-    return NcclCarrier(place, connections[Backend.ZMQ])
