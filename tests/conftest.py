@@ -144,6 +144,10 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
         return no_gpu()
     if mark == "nvrtc":
         return no_nvrtc()
+    if mark == "mpi":
+        from tests import mpirun
+
+        return mpirun.why_not(*given.args)
     if mark == "namespaces":
         from tests.launch import two_hosts
 

@@ -14,7 +14,7 @@ _LAUNCHED: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "MPI_LOCALR
 def why_missing() -> str:
     """Return why MPI cannot be used here, an empty text if it can. Loads nothing."""
     if importlib.util.find_spec("mpi4py") is None:
-        return "mpi4py is not installed (in the clone of fastdist, pip install -e '.[mpi]'; it needs an MPI library)"
+        return "mpi4py is not installed (in the clone of fastdist, pip install -e '.[mpi]')"
     if not any(name in os.environ for name in _LAUNCHED):
         return "MPI did not start this process (mpirun -n 4 python PROGRAM does)"
     return ""
