@@ -145,7 +145,7 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
     if mark == "nvrtc":
         return no_nvrtc()
     if mark == "mpi":
-        from tests import mpirun
+        from tests.launch import mpirun
 
         return mpirun.why_not(*given.args)
     if mark == "namespaces":

@@ -58,7 +58,7 @@ def why_missing() -> str:
 
 
 def new_unique_id() -> bytes:
-    """Return what the members of a new communicator share."""
+    """Return an id, which the members of a new communicator share."""
     with nccl_errors("a new communicator"):
         return bytes(number & 0xFF for number in cupy().cuda.nccl.get_unique_id())
 

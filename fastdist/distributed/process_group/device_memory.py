@@ -57,7 +57,7 @@ class DeviceMemory:
         try:
             self.backend.record_stream(array, self.stream)
         except DeviceError:
-            # Memory of another library, which frees it by itself.
+            # The memory belongs to another library, which does not wait for our streams.
             self.kept.append(array)
         return array
 
@@ -116,7 +116,7 @@ class DeviceMemory:
         return int(array.data.ptr)
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction that the transport is asked for: a mean is one of its own."""
+        """Return the reduction for the transport, which computes means as well."""
         return "avg" if how.is_mean else how.op
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:

@@ -15,12 +15,12 @@ from .transport import Call
 
 Act = Callable[[Any, Call], None]
 
-# What a barrier sums: one byte of each member.
+# A barrier reduces one byte of each member.
 _MARK_BYTES: Final = 1
 
 
 class DeviceTransport:
-    """Implements Transport with the memory of one GPU, on a stream of its own.
+    """Implements Transport with the memory of one GPU, on its own stream.
 
     The methods queue work on the stream and return. `run` calls them.
 

@@ -30,7 +30,7 @@ class Progress:
         self.is_captured = False
         # The point behind the collective on its stream.
         self.event: Any = None
-        # What must stay until the stream has passed it.
+        # Memory that must stay until the stream has passed it.
         self.kept: list[Any] = []
         self.error: BaseException | None = None
         self.failed = threading.Event()
@@ -106,7 +106,7 @@ class DeviceWork(Work):
         return self.progress.error
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(). It is done: callbacks run at once, on a stream of their own
+        """Return a Future of result(). It is done: callbacks run at once, on another stream
         that waits for the collective, and value() lets the current stream wait.
         """
         future: DeviceFuture = DeviceFuture(self.device, self.progress.event)

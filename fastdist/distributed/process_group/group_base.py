@@ -52,7 +52,7 @@ class GroupBase:
         self._messages: dict[Direction, int] = {}
         self._pairs_lock = threading.Lock()
         self._coalesced: Any = None
-        # What carries objects where the group has no backend for the CPU.
+        # The group that carries objects where this one has no backend for the CPU.
         self._companion: Any = None
         self._companion_lock = threading.Lock()
         self._error: BaseException | None = None

@@ -116,7 +116,7 @@ def _require_consistent(
 
 
 def _place_by_mpi(rank: int, world_size: int) -> tuple[int, int]:
-    """Return what MPI says of the rank and of the number of processes."""
+    """Return the rank and the number of processes, as MPI counts them."""
     require_here(Backend.MPI)
     from .mpi import place_in_job
 

@@ -62,7 +62,7 @@ class Memory(Protocol):
         """Return where an array begins."""
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction that the transport is asked for."""
+        """Return the reduction for the transport."""
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
         """Divide a sum over `size` members in place, if the mean is wanted and not computed yet."""
@@ -105,7 +105,7 @@ class HostMemory:
         return array.ctypes.data
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction that the transport is asked for: a sum in place of a mean."""
+        """Return the reduction for the transport: a sum in place of a mean."""
         return how.op
 
     def divide(self, how: Reduction, array: NDArray[Any], size: int) -> None:

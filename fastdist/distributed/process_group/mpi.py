@@ -1,4 +1,4 @@
-"""What carries the collectives of a group in a job that MPI started: the backend `mpi`."""
+"""The backend `mpi`: it carries the collectives of a group in a job that MPI started."""
 
 # Note [MPI without blocking]
 # Each call of MPI only begins something, and is made under one lock of the process. So every level
@@ -158,7 +158,7 @@ class MpiTransport:
         came = np.empty_like(sizes)
         self._do(call, lambda: self._comm.Ialltoall(sizes, came), sizes, came)
         wrong = [member for member, out in enumerate(outs) if out.nbytes != came[member]]
-        # All learn of it together: nobody sends to a member that raises.
+        # All members read it together: nobody sends to a member that raises.
         flags = self._gather_all(call, np.array([wrong[0] + 1 if wrong else 0], np.int32))
         firsts = flags.reshape(-1).view(np.int32)
         if firsts.any():
@@ -458,7 +458,7 @@ def place_in_job() -> tuple[int, int]:
 
 
 def connect(place: Place) -> MpiTransport:
-    """Return what carries the collectives of a group; all its members call it.
+    """Return the transport of a group; all its members call it.
 
     Raises:
         CollectiveError: MPI allows one thread alone, or counts the processes in another order.

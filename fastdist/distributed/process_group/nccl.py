@@ -1,4 +1,4 @@
-"""What carries the collectives of a group between GPUs: the backend `nccl`."""
+"""The backend `nccl`: it carries the collectives of a group between GPUs."""
 
 # Note [Collectives on GPUs]
 # A collective is queued on a stream of the group, behind what the current stream has so far, and
@@ -209,7 +209,7 @@ class NcclCarrier:
         return DeviceTransport(Device("cuda", index), communicator, rank, len(members))
 
     def _meet(self, index: int, members: Sequence[int], call: Call) -> bytes:
-        """Return what the members of a new communicator share; all of them have come."""
+        """Return the id of a new communicator, when all its members have come."""
         store = self._place.store
         assert store is not None
         is_pair = len(members) < self.size

@@ -24,5 +24,5 @@ class Place(NamedTuple):
     world_size: int
 
 
-# What makes the transport of a group; of GPUs it is a NcclCarrier, whose transports are of a GPU.
+# Makes the transport of a group; for nccl, a NcclCarrier with a transport for each GPU.
 Connect = Callable[[Place], Any]

@@ -25,7 +25,7 @@ from fastdist.distributed import distributed_c10d as dist
 from fastdist.distributed.process_group import mpi, mpi_library
 from fastdist.distributed.process_group.world import World, here
 from tests.distributed.process_group import thread_mpi
-from tests.mpirun import command_of
+from tests.launch.mpirun import command_of
 
 DTYPES = [
     "float32",
@@ -204,7 +204,7 @@ def test_errors_of_mpi_are_named(job: Callable[..., list[Any]]) -> None:
         comm: Any = dist._get_default_group()._carriers["mpi"]._comm
         for number, kind in ((101, CollectiveLostError), (5, CollectiveError)):
             comm.world.failure = thread_mpi.MPIError("process failed", number)
-            with pytest.raises(kind, match="barrier, called at test_mpi.py.*MPI failed: process"):
+            with pytest.raises(kind, match=r"barrier, called at test_mpi.py.*MPI failed: process"):
                 dist.barrier()
 
     job(1, member)

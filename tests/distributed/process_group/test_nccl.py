@@ -72,7 +72,7 @@ def given(rank: int, *values: float, dtype: str = "float32") -> fd.Tensor:
     return made.to(f"cuda:{rank}")
 
 
-def test_every_collective_moves_what_gpus_hold_and_copies_nothing_to_the_host(
+def test_every_collective_moves_what_gpus_hold_and_the_host_never_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ready = threading.Barrier(2)
@@ -98,6 +98,10 @@ def test_every_collective_moves_what_gpus_hold_and_copies_nothing_to_the_host(
         dist.all_to_all(swapped, [sent, sent * 10])
         dist.gather(sent, gathered if rank == 0 else None, dst=0)
         dist.scatter(scattered, [sent, sent * 3] if rank == 1 else None, src=1)
+        if rank == 0:
+            dist.send(sent, 1)
+        else:
+            dist.recv(sent, 0)
         return [
             x, outs, row, parts, one, reduced, root, single, swapped, gathered, scattered,
         ]  # fmt: skip
@@ -107,7 +111,7 @@ def test_every_collective_moves_what_gpus_hold_and_copies_nothing_to_the_host(
 
     def counting(rank: int) -> list[Any]:
         found = member(rank)
-        counted.append(sum(name.startswith("asnumpy") for name in log))
+        counted.append(sum(name.endswith(("asnumpy", "synchronize", "async")) for name in log))
         ready.wait()
         return [
             [one.tolist() for one in value] if isinstance(value, list) else value.tolist()

@@ -58,7 +58,7 @@ class Request:
     @staticmethod
     def Testall(requests: list[Request], statuses: list[Any] | None = None) -> bool:
         """Return whether all are done."""
-        done = all([one.Test() for one in requests])
+        done = min([one.Test() for one in requests])
         if done and statuses is not None:
             statuses[0].source = requests[0]._found
         return done
