@@ -127,7 +127,8 @@ def devices_of(backend: str | None) -> dict[str, str]:
         ValueError: There is no such backend, or a pair is wrong or double.
     """
     if backend is None or backend == Backend.UNDEFINED:
-        return {"cpu": Backend.GLOO, "cuda": Backend.GLOO}
+        gpus = Backend.GLOO if why_not_here(Backend.NCCL) else Backend.NCCL
+        return {"cpu": Backend.GLOO, "cuda": gpus}
     name = Backend(backend)
     if ":" not in name:
         return dict.fromkeys(Backend.backend_capability[_known(name)], name)

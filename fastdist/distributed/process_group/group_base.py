@@ -201,7 +201,8 @@ class GroupBase:
         start = getattr(transport, "start", None)
         if start is not None:
             call = Call(0, what, agreed, line, time.monotonic() + seconds)
-            work: Work = start(call, act, result, self.bound_device_id, is_async=options.asyncOp)
+            device = self._gpu_of(options)
+            work: Work = start(call, act, result, device, is_async=options.asyncOp)
             return work
 
         def job(number: int) -> None:
@@ -211,6 +212,13 @@ class GroupBase:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)
+
+    def _gpu_of(self, options: Any) -> Any:
+        """Return the GPU of a barrier: that of its options, or this process's if it is known."""
+        from ...core.device import Device
+
+        chosen = getattr(options, "device_ids", None)
+        return Device("cuda", int(chosen[0])) if chosen else self.bound_device_id
 
     def _pair(self, direction: Direction) -> Lane:
         with self._pairs_lock:

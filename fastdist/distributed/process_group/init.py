@@ -36,9 +36,9 @@ def init_process_group(
     """Meet the other processes of the job, and make the default group of all of them.
 
     Args:
-        backend: "gloo" or "zmq", fastdist's own backend (the default); "nccl" between GPUs; "mpi"
-            in a job that MPI started, which then says rank and world_size; a registered one; or
-            one for each type of device, such as "cpu:gloo,cuda:nccl".
+        backend: "gloo" or "zmq", fastdist's own backend; "nccl" between GPUs; "mpi" in a job that
+            MPI started, which then gives rank and world_size; a registered one; or one for each
+            type of device, such as "cpu:gloo,cuda:nccl", the default where NCCL can be used.
         init_method: Where the processes meet: "env://" (the default: what a launcher has put into
             the environment), "tcp://HOST:PORT" or "file:///PATH".
         timeout: The longest that a collective, and this call, may take; 30 minutes by default.

@@ -319,7 +319,7 @@ def test_calls_of_a_block_start_together_and_where_the_tensors_are() -> None:
 
 def test_barrier_objects_and_a_group_of_both_devices() -> None:
     def member(rank: int) -> list[Any]:
-        dist.barrier()
+        dist.barrier(device_ids=[rank])
         objects = [None, None]
         dist.all_gather_object(objects, {"rank": rank})
         host = fd.tensor([1.0])
@@ -462,10 +462,22 @@ def test_tensors_of_two_devices_are_refused() -> None:
     run_members(1, member, backend="nccl")
 
 
+def test_sparse_sums_gather_what_all_members_have() -> None:
+    def member(rank: int) -> list[float]:
+        at = fd.tensor([[0, 1 + rank]]).to(f"cuda:{rank}")
+        x = fd.sparse_coo_tensor(at, given(rank, 1, 2), (4,))
+        dist.all_reduce(x)
+        return x.to_dense().tolist()  # type: ignore[no-any-return]
+
+    assert members(member) == [[2, 2, 2, 0]] * 2
+
+
 def test_availability_follows_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dist.is_nccl_available() and dist.is_backend_available("nccl")
+    assert repr(dist.BackendConfig(None)) == "cpu:gloo,cuda:nccl"
     monkeypatch.setattr(nccl, "available", False)
     assert not dist.is_nccl_available()
+    assert repr(dist.BackendConfig(None)) == "cpu:gloo,cuda:gloo"
     with pytest.raises(RuntimeError, match="doesn't have NCCL built in: CuPy does not find NCCL"):
         dist.init_process_group("nccl", store=HashStore(), rank=0, world_size=1)
 
