@@ -146,6 +146,10 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
         return no_gpu()
     if mark == "nvrtc":
         return no_nvrtc()
+    if mark == "mpi":
+        from tests.launch import mpirun
+
+        return mpirun.why_not(*given.args)
     if mark == "namespaces":
         from tests.launch import two_hosts
 

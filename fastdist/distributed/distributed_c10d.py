@@ -6,7 +6,6 @@ when they are called; core/refused_names.py lists them.
 
 from __future__ import annotations
 
-import enum
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from ..core.missing import load_later
 from ..core.refused import refused_in
 from .constants import default_pg_timeout as default_pg_timeout
 from .data_parallel.grad_bucket import GradBucket as GradBucket
-from .process_group import coalescing, init, options, reductions, world
+from .process_group import backends, coalescing, init, options, reductions, world
 from .process_group.backends import Backend as Backend
 from .process_group.backends import BackendConfig as BackendConfig
 from .process_group.coalescing import _coalescing_manager as _coalescing_manager
@@ -32,6 +31,10 @@ from .process_group.collectives import reduce as reduce
 from .process_group.collectives import reduce_scatter as reduce_scatter
 from .process_group.collectives import reduce_scatter_tensor as reduce_scatter_tensor
 from .process_group.collectives import scatter as scatter
+from .process_group.debug_level import DebugLevel as DebugLevel
+from .process_group.debug_level import get_debug_level as get_debug_level
+from .process_group.debug_level import set_debug_level as set_debug_level
+from .process_group.debug_level import set_debug_level_from_env as set_debug_level_from_env
 from .process_group.exchange import P2POp as P2POp
 from .process_group.exchange import batch_isend_irecv as batch_isend_irecv
 from .process_group.exchange import irecv as irecv
@@ -163,63 +166,36 @@ RankType = int
 reduce_op = ReduceOp
 
 
-class DebugLevel(enum.IntEnum):
-    """How much errors say of parameters: with TORCH_DISTRIBUTED_DEBUG."""
-
-    OFF = 0
-    INFO = 1
-    DETAIL = 2
-
-
-_debug_level: DebugLevel | None = None
-
-
-def get_debug_level() -> DebugLevel:
-    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG; OFF without one."""
-    if _debug_level is None:
-        return _level_of_environment()
-    return _debug_level
-
-
-def set_debug_level(level: DebugLevel) -> None:
-    """Set the level."""
-    global _debug_level
-    _debug_level = DebugLevel(level)
-
-
-def set_debug_level_from_env() -> None:
-    """Set the level from TORCH_DISTRIBUTED_DEBUG.
-
-    Raises:
-        RuntimeError: The variable has another value than OFF, INFO and DETAIL.
-    """
-    set_debug_level(_level_of_environment())
-
-
-def _level_of_environment() -> DebugLevel:
-    text = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
-    if text not in DebugLevel.__members__:
-        raise RuntimeError(f"TORCH_DISTRIBUTED_DEBUG is {text!r}; it can be OFF, INFO or DETAIL")
-    return DebugLevel[text]
-
-
 def is_gloo_available() -> bool:
     """Return True: "gloo" is another name of "zmq", fastdist's own backend."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """Return False."""
+    """Return whether this process has a GPU, CuPy and NCCL. Loads CuPy where it is installed."""
+    return not backends.why_not_here(Backend.NCCL)
+
+
+def is_mpi_available() -> bool:
+    """Return whether mpi4py is installed and MPI started this process."""
+    return not backends.why_not_here(Backend.MPI)
+
+
+def is_ucc_available() -> bool:
+    """Return False: use "gloo"."""
     return False
 
 
-is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether groups can be made with a backend: "gloo", "zmq" or a registered one."""
+    """Return whether groups can be made with a backend: "gloo", "zmq", a registered one, and
+    "nccl" and "mpi" where they can be used.
+    """
     name = backend.lower()
-    return name in (Backend.GLOO, Backend.ZMQ) or name.upper() in Backend._plugins
+    is_known = name in backends.connections or name.upper() in Backend._plugins
+    return is_known and not backends.why_not_here(name)
 
 
 def is_torchelastic_launched() -> bool:

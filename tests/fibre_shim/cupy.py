@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from fastdist.kernels.cuda.launch import Struct
-from tests.fibre_shim import cufft, ipc
+from tests.fibre_shim import cufft, ipc, nccl
 from tests.fibre_shim.driver import run_text
 from tests.fibre_shim.operators import Operators, computed
 from tests.fibre_shim.streams import (
@@ -26,6 +26,7 @@ from tests.fibre_shim.streams import (
     Event,
     Stream,
     arrive,
+    is_pending,
     late,
     queue,
     state,
@@ -46,9 +47,14 @@ class OutOfMemoryError(MemoryError):
 status = [0]
 
 
-def _queried() -> int:
+_NOT_READY = 600
+
+
+def _queried(handle: int = 0) -> int:
     if status[0] == 0:
         arrive()
+        if is_pending(handle):
+            return _NOT_READY
     return status[0]
 
 
@@ -264,9 +270,10 @@ def _over(
 
 
 def asnumpy(values: ndarray) -> np.ndarray:
-    if state.streams[values.device.id][-1].captured is not None:
+    stream = state.streams[values.device.id][-1]
+    if stream.captured is not None:
         raise CUDARuntimeError(900)
-    arrive()
+    stream.synchronize()
     return values.host.copy()
 
 
@@ -385,6 +392,7 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
 # What a profiler was told.
 profiler: list[str] = []
 cuda = SimpleNamespace(
+    nccl=nccl,
     device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),
     Device=Device,
     Event=Event,
@@ -410,7 +418,7 @@ cuda = SimpleNamespace(
             "uuid": bytes([number]) * 16,
             "l2CacheSize": 50 << 20,
         },
-        eventQuery=lambda handle: _queried(),
+        eventQuery=_queried,
         streamQuery=lambda handle: _queried(),
         memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
         deviceCanAccessPeer=lambda index, peer: 1,

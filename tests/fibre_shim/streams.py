@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from tests.fibre_shim import shared_files
 from tests.fibre_shim.shared_files import Shared
@@ -63,6 +64,10 @@ class Device:
 
 class Event:
     _made = 0
+    # Of an event that was opened by its handle there is no more.
+    graph: Capture | None = None
+    # Work of other threads (nccl.py) that the stream had not done when this was recorded.
+    pending: Sequence[threading.Event] = ()
 
     def __init__(
         self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
@@ -70,7 +75,6 @@ class Event:
         assert disable_timing or not interprocess, "CUDA shares no events with a time"
         self.device_id, self.is_shared = state.device, interprocess
         self.recorded_s = 0.0
-        self.is_of_graph = False
         Event._made += 1
         self.ptr = Event._made
         if interprocess:
@@ -80,7 +84,11 @@ class Event:
         stream = stream or state.streams[state.device][-1]
         assert stream.device_id in (-1, self.device_id), "an event of another device"
         self.recorded_s = time.perf_counter()
-        self.is_of_graph = stream.captured is not None
+        self.graph = stream.captured
+        self.pending = stream.unfinished()
+        all_events[self.ptr] = self
+        if self.graph is not None:
+            self.graph.recorded(self.ptr, stream)
         if (shared := _events.get(self.ptr)) is not None:
             counts = _counts_of(shared)
             counts[0] += 1
@@ -91,7 +99,19 @@ class Event:
 
     def synchronize(self) -> None:
         arrive()
+        for one in self.pending:
+            assert one.wait(_PATIENCE_S), "the GPU waits for ever for another one"
         _wait_for_others(self)
+
+
+# By their handles.
+all_events: WeakValueDictionary[int, Event] = WeakValueDictionary()
+
+
+def is_pending(handle: int) -> bool:
+    """Return whether an event waits for work of other threads."""
+    event = all_events.get(handle)
+    return event is not None and any(not one.is_set() for one in event.pending)
 
 
 # Of an event that processes share: how often it was recorded, and what its GPU has passed of that.
@@ -127,6 +147,39 @@ def _wait_for_others(event: Event) -> None:
         never.wait(0.0005)
 
 
+class Capture(list[Callable[[], object]]):
+    """Work that is captured, of a stream and of those that waited for its events."""
+
+    def __init__(self, origin: Stream) -> None:
+        super().__init__()
+        self.origin = origin
+        self.streams = [origin]
+        # How much of the work each event, and each stream, is behind.
+        self.events: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.joined = 0
+
+    def recorded(self, event: int, stream: Stream) -> None:
+        self.events[event] = self.last.get(stream.ptr, 0)
+
+    def add(self, work: Callable[[], object], stream: Stream) -> None:
+        self.append(work)
+        self.last[stream.ptr] = len(self)
+
+    def waited(self, stream: Stream, event: int) -> None:
+        if stream not in self.streams:
+            self.streams.append(stream)
+        if stream is self.origin:
+            self.joined = max(self.joined, self.events[event])
+
+    def end(self) -> None:
+        others = [self.last.get(one.ptr, 0) for one in self.streams if one is not self.origin]
+        for stream in self.streams:
+            stream.captured = None
+        if max(others, default=0) > self.joined:
+            raise CUDARuntimeError(904)  # cudaErrorStreamCaptureUnjoined
+
+
 class Graph:
     """Captured work."""
 
@@ -139,6 +192,10 @@ class Graph:
             work()
 
 
+# By their handles.
+all_streams: WeakValueDictionary[int, Stream] = WeakValueDictionary()
+
+
 class Stream:
     null: Stream
     _made = 0
@@ -149,7 +206,21 @@ class Stream:
         self.device_id = -1 if null else state.device
         Stream._made += not null
         self.ptr = 0 if null else Stream._made
-        self.captured: list[Callable[[], object]] | None = None
+        all_streams[self.ptr] = self
+        self.captured: Capture | None = None
+        # By device, for `null` stands for the default streams of all.
+        self._pending: dict[int, list[threading.Event]] = {}
+
+    def unfinished(self) -> list[threading.Event]:
+        """Return what other threads have still to do before later work of this stream."""
+        pending = self._pending.get(state.device, [])
+        if pending:
+            pending = self._pending[state.device] = [one for one in pending if not one.is_set()]
+        return list(pending)
+
+    def add_pending(self, events: Sequence[threading.Event]) -> None:
+        """Let later work of this stream start after what other threads do."""
+        self._pending.setdefault(state.device, []).extend(events)
 
     @classmethod
     def from_external(cls, owner: Any) -> Stream:
@@ -167,12 +238,13 @@ class Stream:
 
     def begin_capture(self) -> None:
         assert self.ptr, "CUDA does not capture the default stream"
-        self.captured = []
+        self.captured = Capture(self)
 
     def end_capture(self) -> Graph:
-        works, self.captured = self.captured, None
+        works = self.captured
         assert works is not None
-        return Graph(works)
+        works.end()
+        return Graph(list(works))
 
     def __enter__(self) -> Self:
         assert self.device_id in (-1, state.device), "a stream of another device"
@@ -184,14 +256,20 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         assert isinstance(event, Event)
-        if self.captured is not None and not event.is_of_graph:
+        if self.captured is not None and event.graph is not self.captured:
             raise CUDARuntimeError(905)  # cudaErrorStreamCaptureIsolation
+        if event.graph is not None and event.graph.origin.captured is event.graph:
+            self.captured = event.graph
+            event.graph.waited(self, event.ptr)
+        self.add_pending(event.pending)
         _wait_for_others(event)
 
     def synchronize(self) -> None:
         if self.captured is not None:
             raise CUDARuntimeError(900)
         arrive()
+        for one in self.unfinished():
+            assert one.wait(_PATIENCE_S), "the GPU waits for ever for another one"
 
 
 null = Stream.null = Stream(null=True)
@@ -204,12 +282,14 @@ _late: list[Callable[[], object]] = []
 
 def queue(work: Callable[[], object]) -> None:
     """Do what the current stream is given, or keep it where that is captured."""
-    captured = state.streams[state.device][-1].captured
-    if captured is None:
+    stream = state.streams[state.device][-1]
+    if stream.captured is None:
         arrive()
+        for one in stream.unfinished():
+            assert one.wait(_PATIENCE_S), "the GPU waits for ever for another one"
         work()
     else:
-        captured.append(work)
+        stream.captured.add(work, stream)
 
 
 def late(work: Callable[[], object], stream: Stream) -> None:
@@ -219,7 +299,7 @@ def late(work: Callable[[], object], stream: Stream) -> None:
     if stream.captured is None:
         _late.append(work)
     else:
-        stream.captured.append(work)
+        stream.captured.add(work, stream)
 
 
 # Taken again by who frees, in a copy's end, what makes another look at the pool.

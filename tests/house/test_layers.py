@@ -190,6 +190,7 @@ THIRD_PARTIES = {
     "google": {"utils.tensorboard"},
     "PIL": {"utils.tensorboard"},
     "matplotlib": {"utils.tensorboard"},
+    "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }
 ONLY_IN_BENCH = {"torch", "psutil"}

@@ -173,10 +173,22 @@ class Allocator:
 
     def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
         """Let what the stream of a handle needs come from elsewhere; None ends that."""
-        if allocate is None:
-            self._captured.pop(handle, None)
-        else:
+        if allocate is not None:
             self._captured[handle] = allocate
+            return
+        ended = self._captured.pop(handle, None)
+        for other in [one for one, found in self._captured.items() if found == ended]:
+            del self._captured[other]
+
+    def share_capture(self, handle: int, other: int) -> None:
+        """Let another stream, which will wait for an event of a captured one, take what it needs
+        from where that does, until its capture ends.
+        """
+        self._captured[other] = self._captured[handle]
+
+    def has_capture(self) -> bool:
+        """Return whether some stream is captured, in any thread."""
+        return bool(self._captured)
 
     def _release(self, *, wait: bool) -> None:
         """Give the pool what no stream uses any more."""

@@ -10,6 +10,11 @@ work.py         Work, and the thread that runs the collectives of one group in o
 arrays.py, reductions.py, split_sizes.py, object_bytes.py, sparse.py  from tensors to arrays
 caller.py       the line of the program that calls
 backends.py     names of backends; foreign.py: groups of registered ones; alone.py: of one member
+memory.py       the memory whose arrays a transport takes: the CPU's, or device_memory.py, a GPU's
+nccl.py         collectives between GPUs, on device_transport.py (one GPU), device_work.py (their
+                Work) and device_watch.py (the thread that finds what is late or has failed)
+mpi.py          collectives of a job that MPI started; mpi_library.py: the way to mpi4py
+debug_level.py, place.py  what backends know: TORCH_DISTRIBUTED_DEBUG, the members of a group
 transport.py    what carries the collectives of one group: the interface
 
 `distributed_c10d.py`, next to this package, offers the names. A synchronous call runs in its

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from fastdist.core.errors import CollectiveError
 
 from .alone import Alone
+from .place import Connect as Connect
+from .place import Place as Place
 from .transport import Transport
-
-if TYPE_CHECKING:
-    from fastdist.distributed.store import Store
 
 _GIVEN: Final = "expected one such as 'gloo', 'nccl' or 'cpu:gloo,cuda:nccl'"
 
@@ -129,7 +127,8 @@ def devices_of(backend: str | None) -> dict[str, str]:
         ValueError: There is no such backend, or a pair is wrong or double.
     """
     if backend is None or backend == Backend.UNDEFINED:
-        return {"cpu": Backend.GLOO, "cuda": Backend.GLOO}
+        gpus = Backend.GLOO if why_not_here(Backend.NCCL) else Backend.NCCL
+        return {"cpu": Backend.GLOO, "cuda": gpus}
     name = Backend(backend)
     if ":" not in name:
         return dict.fromkeys(Backend.backend_capability[_known(name)], name)
@@ -152,32 +151,37 @@ def _known(name: str) -> str:
 
 
 _NOT_HERE: Final = {
-    Backend.NCCL: "Distributed package doesn't have NCCL built in: fastdist has no collectives "
-    'between GPUs yet; with backend="gloo" tensors of GPUs pass through the memory of the CPU',
-    Backend.MPI: "Distributed package doesn't have MPI built in: workers that mpirun starts find "
-    'each other with backend="gloo" as well',
     Backend.XCCL: "Distributed package doesn't have XCCL built in",
     Backend.UCC: 'there is no backend "ucc": use "gloo"',
     Backend.FAKE: 'there is no backend "fake": a group of one process needs no other ones',
 }
 
 
+def why_not_here(name: str) -> str:
+    """Return why groups cannot be made with a backend; an empty text if they can."""
+    if name == Backend.NCCL:
+        from ...devices.cuda import nccl
+
+        reason = nccl.why_missing()
+        return reason and (
+            f'Distributed package doesn\'t have NCCL built in: {reason}; with backend="gloo" '
+            "tensors of GPUs pass through the memory of the CPU"
+        )
+    if name == Backend.MPI:
+        from . import mpi_library
+
+        reason = mpi_library.why_missing()
+        return reason and (
+            f"Distributed package doesn't have MPI built in: {reason}; workers that mpirun starts "
+            'find each other with backend="gloo" as well'
+        )
+    return _NOT_HERE.get(name, "")
+
+
 def require_here(name: str) -> None:
-    """Raise RuntimeError for a backend that has a name but is not implemented."""
-    if name in _NOT_HERE:
-        raise RuntimeError(_NOT_HERE[name])
-
-
-class Place(NamedTuple):
-    """The place of this process in a new group."""
-
-    store: Store | None
-    rank: int
-    size: int
-    ranks: tuple[int, ...]
-    name: str
-    timeout: timedelta
-    world_size: int
+    """Raise RuntimeError for a backend that has a name but cannot be used."""
+    if reason := why_not_here(name):
+        raise RuntimeError(reason)
 
 
 def connect_links(place: Place) -> Transport:
@@ -196,9 +200,29 @@ def connect_links(place: Place) -> Transport:
     return transport
 
 
+def connect_gpus(place: Place) -> Any:
+    """Connect the GPUs of the members by NCCL."""
+    from .nccl import NcclCarrier
+
+    return NcclCarrier(place, connections[Backend.ZMQ])
+
+
+def connect_by_mpi(place: Place) -> Transport:
+    """Connect the members by MPI, which started them."""
+    from .mpi import connect
+
+    return connect(place)
+
+
 # Backend -> what makes its transport. Tests add theirs.
-Connect = Callable[[Place], Transport]
-connections: dict[str, Connect] = {Backend.ZMQ: connect_links, Backend.GLOO: connect_links}
+connections: dict[str, Connect] = {
+    Backend.ZMQ: connect_links,
+    Backend.GLOO: connect_links,
+    Backend.NCCL: connect_gpus,
+    Backend.MPI: connect_by_mpi,
+}
+# Backends whose groups of one member are theirs as well, and which need no store then.
+_ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
 
 
 def make_carrier(backend: str, place: Place, options: Any) -> Any:
@@ -212,9 +236,9 @@ def make_carrier(backend: str, place: Place, options: Any) -> Any:
     plugin = Backend._plugins.get(backend.upper())
     if plugin is not None:
         return _make_by_plugin(plugin, place, options)
-    if place.size == 1:
+    if place.size == 1 and backend not in _ALSO_ALONE:
         return Alone()
-    if place.store is None:
+    if place.store is None and place.size > 1 and backend != Backend.MPI:
         raise CollectiveError(f"process group {place.name!r} has no store to connect by")
     return connections[backend](place)
 

@@ -11,6 +11,8 @@ import numpy as np
 from ...core.device import CPU
 from ...tensor.tensor import Tensor, from_array
 from .arrays import copy_back, flat
+from .reductions import reduction_of
+from .transport import Call
 from .work import Work
 from .world import member_group
 
@@ -102,6 +104,8 @@ def _send(group: Any, kept: list[_Noted], is_async: bool) -> Work:
         work: Work = group.allreduce_coalesced(given, options)
         return work
     outs = [one.out for one in kept if one.out is not None]
+    if hasattr(group._transport(given[0]), "grouped_calls"):
+        return _start_together(group, name, given, outs, options)
     return _exchange(group, name, given, outs, options)
 
 
@@ -126,6 +130,38 @@ def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], op
             begin += width
 
     return _Placing(work, place, outs)
+
+
+def _start_together(
+    group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any
+) -> Work:
+    """Run gathers, or reductions that scatter, on a GPU: where the tensors are, in one launch."""
+    dtype = given[0]._layout.dtype
+    is_gather = name == "all_gather_into_tensor"
+    how = None if is_gather else reduction_of(options.reduceOp, dtype.numpy, name)
+    size = group.size()
+
+    def act(transport: Any, call: Call) -> None:
+        memory = transport.memory
+        targets = [memory.target(out, reads=False) for out in outs]
+        arrays = [memory.flat(one) for one in given]
+        if how is not None and how.factor is not None:
+            arrays = [memory.multiply(array, how.factor) for array in arrays]
+        with transport.grouped():
+            for target, array in zip(targets, arrays):
+                if how is None:
+                    transport.all_gather(call, target.array.reshape((size, array.size)), array)
+                    continue
+                rows = how.view(array)
+                rows = rows.reshape((size, rows.size // size))
+                transport.reduce_scatter(call, how.view(target.array), rows, memory.op_of(how))
+        for target in targets:
+            target.done()
+
+    shapes = [one._layout.shape for one in given]
+    agreed = f"{dtype.name} of shapes {shapes}{'' if how is None else f', {how.name}'}"
+    work: Work = group._run(f"{name}_coalesced", agreed, act, outs, options)
+    return work
 
 
 class _Placing(Work):

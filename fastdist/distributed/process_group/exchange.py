@@ -158,6 +158,9 @@ P2POp.__module__ = "fastdist.distributed.distributed_c10d"
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begin several sends and receives, and return their Works; none waits for another.
 
+    Those of GPUs begin together and have one Work; all members of the group make their first batch
+    or collective together.
+
     Raises:
         ValueError: An entry is not a P2POp, or they have several groups.
     """
@@ -168,6 +171,12 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         )
     if any(one.group is not p2p_op_list[0].group for one in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
+    group: Any = p2p_op_list[0].group if p2p_op_list else None
+    if hasattr(group, "_start_batch") and not _is_foreign(group):
+        messages = [(one.op is isend, one.tensor, one.group_peer) for one in p2p_op_list]
+        together = group._start_batch(messages)
+        if together is not None:
+            return [together]
     works = []
     for one in p2p_op_list:
         name = "group_dst" if one.op is isend else "group_src"

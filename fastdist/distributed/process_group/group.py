@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...tensor.tensor import Tensor
 from .arrays import (
-    Target,
     agreed_text,
-    copy_back,
-    flat,
     require_one_dtype,
     require_readable,
     require_target,
     require_tensors,
 )
 from .group_base import GroupBase
+from .memory import memory_of
 from .options import (
     AllgatherOptions,
     AllreduceOptions,
@@ -62,7 +57,7 @@ class ProcessGroup(Messages, GroupBase):
         how = reduction_of(opts.reduceOp, tensor._layout.dtype.numpy, "all_reduce")
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(tensor, reads=True)
+            target = memory_of(transport).target(tensor, reads=True)
             _reduce_all(transport, call, target.array, how)
             target.done()
 
@@ -80,9 +75,13 @@ class ProcessGroup(Messages, GroupBase):
         shapes = [tensor._layout.shape for tensor in tensors]
 
         def act(transport: Transport, call: Call) -> None:
-            joined = np.concatenate([flat(tensor) for tensor in tensors])
+            if hasattr(transport, "grouped"):
+                _reduce_each(transport, call, tensors, how)
+                return
+            memory = memory_of(transport)
+            joined = memory.join([memory.flat(tensor) for tensor in tensors])
             _reduce_all(transport, call, joined, how)
-            copy_parts(joined, tensors)
+            copy_parts(memory, joined, tensors)
 
         agreed = f"{dtype.name} of shapes {shapes}, {how.name}"
         return self._run("all_reduce_coalesced", agreed, act, list(tensors), opts)
@@ -96,14 +95,15 @@ class ProcessGroup(Messages, GroupBase):
         root = self._require_member("reduce", opts.rootRank)
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(tensor, reads=True)
+            memory = memory_of(transport)
+            target = memory.target(tensor, reads=True)
             array, is_root = target.array, root == self._rank
-            given = array if how.factor is None else array * _factor(how, array)
-            transport.reduce(call, how.view(given), how.op, root)
+            given = array if how.factor is None else memory.multiply(array, how.factor)
+            transport.reduce(call, how.view(given), memory.op_of(how), root)
             if is_root:
-                how.divide(given, self._size)
+                memory.divide(how, given, self._size)
                 if given is not array:
-                    array[...] = given
+                    memory.place(array, given)
                 target.done()
 
         agreed = agreed_text(tensor, f"{how.name} at rank {root}")
@@ -117,7 +117,7 @@ class ProcessGroup(Messages, GroupBase):
         root = self._require_member("broadcast", opts.rootRank)
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(tensor, reads=True)
+            target = memory_of(transport).target(tensor, reads=True)
             transport.broadcast(call, target.array, root)
             if root != self._rank:
                 target.done()
@@ -141,18 +141,18 @@ class ProcessGroup(Messages, GroupBase):
             agreed = agreed_text(outs[0])
 
         def act(transport: Transport, call: Call) -> None:
-            array = flat(tensor)
+            memory = memory_of(transport)
+            array = memory.flat(tensor)
             sizes = [out._layout.numel for out in outs]
-            found: Sequence[NDArray[Any]]
             if min(sizes) == max(sizes):
-                room = np.empty((self._size, array.size), array.dtype)
+                room = memory.empty((self._size, array.size), array.dtype)
                 transport.all_gather(call, room, array)
-                found = list(room)
+                found = [room[rank] for rank in range(self._size)]
             else:
-                found = [np.empty(size, array.dtype) for size in sizes]
+                found = [memory.empty(size, array.dtype) for size in sizes]
                 transport.all_to_all(call, found, [array] * self._size)
             for out, part in zip(outs, found):
-                copy_back(part, out)
+                memory.copy_back(part, out)
 
         return self._run("all_gather", agreed, act, [*outs], opts)
 
@@ -174,9 +174,10 @@ class ProcessGroup(Messages, GroupBase):
             )
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(output, reads=False)
-            room = target.array.reshape(self._size, -1 if target.array.size else 0)
-            transport.all_gather(call, room, _apart(flat(input), room, self._rank))
+            memory = memory_of(transport)
+            target, array = memory.target(output, reads=False), memory.flat(input)
+            room = target.array.reshape((self._size, array.size))
+            transport.all_gather(call, room, _apart(memory, array, room, self._rank))
             target.done()
 
         return self._run(what, agreed_text(input), act, [output], opts)
@@ -194,14 +195,15 @@ class ProcessGroup(Messages, GroupBase):
         sizes = [one._layout.numel for one in inputs]
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(output, reads=False)
-            joined = np.concatenate([flat(one) for one in inputs])
+            memory = memory_of(transport)
+            target = memory.target(output, reads=False)
+            joined = memory.join([memory.flat(one) for one in inputs])
             if min(sizes) == max(sizes):
                 self._scatter_reduced(transport, call, target.array, joined, how)
             else:
                 _reduce_all(transport, call, joined, how)
                 begin = sum(sizes[: self._rank])
-                target.array[...] = joined[begin : begin + sizes[self._rank]]
+                memory.place(target.array, joined[begin : begin + sizes[self._rank]])
             target.done()
 
         shapes = [one._layout.shape for one in inputs]
@@ -227,10 +229,9 @@ class ProcessGroup(Messages, GroupBase):
         how = reduction_of(opts.reduceOp, output._layout.dtype.numpy, what)
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(output, reads=False)
-            array = flat(input)
-            if np.may_share_memory(target.array, array):
-                array = array.copy()
+            memory = memory_of(transport)
+            target = memory.target(output, reads=False)
+            array = _own(memory, memory.flat(input), target.array)
             self._scatter_reduced(transport, call, target.array, array, how)
             target.done()
 
@@ -240,16 +241,17 @@ class ProcessGroup(Messages, GroupBase):
         self,
         transport: Transport,
         call: Call,
-        out: NDArray[Any],
-        array: NDArray[Any],
+        out: Any,
+        array: Any,
         how: Reduction,
     ) -> None:
+        memory = memory_of(transport)
         if how.factor is not None:
-            array = array * _factor(how, array)
+            array = memory.multiply(array, how.factor)
         rows = how.view(array)
-        rows = rows.reshape(self._size, rows.size // self._size)
-        transport.reduce_scatter(call, how.view(out), rows, how.op)
-        how.divide(out, self._size)
+        rows = rows.reshape((self._size, rows.size // self._size))
+        transport.reduce_scatter(call, how.view(out), rows, memory.op_of(how))
+        memory.divide(how, out, self._size)
 
     def alltoall_base(
         self,
@@ -268,10 +270,9 @@ class ProcessGroup(Messages, GroupBase):
         sent = rows_of(input, input_split_sizes, self._size)
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(output, reads=False)
-            array = flat(input)
-            if np.may_share_memory(target.array, array):
-                array = array.copy()
+            memory = memory_of(transport)
+            target = memory.target(output, reads=False)
+            array = _own(memory, memory.flat(input), target.array)
             outs = slices_of(target.array, output, came)
             transport.all_to_all(call, outs, slices_of(array, input, sent))
             target.done()
@@ -290,10 +291,11 @@ class ProcessGroup(Messages, GroupBase):
         require_one_dtype(*outs, *inputs)
 
         def act(transport: Transport, call: Call) -> None:
-            found = [np.empty(out._layout.numel, out._layout.dtype.numpy) for out in outs]
-            transport.all_to_all(call, found, [flat(one) for one in inputs])
+            memory = memory_of(transport)
+            found = [memory.empty(out._layout.numel, out._layout.dtype.numpy) for out in outs]
+            transport.all_to_all(call, found, [memory.flat(one) for one in inputs])
             for out, part in zip(outs, found):
-                copy_back(part, out)
+                memory.copy_back(part, out)
 
         return self._run("all_to_all", outs[0]._layout.dtype.name, act, [*outs], opts)
 
@@ -312,11 +314,12 @@ class ProcessGroup(Messages, GroupBase):
                 _require_size("gather", f"gather_list[{index}]", out, tensor)
 
         def act(transport: Transport, call: Call) -> None:
-            array = flat(tensor)
-            found = [np.empty(array.size, array.dtype) for _ in outs]
+            memory = memory_of(transport)
+            array = memory.flat(tensor)
+            found = [memory.empty(array.size, array.dtype) for _ in outs]
             transport.gather(call, found if root == self._rank else None, array, root)
             for out, part in zip(outs, found):
-                copy_back(part, out)
+                memory.copy_back(part, out)
 
         agreed = agreed_text(tensor, f"at rank {root}")
         return self._run("gather", agreed, act, [*outs] or [tensor], opts)
@@ -336,8 +339,9 @@ class ProcessGroup(Messages, GroupBase):
                 _require_size("scatter", f"scatter_list[{index}]", one, output)
 
         def act(transport: Transport, call: Call) -> None:
-            target = Target(output, reads=False)
-            arrays = [_own(flat(one), target.array) for one in inputs]
+            memory = memory_of(transport)
+            target = memory.target(output, reads=False)
+            arrays = [_own(memory, memory.flat(one), target.array) for one in inputs]
             room = target.array
             transport.scatter(call, room, arrays if root == self._rank else None, root)
             target.done()
@@ -372,38 +376,49 @@ class ProcessGroup(Messages, GroupBase):
 ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
 
 
-def copy_parts(joined: NDArray[Any], tensors: Sequence[Tensor]) -> None:
+def copy_parts(memory: Any, joined: Any, tensors: Sequence[Tensor]) -> None:
     """Place the parts of an array in tensors, one after the other."""
     begin = 0
     for tensor in tensors:
         end = begin + tensor._layout.numel
-        copy_back(joined[begin:end], tensor)
+        memory.copy_back(joined[begin:end], tensor)
         begin = end
 
 
-def _reduce_all(transport: Transport, call: Call, array: NDArray[Any], how: Reduction) -> None:
-    given = array if how.factor is None else array * _factor(how, array)
-    transport.all_reduce(call, how.view(given), how.op)
-    how.divide(given, transport.size)
+def _reduce_all(transport: Transport, call: Call, array: Any, how: Reduction) -> None:
+    memory = memory_of(transport)
+    given = array if how.factor is None else memory.multiply(array, how.factor)
+    transport.all_reduce(call, how.view(given), memory.op_of(how))
+    memory.divide(how, given, transport.size)
     if given is not array:
-        array[...] = given
+        memory.place(array, given)
 
 
-def _factor(how: Reduction, array: NDArray[Any]) -> NDArray[Any]:
-    number = how.factor.item() if isinstance(how.factor, Tensor) else how.factor
-    return np.asarray(number, array.dtype)
+def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Reduction) -> None:
+    """Reduce tensors where they are, by calls that start together."""
+    memory = transport.memory
+    targets = [memory.target(tensor, reads=True) for tensor in tensors]
+    arrays = [target.array for target in targets]
+    if how.factor is not None:
+        arrays = [memory.multiply(array, how.factor) for array in arrays]
+    with transport.grouped():
+        for array in arrays:
+            transport.all_reduce(call, how.view(array), memory.op_of(how))
+    for target, array in zip(targets, arrays):
+        if array is not target.array:
+            memory.place(target.array, array)
+        target.done()
 
 
-def _apart(array: NDArray[Any], room: NDArray[Any], rank: int) -> NDArray[Any]:
+def _apart(memory: Any, array: Any, room: Any, rank: int) -> Any:
     """Return an array that shares memory with room at most as room[rank]."""
-    if not np.may_share_memory(array, room):
+    if not memory.overlap(array, room) or memory.address(array) == memory.address(room[rank]):
         return array
-    own = room[rank]
-    return array if array.ctypes.data == own.ctypes.data else array.copy()
+    return memory.copy(array)
 
 
-def _own(array: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-    return array.copy() if np.may_share_memory(array, target) else array
+def _own(memory: Any, array: Any, target: Any) -> Any:
+    return memory.copy(array) if memory.overlap(array, target) else array
 
 
 def _require_size(what: str, name: str, one: Tensor, other: Tensor) -> None:

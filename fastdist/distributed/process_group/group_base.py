@@ -13,7 +13,7 @@ from fastdist.core.errors import CollectiveError
 from ...instrumentation.time_ranges import clock, time_ranges
 from ..constants import default_pg_timeout
 from .arrays import settle
-from .backends import BackendConfig, Place, make_carrier
+from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
 from .transport import Call, Transport
 from .work import Lane, Work, destroyed, finished
@@ -54,6 +54,9 @@ class GroupBase:
         self._messages: dict[Direction, int] = {}
         self._pairs_lock = threading.Lock()
         self._coalesced: Any = None
+        # The group that carries objects where this one has no backend for the CPU.
+        self._companion: Any = None
+        self._companion_lock = threading.Lock()
         self._error: BaseException | None = None
         self.group_name = ""
         self.group_desc = ""
@@ -94,7 +97,9 @@ class GroupBase:
 
     def _get_sequence_number_for_group(self) -> int:
         """Return how many collectives this member has called."""
-        return self._lane.count
+        return self._lane.count + sum(
+            getattr(carrier, "count", 0) for carrier in self._carriers.values()
+        )
 
     def _set_sequence_number_for_group(self) -> None:
         """Do nothing: numbers begin at 0 on all members."""
@@ -116,6 +121,31 @@ class GroupBase:
         self._lane = Lane(f"fastdist group {place.name}")
         kinds = config.device_backend_map
         self._carrier(kinds.get("cpu") or next(iter(kinds.values())))
+
+    def _bind(self, device: Any) -> None:
+        """Remember the GPU of this process, and connect it where the backend is nccl."""
+        from ...core.device import Device
+
+        if device is None:
+            return
+        self.bound_device_id = Device("cuda", device) if isinstance(device, int) else Device(device)
+        backend = self._config.device_backend_map.get(self.bound_device_id.type)
+        carrier = self._carrier(backend) if backend == Backend.NCCL else None
+        if carrier is not None and hasattr(carrier, "connect"):
+            carrier.connect(self.bound_device_id, self._timeout.total_seconds())
+
+    def _for_objects(self) -> Any:
+        """Return the group that moves bytes of the CPU: this one, or a companion that does."""
+        if "cpu" in self._config.device_backend_map or hasattr(self, "foreign"):
+            return self
+        with self._companion_lock:
+            if self._companion is None:
+                made = type(self)(self._store, self._rank, self._size)
+                place = self._place(self._store_of("objects"))
+                config = BackendConfig(f"cpu:{Backend.GLOO}")
+                made._join(config, Backend.GLOO, place, None, desc=f"objects of {self.group_desc}")
+                self._companion = made
+            return self._companion
 
     def _backend_for(self, device_type: str) -> str:
         backend = self._config.device_backend_map.get(device_type)
@@ -139,12 +169,17 @@ class GroupBase:
             return self._carriers[backend]
 
     def _make_carrier(self, backend: str) -> Any:
-        store = self._store
-        if store is not None:
-            from fastdist.distributed.store import PrefixStore
+        return make_carrier(backend, self._place(self._store_of(backend)), self._options)
 
-            store = PrefixStore(backend, store)
-        place = Place(
+    def _store_of(self, part: str) -> Store | None:
+        if self._store is None:
+            return None
+        from fastdist.distributed.store import PrefixStore
+
+        return PrefixStore(part, self._store)
+
+    def _place(self, store: Store | None) -> Place:
+        return Place(
             store=store,
             rank=self._rank,
             size=self._size,
@@ -153,7 +188,6 @@ class GroupBase:
             timeout=self._timeout,
             world_size=self._world_size,
         )
-        return make_carrier(backend, place, self._options)
 
     def _transport(self, tensor: Tensor | None) -> Transport:
         kind = "cpu" if tensor is None else tensor._layout.device.type
@@ -165,9 +199,15 @@ class GroupBase:
         """Run a collective, or queue it; `result` begins with the tensors that it fills."""
         first = _first_tensor(result)
         transport = self._transport(first)
-        settle(first)
         line, timeout = caller_line(), options.timeout or self._timeout
         seconds = timeout.total_seconds()
+        start = getattr(transport, "start", None)
+        if start is not None:
+            call = Call(0, what, agreed, line, time.monotonic() + seconds)
+            device = self._gpu_of(options)
+            work: Work = start(call, act, result, device, is_async=options.asyncOp)
+            return work
+        settle(first)
 
         def job(number: int) -> None:
             start_ns = clock() if time_ranges.on else 0
@@ -179,6 +219,13 @@ class GroupBase:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)
+
+    def _gpu_of(self, options: Any) -> Any:
+        """Return the GPU of a barrier: that of its options, or this process's if it is known."""
+        from ...core.device import Device
+
+        chosen = getattr(options, "device_ids", None)
+        return Device("cuda", int(chosen[0])) if chosen else self.bound_device_id
 
     def _pair(self, direction: Direction) -> Lane:
         with self._pairs_lock:
@@ -213,6 +260,9 @@ class GroupBase:
             carriers = list(self._carriers.values())
             lanes = [self._lane, *self._pairs.values()]
             self._pairs.clear()
+            companion, self._companion = self._companion, None
+        if companion is not None:
+            companion._end(error, aborts=aborts)
         is_busy = any(lane.is_busy() for lane in lanes)
         for lane in lanes:
             lane.close(error)

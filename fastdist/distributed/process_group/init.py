@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fastdist.core.errors import CollectiveError
 
 from ..constants import default_pg_timeout
-from .backends import Backend, BackendConfig, Place
+from .backends import Backend, BackendConfig, Place, require_here
 from .foreign import ForeignGroup
 from .group import ProcessGroup
 from .world import World, here, is_outside
@@ -35,8 +36,9 @@ def init_process_group(
     """Meet the other processes of the job, and make the default group of all of them.
 
     Args:
-        backend: "gloo" or "zmq", fastdist's own backend (the default); a registered one; or one
-            for each type of device, such as "cpu:gloo,cuda:nccl".
+        backend: "gloo" or "zmq", fastdist's own backend; "nccl" between GPUs; "mpi" in a job that
+            MPI started, which then gives rank and world_size; a registered one; or one for each
+            type of device, such as "cpu:gloo,cuda:nccl", the default where NCCL can be used.
         init_method: Where the processes meet: "env://" (the default: what a launcher has put into
             the environment), "tcp://HOST:PORT" or "file:///PATH".
         timeout: The longest that a collective, and this call, may take; 30 minutes by default.
@@ -45,7 +47,8 @@ def init_process_group(
         store: A store that all processes share, in place of init_method.
         group_name: Ignored, as in PyTorch.
         pg_options: Passed to a registered backend.
-        device_id: The GPU of this process; it is only remembered.
+        device_id: The GPU of this process. With "nccl" its connections are made at once, and not
+            at the first collective.
 
     Raises:
         ValueError: There is a default group already, or an argument is wrong.
@@ -80,7 +83,9 @@ def _start(
     world = here.world
     with world.lock:
         owned = None
-        if store is None:
+        if store is None and name == Backend.MPI and init_method is None:
+            rank, world_size = _place_by_mpi(rank, world_size)
+        elif store is None:
             store, rank, world_size = _meet(init_method or "env://", rank, world_size, timeout)
             owned = store
         try:
@@ -89,7 +94,7 @@ def _start(
             if owned is not None:
                 owned.close()
             raise
-        group.bound_device_id = device_id
+        group._bind(device_id)
         world.store, world.default = owned, group
         world.by_name[group.group_name] = group
     atexit.unregister(_leave_at_exit)
@@ -108,6 +113,21 @@ def _require_consistent(
             f"a store needs rank and world_size as well: rank is {rank}, world_size is "
             f"{world_size}; world_size must be positive and rank non-negative, and below it"
         )
+
+
+def _place_by_mpi(rank: int, world_size: int) -> tuple[int, int]:
+    """Return the rank and the number of processes, as MPI counts them."""
+    require_here(Backend.MPI)
+    from .mpi import place_in_job
+
+    found = place_in_job()
+    if (rank, world_size) not in (found, (-1, -1)):
+        warnings.warn(
+            f"For MPI backend, world_size ({world_size}) and rank ({rank}) are ignored since they "
+            "are assigned by the MPI runtime.",
+            stacklevel=4,
+        )
+    return found
 
 
 def _meet(
@@ -129,7 +149,7 @@ def _make_default(
     world: World,
     config: BackendConfig,
     name: str,
-    store: Store,
+    store: Store | None,
     rank: int,
     size: int,
     timeout: timedelta,
@@ -137,12 +157,13 @@ def _make_default(
 ) -> ProcessGroup:
     from fastdist.distributed.store import PrefixStore
 
-    # Counted in the store: a process that was started again has lost its own count.
-    number = store.add(f"process_group.inits.{rank}", 1) - 1
-    world.num_inits = number
+    own = None
+    if store is not None:
+        # Counted in the store: a process that was started again has lost its own count.
+        world.num_inits = store.add(f"process_group.inits.{rank}", 1) - 1
+        own = PrefixStore(f"process_group.{world.num_inits}", store)
     world.num_groups = 0
     world.num_local_groups.clear()
-    own = PrefixStore(f"process_group.{number}", store)
     place = Place(own, rank, size, tuple(range(size)), "0", timeout, size)
     return make_group(config, name, place, options, desc="default_pg")
 

@@ -49,6 +49,7 @@ def monitored_barrier(
         timeout = timedelta(seconds=timeout)
     if found.size() == 1:
         return
+    found = found._for_objects()
     wait = timeout or found._timeout
     # It is not counted among the collectives: those that stay away would be behind for good.
     _Check(found, wait, wait_all_ranks).run()

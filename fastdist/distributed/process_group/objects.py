@@ -33,6 +33,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     found = member_group("all_gather_object", group)
     if found is None:
         return
+    found = found._for_objects()
     _require_length("object_list", object_list, found.size())
     own = np.frombuffer(pack(obj, "obj"), np.uint8)
     sizes = _sizes_of_all(found, own.size)
@@ -60,6 +61,7 @@ def gather_object(
     found = member_group("gather_object", group)
     if found is None:
         return
+    found = found._for_objects()
     root = rank_in(found, "gather_object", dst, group_dst, 0)
     is_root = root == found.rank()
     if is_root and not object_gather_list:
@@ -101,6 +103,7 @@ def broadcast_object_list(
     found = member_group("broadcast_object_list", group)
     if found is None:
         return
+    found = found._for_objects()
     root = rank_in(found, "broadcast_object_list", src, group_src, 0)
     options = BroadcastOptions(rootRank=root, asyncOp=False)
     is_root = root == found.rank()
@@ -134,6 +137,7 @@ def scatter_object_list(
     found = member_group("scatter_object_list", group)
     if found is None:
         return
+    found = found._for_objects()
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
@@ -179,6 +183,7 @@ def send_object_list(
     found = member_group("send_object_list", group)
     if found is None:
         return
+    found = found._for_objects()
     to = rank_in(found, "send_object_list", dst, group_dst, None)
     parts = [pack(obj, "object_list") for obj in object_list]
     sizes = np.array([len(part) for part in parts], np.int64)
@@ -207,11 +212,12 @@ def recv_object_list(
     found = member_group("recv_object_list", group)
     if found is None:
         return -1
+    found = found._for_objects()
     is_any = src is None and group_src is None
     sender = None if is_any else rank_in(found, "recv_object_list", src, group_src, None)
     sizes = np.zeros(len(object_list), np.int64)
     work = found.recv([from_array(sizes, CPU)], sender, 0, is_async=False)
-    rank = work.source_rank()
+    rank = int(work.source_rank())
     joined = _empty(sizes.sum())
     found.recv([from_array(joined, CPU)], found._ranks.index(rank), 0, is_async=False)
     object_list[:] = _unpack_all(joined, sizes)

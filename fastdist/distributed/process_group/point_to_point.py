@@ -6,6 +6,8 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from fastdist.core.errors import CollectiveError
+
 from ...tensor.tensor import Tensor
 from .arrays import Target, flat, require_readable, require_target, settle
 from .caller import caller_line
@@ -25,6 +27,8 @@ class Messages(GroupBase):
         settle(tensor)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
+        if hasattr(transport, "start_message"):
+            return self._start_message(transport, tensor, dst, line, is_async=is_async)
 
         def job(_: int) -> None:
             number = self._next_message(direction)
@@ -45,6 +49,10 @@ class Messages(GroupBase):
         settle(tensor)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
+        if hasattr(transport, "start_message"):
+            return self._start_message(
+                transport, tensor, src, line, is_async=is_async, is_send=False
+            )
         work = Work([tensor])
 
         def job(_: int) -> None:
@@ -66,6 +74,51 @@ class Messages(GroupBase):
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
         """Fill a tensor with the next message of any member."""
         return self.recv(tensors, None, tag)
+
+    def _start_message(
+        self,
+        carrier: Any,
+        tensor: Tensor,
+        peer: int | None,
+        line: str,
+        *,
+        is_async: bool,
+        is_send: bool = True,
+    ) -> Work:
+        """Queue a send or a receive on a GPU."""
+        from .nccl import Message
+
+        if peer is None:
+            raise CollectiveError(
+                f"recv, called at {line}: Backend nccl does not support receiving from any source; "
+                "name the sender with src="
+            )
+        name = "send" if is_send else "recv"
+        call = Call(0, name, _agreed(tensor), line, time.monotonic() + self._seconds())
+        message = Message(is_send, tensor, peer)
+        work: Work = carrier.start_message(call, message, is_async=is_async)
+        return work
+
+    def _start_batch(self, messages: Any) -> Work | None:
+        """Queue (is_send, tensor, peer) together; None if the messages are not of a GPU."""
+        carrier: Any = self._transport(messages[0][1])
+        if not hasattr(carrier, "start_batch"):
+            return None
+        from .nccl import Message
+
+        for is_send, tensor, peer in messages:
+            what = "isend" if is_send else "irecv"
+            (require_readable if is_send else require_target)(what, "tensor", tensor)
+            self._require_other(what, peer)
+        call = Call(
+            0,
+            "batch_isend_irecv",
+            f"{len(messages)} messages",
+            caller_line(),
+            time.monotonic() + self._seconds(),
+        )
+        work: Work = carrier.start_batch(call, [Message(*one) for one in messages])
+        return work
 
     def _seconds(self, timeout: timedelta | None = None) -> float:
         return (timeout or self._timeout).total_seconds()

@@ -32,7 +32,7 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
     wait = AllgatherOptions(asyncOp=False)
     counts = from_array(np.zeros(group.size(), np.int64), CPU)
     number = from_array(np.array([indices.shape[1]], np.int64), CPU)
-    group._allgather_base(counts, number, wait)
+    group._for_objects()._allgather_base(counts, number, wait)
     all_indices: list[Any] = []
     all_values: list[Any] = []
     for count in counts.array:

@@ -31,7 +31,7 @@ def new_group(
         pg_options: Passed to a registered backend.
         use_local_synchronization: Whether the members alone call it.
         group_desc: A description for errors and debuggers.
-        device_id: The GPU of this process; it is only remembered.
+        device_id: The GPU of this process; see init_process_group.
         sort_ranks: Whether members are numbered in the order of their global ranks; otherwise in
             the order of `ranks`.
 
@@ -52,7 +52,7 @@ def new_group(
     found = _make(
         world, parent, members, name, timeout, backend, pg_options, group_desc or "undefined"
     )
-    found.bound_device_id = device_id
+    found._bind(device_id)
     return found
 
 

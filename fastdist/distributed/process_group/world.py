@@ -99,7 +99,7 @@ def default_store() -> Store:
     """Return the store of the default group."""
     store = default_group().get_group_store()
     if store is None:
-        raise ValueError("the default group has one member, and no store")
+        raise ValueError("the default group has no store: MPI, or one member alone, needs none")
     return store
 
 

@@ -1,0 +1,219 @@
+"""Communicators of NCCL, through CuPy's bindings."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from fastdist.core.errors import CollectiveError, CollectiveLostError, DeviceError
+
+from ..backend import backend_of
+from .library import cupy, raise_as_ours
+from .stream import CudaStream
+
+# ncclRedOp_t. CuPy's bindings pass the numbers on, also those that they have no name for.
+_OPS: Final = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
+# ncclDataType_t, by the names of NumPy and ml_dtypes.
+_TYPES: Final = {
+    "int8": 0,
+    "uint8": 1,
+    "int32": 2,
+    "uint32": 3,
+    "int64": 4,
+    "uint64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+    "bfloat16": 9,
+    "float8_e4m3fn": 10,
+    "float8_e5m2": 11,
+}
+_BYTES: Final = _TYPES["uint8"]
+# Reductions of booleans, which are bytes of 0 and 1.
+_OF_BYTES: Final = {"bor": "max", "band": "min"}
+# ncclSystemError and ncclRemoteError: what a communicator reports when a peer has ended.
+_LOST: Final = frozenset({2, 6})
+_REMOTE_ERROR: Final = 6
+
+
+def why_missing() -> str:
+    """Return why NCCL cannot be used here, an empty text if it can. Loads CuPy where it is."""
+    if importlib.util.find_spec("cupy") is None:
+        return "CuPy is not installed (in the clone of fastdist, pip install -e '.[cuda12]')"
+    try:
+        backend_of("cuda")
+    except DeviceError as error:
+        return str(error)
+    bindings = getattr(cupy().cuda, "nccl", None)
+    if bindings is None or not getattr(bindings, "available", False):
+        return (
+            "CuPy does not find NCCL: pip install nvidia-nccl-cu12 (or -cu13, by the driver's CUDA "
+            "version)"
+        )
+    return ""
+
+
+def new_unique_id() -> bytes:
+    """Return an id, which the members of a new communicator share."""
+    with nccl_errors("a new communicator"):
+        return bytes(number & 0xFF for number in cupy().cuda.nccl.get_unique_id())
+
+
+@contextmanager
+def nccl_errors(what: str) -> Iterator[None]:
+    """Turn what NCCL reports inside into CollectiveError, or CollectiveLostError.
+
+    Raises:
+        CollectiveLostError: The connection to another member failed.
+        CollectiveError: Anything else that NCCL reports.
+    """
+    try:
+        yield
+    except KeyError as error:
+        # CuPy 14 has no text for NCCL's newer codes, such as that of a remote error.
+        _raise(what, error.args[0], f"code {error.args[0]}", error)
+    except RuntimeError as error:
+        if type(error).__name__ != "NcclError":
+            raise_as_ours(error)
+        _raise(what, getattr(error, "status", None), str(error), error)
+
+
+def _raise(what: str, status: Any, text: str, cause: Exception) -> NoReturn:
+    more = "; NCCL_DEBUG=INFO in the environment lets NCCL write what it was doing"
+    if status in _LOST:
+        raise CollectiveLostError(
+            f"{what}: NCCL lost a member, or cannot reach it ({text}){more}"
+        ) from cause
+    raise CollectiveError(f"{what}: NCCL failed ({text}){more}") from cause
+
+
+@contextmanager
+def grouped() -> Iterator[None]:
+    """Let NCCL start the calls of a block together, so that none of them waits for another.
+
+    Threads: the block belongs to its thread.
+    """
+    bindings = cupy().cuda.nccl
+    with nccl_errors("the start of a group of calls"):
+        bindings.groupStart()
+    try:
+        yield
+    finally:
+        with nccl_errors("a group of calls"):
+            bindings.groupEnd()
+
+
+class Communicator:
+    """One member's end of a communicator of NCCL: the GPU that is current when it is made.
+
+    Its methods queue work on a stream and return. Arrays are contiguous. Making one waits until all
+    members do.
+
+    Raises:
+        CollectiveError: NCCL refused; CollectiveLostError: a member is lost.
+
+    Threads: one at a time; abort from any.
+    """
+
+    def __init__(self, size: int, unique_id: bytes, rank: int) -> None:
+        numbers = tuple(number - 256 if number > 127 else number for number in unique_id)
+        with nccl_errors(f"connecting rank {rank} of {size}"):
+            self._native = cupy().cuda.nccl.NcclCommunicator(size, numbers, rank)
+        self._is_open = True
+
+    def all_reduce(self, what: str, array: Any, op: str, stream: CudaStream) -> None:
+        """Replace array by the reduction over the members."""
+        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
+        with nccl_errors(what):
+            self._native.allReduce(
+                pointer, pointer, array.size, kind, number, stream.native.ptr
+            )  # fmt: skip
+
+    def reduce(self, what: str, array: Any, op: str, root: int, stream: CudaStream) -> None:
+        """Replace the root's array by the reduction over the members."""
+        pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
+        with nccl_errors(what):
+            self._native.reduce(
+                pointer, pointer, array.size, kind, number, root, stream.native.ptr
+            )  # fmt: skip
+
+    def reduce_scatter(self, what: str, out: Any, rows: Any, op: str, stream: CudaStream) -> None:
+        """Fill out with the reduction of the members' rows of this rank."""
+        kind, number = type_of(what, out), _op_of(what, out, op)
+        with nccl_errors(what):
+            self._native.reduceScatter(
+                rows.data.ptr, out.data.ptr, out.size, kind, number, stream.native.ptr
+            )
+
+    def broadcast(self, what: str, array: Any, root: int, stream: CudaStream) -> None:
+        """Replace array by the root's."""
+        pointer = array.data.ptr
+        with nccl_errors(what):
+            self._native.broadcast(
+                pointer, pointer, array.nbytes, _BYTES, root, stream.native.ptr
+            )  # fmt: skip
+
+    def all_gather(self, what: str, out: Any, array: Any, stream: CudaStream) -> None:
+        """Fill the rows of out with the members' arrays."""
+        with nccl_errors(what):
+            self._native.allGather(
+                array.data.ptr, out.data.ptr, array.nbytes, _BYTES, stream.native.ptr
+            )
+
+    def send(self, what: str, array: Any, to: int, stream: CudaStream) -> None:
+        """Send array to a member."""
+        with nccl_errors(what):
+            self._native.send(array.data.ptr, array.nbytes, _BYTES, to, stream.native.ptr)
+
+    def recv(self, what: str, array: Any, sender: int, stream: CudaStream) -> None:
+        """Fill array with what a member sends."""
+        with nccl_errors(what):
+            self._native.recv(array.data.ptr, array.nbytes, _BYTES, sender, stream.native.ptr)
+
+    def require_healthy(self, what: str) -> None:
+        """Raise CollectiveError for what failed since the last call. Does not wait."""
+        if self._is_open:
+            with nccl_errors(what):
+                self._native.check_async_error()
+
+    def abort(self) -> None:
+        """End the work under way, and release the communicator."""
+        self._is_open = False
+        self._native.abort()
+
+    def close(self) -> None:
+        """Release the communicator, whose work is done."""
+        if self._is_open:
+            self._is_open = False
+            self._native.destroy()
+
+
+def type_of(what: str, array: Any) -> int:
+    """Return NCCL's number of an array's dtype, for a reduction.
+
+    Raises:
+        CollectiveError: NCCL does not have numbers of this dtype.
+    """
+    found = _TYPES.get(array.dtype.name)
+    if found is None:
+        raise CollectiveError(
+            f"{what}: NCCL does not reduce {array.dtype.name}; convert to a dtype that it has "
+            f"({', '.join(_TYPES)})"
+        )
+    return found
+
+
+def _op_of(what: str, array: Any, op: str) -> int:
+    if array.dtype == np.uint8:
+        op = _OF_BYTES.get(op, op)
+    found = _OPS.get(op)
+    if found is None:
+        raise CollectiveError(
+            f"{what}: Cannot use ReduceOp.{op.upper()} with NCCL: it has SUM, PRODUCT, MIN, MAX, "
+            "AVG and PREMUL_SUM; call all_gather and combine the parts, or use a group of gloo"
+        )
+    return found

@@ -1,0 +1,50 @@
+"""How much the collectives check and say: TORCH_DISTRIBUTED_DEBUG."""
+
+from __future__ import annotations
+
+import enum
+import os
+
+
+class DebugLevel(enum.IntEnum):
+    """How much collectives check and errors say: that of TORCH_DISTRIBUTED_DEBUG.
+
+    DETAIL lets the members of a group of NCCL compare each call before it is given to the GPU.
+    """
+
+    OFF = 0
+    INFO = 1
+    DETAIL = 2
+
+
+DebugLevel.__module__ = "fastdist.distributed.distributed_c10d"
+_debug_level: DebugLevel | None = None
+
+
+def get_debug_level() -> DebugLevel:
+    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG; OFF without one."""
+    if _debug_level is None:
+        return _level_of_environment()
+    return _debug_level
+
+
+def set_debug_level(level: DebugLevel) -> None:
+    """Set the level."""
+    global _debug_level
+    _debug_level = DebugLevel(level)
+
+
+def set_debug_level_from_env() -> None:
+    """Set the level from TORCH_DISTRIBUTED_DEBUG.
+
+    Raises:
+        RuntimeError: The variable has another value than OFF, INFO and DETAIL.
+    """
+    set_debug_level(_level_of_environment())
+
+
+def _level_of_environment() -> DebugLevel:
+    text = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
+    if text not in DebugLevel.__members__:
+        raise RuntimeError(f"TORCH_DISTRIBUTED_DEBUG is {text!r}; it can be OFF, INFO or DETAIL")
+    return DebugLevel[text]

@@ -1,0 +1,151 @@
+"""Tensors of one GPU as arrays for a transport that takes the GPU's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.errors import DeviceError
+from fastdist.language.scalar import parse
+
+from ...core.device import CPU, Device
+from ...devices.backend import backend_of
+from ...tensor.storage import storage_of
+from ...tensor.tensor import Tensor
+from .reductions import Reduction
+
+_MULTIPLY: Final = parse("x * y", ("x", "y"))
+
+
+class DeviceMemory:
+    """Implements Memory for a GPU. Nothing here waits for it.
+
+    Work is queued on the current stream. While a collective starts, that is `stream`; memory that
+    tensors have of other streams is held until `stream` has passed. A graph's capture cannot record
+    that, so `kept` holds the arrays then until somebody waits for the Work.
+    """
+
+    def __init__(self, device: Device, stream: Any) -> None:
+        self.device, self.stream = device, stream
+        self.backend: Any = backend_of(device.type)
+        self.kept: list[Any] = []
+        self.is_captured = False
+
+    def flat(self, tensor: Tensor) -> Any:
+        """Return the numbers of a tensor in C order; its own memory where it can be."""
+        return self.backend.packed(self.own(tensor)).reshape(-1)
+
+    def own(self, tensor: Tensor) -> Any:
+        """Return a tensor's array, whose memory stays until the stream has passed.
+
+        Raises:
+            RuntimeError: The tensor is on another device.
+        """
+        device = tensor._layout.device
+        if device != self.device:
+            raise RuntimeError(
+                f"Expected all tensors of a collective to be on one device, {self.device}, but got "
+                f"one on {device}; copy it there first"
+            )
+        array = tensor.array
+        if self.is_captured:
+            self.kept.append(array)
+            return array
+        try:
+            self.backend.record_stream(array, self.stream)
+        except DeviceError:
+            # The memory belongs to another library, which does not wait for our streams.
+            self.kept.append(array)
+        return array
+
+    def target(self, tensor: Tensor, *, reads: bool) -> DeviceTarget:
+        """Return a tensor that a collective writes, with the array that it fills."""
+        return DeviceTarget(self, tensor, reads=reads)
+
+    def copy_back(self, array: Any, tensor: Tensor) -> None:
+        """Place an array in a tensor of as many elements, and count the change."""
+        self.backend.copy_into(self.own(tensor), array.reshape(tensor._layout.shape))
+        (tensor._storage or storage_of(tensor)).bump()
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of any numbers."""
+        sizes = (shape,) if isinstance(shape, int) else shape
+        return self.backend.empty(sizes, np.dtype(dtype), self.device.index)
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Return a new array of the parts, one after the other."""
+        room = self.empty(sum(part.size for part in parts), parts[0].dtype)
+        begin = 0
+        for part in parts:
+            self.place(room[begin : begin + part.size], part)
+            begin += part.size
+        return room
+
+    def copy(self, array: Any) -> Any:
+        """Return a new array with the same numbers."""
+        room = self.empty(array.shape, array.dtype)
+        self.place(room, array)
+        return room
+
+    def place(self, out: Any, array: Any) -> None:
+        """Write the numbers of array into out."""
+        if prod(out.shape):
+            self.backend.copy_into(out, array)
+
+    def multiply(self, array: Any, factor: Any) -> Any:
+        """Return a new array, multiplied by a number or by a tensor of one."""
+        room = self.empty(array.shape, array.dtype)
+        if isinstance(factor, Tensor) and factor._layout.device is not CPU:
+            other = self.backend.expand(self.own(factor).reshape(1), array.shape)
+        else:
+            number = factor.item() if isinstance(factor, Tensor) else factor
+            other = np.asarray(number, array.dtype)
+        self.backend.pointwise(_MULTIPLY, [array, other], room)
+        return room
+
+    def overlap(self, one: Any, other: Any) -> bool:
+        """Return whether two arrays share memory; both have no gaps."""
+        begin, start = one.data.ptr, other.data.ptr
+        return bool(begin < start + other.nbytes and start < begin + one.nbytes)
+
+    def address(self, array: Any) -> int:
+        """Return where an array begins."""
+        return int(array.data.ptr)
+
+    def op_of(self, how: Reduction) -> str:
+        """Return the reduction for the transport, which computes means as well."""
+        return "avg" if how.is_mean else how.op
+
+    def divide(self, how: Reduction, array: Any, size: int) -> None:
+        """Do nothing: the transport computes means."""
+
+
+class DeviceTarget:
+    """A tensor of a GPU that a collective writes, and the array that the transport fills."""
+
+    __slots__ = ("_destination", "_memory", "_tensor", "array")
+
+    def __init__(self, memory: DeviceMemory, tensor: Tensor, *, reads: bool) -> None:
+        self._memory, self._tensor = memory, tensor
+        array = memory.own(tensor)
+        # None where the transport fills the tensor's own memory.
+        self._destination: Any = None
+        if array.flags.c_contiguous:
+            self.array = array.reshape(-1)
+            return
+        self._destination = array
+        if reads:
+            self.array = memory.backend.packed(array).reshape(-1)
+        else:
+            self.array = memory.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
+
+    def done(self) -> None:
+        """Place the numbers in the tensor, and count the change."""
+        tensor = self._tensor
+        if self._destination is not None:
+            made = self.array.reshape(tensor._layout.shape)
+            self._memory.backend.copy_into(self._destination, made)
+        (tensor._storage or storage_of(tensor)).bump()
