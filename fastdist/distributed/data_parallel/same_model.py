@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...core.device import CPU
-from ...tensor.tensor import Tensor, from_array
-from ..process_group.arrays import flat
-from ..process_group.group import ProcessGroup, copy_parts
+from ...ops.shape.joining import cat
+from ...tensor.tensor import Tensor
+from ..process_group.group import ProcessGroup
 from ..process_group.objects import all_gather_object
 from ..process_group.options import BroadcastOptions
 
@@ -67,23 +64,24 @@ def _difference(what: str, index: int, rank: int, row: Any, reference: Any) -> s
 
 
 def broadcast_tensors(group: ProcessGroup, tensors: Sequence[Tensor], root: int = 0) -> None:
-    """Give tensors on all members the values of one member, in few messages."""
+    """Give tensors without gradients the values of one member on all, in few messages."""
     if group.size() == 1:
         return
     for batch in _batches(tensors):
-        joined = from_array(np.concatenate([flat(one) for one in batch]), CPU)
+        joined = cat([one.reshape(-1) for one in batch])
         group.broadcast([joined], BroadcastOptions(rootRank=root, asyncOp=False))
         if group.rank() != root:
-            copy_parts(joined.array, batch)
+            for one, part in zip(batch, joined.split([one.numel() for one in batch]), strict=True):
+                one.copy_(part.reshape(one.shape))
 
 
 def _batches(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """Return the tensors, those of one dtype together, in parts of limited size."""
-    by_dtype: dict[Any, list[list[Tensor]]] = {}
+    """Return the tensors, those of one dtype and device together, in parts of limited size."""
+    by_kind: dict[Any, list[list[Tensor]]] = {}
     for tensor in tensors:
-        lists = by_dtype.setdefault(tensor._layout.dtype, [[]])
+        lists = by_kind.setdefault((tensor._layout.dtype, tensor._layout.device), [[]])
         size = sum(one._layout.nbytes for one in lists[-1])
         if lists[-1] and size + tensor._layout.nbytes > _TOGETHER_BYTES:
             lists.append([])
         lists[-1].append(tensor)
-    return [one for lists in by_dtype.values() for one in lists]
+    return [one for lists in by_kind.values() for one in lists]
