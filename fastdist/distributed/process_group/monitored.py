@@ -61,7 +61,10 @@ class _Check:
     def __init__(self, group: Any, timeout: timedelta, waits_for_all: bool) -> None:
         store = group.get_group_store()
         if store is None:
-            raise CollectiveError("monitored_barrier: the group has no store")
+            raise CollectiveError(
+                "monitored_barrier: the group has no store in which members report their arrival, "
+                "as a group of MPI's; call barrier()"
+            )
         self._group, self._store = group, _part_of(store)
         self._line, self._seconds = caller_line(), timeout.total_seconds()
         self._waits_for_all = waits_for_all

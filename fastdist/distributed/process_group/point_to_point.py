@@ -24,11 +24,11 @@ class Messages(GroupBase):
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
-        settle(tensor)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
         if hasattr(transport, "start_message"):
             return self._start_message(transport, tensor, dst, line, is_async=is_async)
+        settle(tensor)
 
         def job(_: int) -> None:
             number = self._next_message(direction)
@@ -46,13 +46,13 @@ class Messages(GroupBase):
         require_target("recv", "tensor", tensor)
         if src is not None:
             self._require_other("recv", src)
-        settle(tensor)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
         if hasattr(transport, "start_message"):
             return self._start_message(
                 transport, tensor, src, line, is_async=is_async, is_send=False
             )
+        settle(tensor)
         work = Work([tensor])
 
         def job(_: int) -> None:
