@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,3 +307,99 @@ def test_who_came_back_does_not_wait_for_others_that_have_finished(start_run: An
     assert run.end(20.0) == 0
     assert run.number_after("waited") < 10
     assert b"shuts down without worker 'worker0' (rank 0)" in run.err
+
+
+_TRAINS = """
+import os, signal
+import fastdist as torch
+from fastdist import distributed as dist
+from fastdist.core.errors import CollectiveError
+
+torch.set_default_dtype(torch.float64)
+rank, life = int(os.environ["RANK"]), dist.restart_count()
+GIVEN
+
+
+def make():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+
+
+def loss_of(model, step, rank):
+    return model(torch.full((8, 4), rank + 1.0) + step % 7).square().mean()
+
+
+def train():
+    dist.init_process_group()
+    model, optimizer = make()
+    begun = 0
+    if os.path.exists(saved):
+        state = torch.load(saved)
+        begun = state["step"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    for step in range(begun, steps):
+        optimizer.zero_grad()
+        loss = loss_of(parallel, step, rank)
+        if (rank, life, step) in kills:
+            os.kill(os.getpid(), signal.SIGKILL)
+        loss.backward()
+        optimizer.step()
+        if step % 5 == 4:
+            if rank == 0:
+                state = {"step": step + 1, "model": model.state_dict()}
+                torch.save({**state, "optimizer": optimizer.state_dict()}, saved + ".new")
+                os.replace(saved + ".new", saved)
+            dist.barrier()
+    return model
+
+
+while True:
+    try:
+        model = train()
+        break
+    except CollectiveError as error:
+        print("lost:", error, flush=True)
+        dist.destroy_process_group()
+alone, optimizer = make()
+for step in range(steps):
+    optimizer.zero_grad()
+    (sum(loss_of(alone, step, one) for one in range(3)) / 3).backward()
+    optimizer.step()
+torch.testing.assert_close(model.weight, alone.weight, rtol=1e-12, atol=1e-12)
+dist.destroy_process_group()
+print("trained", flush=True)
+"""
+
+
+def _train(start_run: Any, folder: Path, steps: int, kills: list[tuple[int, int, int]]) -> str:
+    """Train with these kills, (rank, life, step) each; return what the workers printed."""
+    given = f"steps, kills, saved = {steps}, {kills}, {str(folder / 'saved.pt')!r}"
+    flags = ("-n", "3", "--max-restarts=60", "--restart=worker")
+    run = start_run(_TRAINS.replace("GIVEN", given), *flags)
+    assert run.end() == 0, run.err.decode()
+    out: str = run.out.decode()
+    assert out.count("trained") == 3
+    return out
+
+
+def test_data_parallel_training_goes_on_after_workers_were_killed(
+    start_run: Any, tmp_path: Path
+) -> None:
+    out = _train(start_run, tmp_path, 20, [(1, 0, 7), (0, 0, 13)])
+    assert re.search(r"lost: .*rank 1 \(pid \d+", out) and re.search(r"lost: .*rank 0 \(pid", out)
+
+
+@pytest.mark.slow
+def test_data_parallel_training_goes_on_after_every_kill(start_run: Any, tmp_path: Path) -> None:
+    draw = random.Random(0)
+    steps = sorted(draw.sample(range(600), 30))
+    lives = [0, 0, 0]
+    kills = []
+    for step in steps:
+        rank = draw.randrange(3)
+        kills.append((rank, lives[rank], step))
+        lives[rank] += 1
+    assert _train(start_run, tmp_path, 600, kills).count("lost") == 60
