@@ -321,6 +321,21 @@ def test_picture_is_readable_in_the_light_and_in_the_dark() -> None:
     assert {"worker0: loss", "batch 1", "batch 4"} <= set(words)
 
 
+def test_picture_of_data_parallel_training_is_drawn_from_a_run(tmp_path: Path) -> None:
+    script, out = DOCS / "draw_data_parallel.py", tmp_path / "data-parallel.svg"
+    words = ["-n", "2", str(script), "--side", "64", "--out", str(out)]
+    done = run(["-m", "fastdist.run", *words], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for picture in (out, DOCS / "data-parallel.svg"):
+        root = ElementTree.parse(picture)
+        tips = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}title")]
+        assert {tip.partition(",")[0] for tip in tips} >= {"AddmmBackward0", "all_reduce"}
+        words = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert {"rank 0: backward", "rank 1: all_reduce"} <= set(words)
+    page = DOCS / "data-parallel.md"
+    assert picture in {(DOCS / link.partition("#")[0]).resolve() for link in links(page)}
+
+
 def test_picture_is_drawn_from_a_run(tmp_path: Path) -> None:
     script, out = DOCS / "draw_overlap.py", tmp_path / "overlap.svg"
     words = ["-n", "3", str(script), "--side", "64", "--out", str(out)]
