@@ -160,8 +160,10 @@ class NcclCommunicator:
         stream.add_pending([done])
         self._jobs.put(job)
 
-    def _call(self, name: str, stream: int, work: Callable[[], None]) -> None:
+    def _call(self, name: str, stream: int, work: Callable[[], None], *used: int) -> None:
         calls.append((name, self.rank))
+        # The pool gives what is freed to later work of the same stream: it is there until then.
+        work.kept = _memory_of(used)  # type: ignore[attr-defined]
         if _grouped.depth:
             _grouped.parts.append((self, stream, work))
         else:
@@ -192,7 +194,7 @@ class NcclCommunicator:
             given, room = _seen(src, n, kind).copy(), _seen(out, n, kind)
             self._all("allReduce", given, lambda all: np.copyto(room, _reduced(all, op)))
 
-        self._call("allReduce", stream, work)
+        self._call("allReduce", stream, work, src, out)
 
     def reduce(
         self, src: int, out: int, n: int, kind: int, op: int, root: int, stream: int
@@ -204,7 +206,7 @@ class NcclCommunicator:
 
             self._all("reduce", _seen(src, n, kind).copy(), take)
 
-        self._call("reduce", stream, work)
+        self._call("reduce", stream, work, src, out)
 
     def broadcast(self, src: int, out: int, n: int, kind: int, root: int, stream: int) -> None:
         def work() -> None:
@@ -213,7 +215,7 @@ class NcclCommunicator:
                 "broadcast", _seen(src, n, kind).copy(), lambda all: np.copyto(room, all[root])
             )
 
-        self._call("broadcast", stream, work)
+        self._call("broadcast", stream, work, src, out)
 
     def reduceScatter(self, src: int, out: int, n: int, kind: int, op: int, stream: int) -> None:
         def work() -> None:
@@ -224,7 +226,7 @@ class NcclCommunicator:
 
             self._all("reduceScatter", _seen(src, n * size, kind).copy(), take)
 
-        self._call("reduceScatter", stream, work)
+        self._call("reduceScatter", stream, work, src, out)
 
     def allGather(self, src: int, out: int, n: int, kind: int, stream: int) -> None:
         def work() -> None:
@@ -235,7 +237,7 @@ class NcclCommunicator:
                 lambda all: np.copyto(room, np.concatenate(all)),
             )
 
-        self._call("allGather", stream, work)
+        self._call("allGather", stream, work, src, out)
 
     def send(self, src: int, n: int, kind: int, peer: int, stream: int) -> None:
         def work() -> None:
@@ -244,7 +246,7 @@ class NcclCommunicator:
                 box.append(_seen(src, n, kind).copy())
                 self.world.changed.notify_all()
 
-        self._call("send", stream, work)
+        self._call("send", stream, work, src)
 
     def recv(self, out: int, n: int, kind: int, peer: int, stream: int) -> None:
         def work() -> None:
@@ -253,7 +255,17 @@ class NcclCommunicator:
                 self._wait(lambda: bool(box))
                 np.copyto(_seen(out, n, kind), box.pop(0))
 
-        self._call("recv", stream, work)
+        self._call("recv", stream, work, out)
+
+
+def _memory_of(addresses: Sequence[int]) -> list[Any]:
+    from tests.fibre_shim.cupy import Memory
+
+    return [
+        one
+        for one in list(Memory._all)
+        if any(one.ptr <= address < one.ptr + one.size for address in addresses)
+    ]
 
 
 class _Aborted(Exception):

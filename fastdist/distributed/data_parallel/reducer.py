@@ -360,7 +360,7 @@ class Reducer:
         if not self._shares_used:
             return
         used = from_array(self._used.copy(), CPU)
-        self._used_work = self.group.allreduce([used], AllreduceOptions())
+        self._used_work = self.group._for_objects().allreduce([used], AllreduceOptions())
 
     def _end_of_pass(self) -> None:
         """Reduce what the pass brought, where some parameters got no gradient."""
@@ -446,7 +446,7 @@ class Reducer:
         count = len(self.parameters)
         order = sorted(range(count), key=lambda index: (last.get(index, count), -index))
         shared = from_array(np.array(order, np.int64), CPU)
-        self.group.broadcast([shared], BroadcastOptions(asyncOp=False))
+        self.group._for_objects().broadcast([shared], BroadcastOptions(asyncOp=False))
         numbers = [int(index) for index in shared.array]
         first = min(FIRST_BYTES, self.cap_bytes)
         self._build(assign(self.parameters, numbers, first, self.cap_bytes, self.sparse))

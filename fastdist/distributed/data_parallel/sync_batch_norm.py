@@ -52,7 +52,8 @@ def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]
     squares = (wide - _across(mean, x.ndim)).square().sum(axes)
     own = np.concatenate([flat(mean), flat(squares), np.asarray([count])]).astype(np.float64)
     rows = from_array(np.empty((group.size(), own.size)), CPU)
-    group._allgather_base(rows, from_array(own, CPU), AllgatherOptions(asyncOp=False))
+    options = AllgatherOptions(asyncOp=False)
+    group._for_objects()._allgather_base(rows, from_array(own, CPU), options)
     # In the order of the ranks on all members, so all get the same bits.
     means, sums, counts = np.split(rows.array, [channels, 2 * channels], axis=1)
     total = int(counts.sum())
@@ -112,7 +113,7 @@ class _Normalise(Function):
         sum_grad = grad.sum(axes)
         sum_product = (grad * centred).sum(axes)
         sums = from_array(np.stack([flat(sum_grad.detach()), flat(sum_product.detach())]), CPU)
-        ctx.group.allreduce([sums], AllreduceOptions(asyncOp=False))
+        ctx.group._for_objects().allreduce([sums], AllreduceOptions(asyncOp=False))
         means = (sums.to(grad.device) / max(ctx.total, 1)).to(grad.dtype)
         scale = inverse if weight is None else inverse * weight
         inner = grad - _across(means[0], grad.ndim) - centred * _across(means[1], grad.ndim)

@@ -14,7 +14,7 @@ from .arrays import (
     require_tensors,
 )
 from .group_base import GroupBase
-from .memory import memory_of
+from .memory import HOST, memory_of
 from .options import (
     AllgatherOptions,
     AllreduceOptions,
@@ -81,7 +81,7 @@ class ProcessGroup(Messages, GroupBase):
             memory = memory_of(transport)
             joined = memory.join([memory.flat(tensor) for tensor in tensors])
             _reduce_all(transport, call, joined, how)
-            copy_parts(memory, joined, tensors)
+            copy_parts(joined, tensors, memory)
 
         agreed = f"{dtype.name} of shapes {shapes}, {how.name}"
         return self._run("all_reduce_coalesced", agreed, act, list(tensors), opts)
@@ -376,7 +376,7 @@ class ProcessGroup(Messages, GroupBase):
 ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
 
 
-def copy_parts(memory: Any, joined: Any, tensors: Sequence[Tensor]) -> None:
+def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Any = HOST) -> None:
     """Place the parts of an array in tensors, one after the other."""
     begin = 0
     for tensor in tensors:
