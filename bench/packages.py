@@ -20,6 +20,7 @@ from .distributed.jobs import require_same, serve_steps
 from .distributed.rpc import Couple, warn_nobody
 from .harness import Case, Row, chosen, compare, peer_torch
 
+NEEDS = ("zmq",)
 TARGET = 1.3  # the ratio that each job is to reach
 # job: turns a sample, and modules by the name that pip has for them
 JOBS: dict[str, tuple[int, dict[str, str]]] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from ..core.missing import explain_missing, refusing
+from ..core.refusing import refusing_class
 from ..interpreters.batched_tensor import Batched, batched, levels
 from ..tensor.tensor import Tensor
 
@@ -66,5 +67,11 @@ def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int)
         return tensor.value.movedim(0, out_dim)
     return tensor.expand(batch_size, *tensor.shape).movedim(0, out_dim)
 
+
+_WORDS = "levels are opened by vmap(), grad() and jvp() of func alone"
+TransformType = refusing_class(__name__, "TransformType", _WORDS)
+_vmap_decrement_nesting = refusing(__name__, "_vmap_decrement_nesting", _WORDS)
+_vmap_increment_nesting = refusing(__name__, "_vmap_increment_nesting", _WORDS)
+current_level = refusing(__name__, "current_level", _WORDS)
 
 explain_missing(__name__)

@@ -221,17 +221,11 @@ _MORE: Final = {
         },
         NO_GRAPHS: {
             "utils.mobile_optimizer": "optimize_for_mobile",
-            "_functorch": "",
             "_functorch.aot_autograd": """
                 aot_export_joint_simple aot_export_module aot_function aot_module
                 aot_module_simplified make_boxed_func
             """,
             "_functorch.partitioners": "default_partition min_cut_rematerialization_partition",
-            "_C._functorch": """
-                TransformType _add_batch_dim _remove_batch_dim _vmap_decrement_nesting
-                _vmap_increment_nesting current_level get_unwrapped is_batchedtensor
-                is_functorch_wrapped_tensor maybe_get_bdim maybe_get_level
-            """,
             "_C._cpu": "",
             "_C._autograd": "_supported_activities",
             "_C._profiler": "_ExperimentalConfig _EventType",

@@ -11,6 +11,7 @@ DistributedLRScheduler changes their rates, there as well.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..concurrency.future import Future, outcome_of, outcomes
 from ..core.missing import NO_COLLECTIVES, load_later, refusing
 from ..core.short_repr import short_repr
-from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
 from . import rpc
@@ -422,7 +422,9 @@ def _require_class(optimizer_class: object) -> None:
             "DistributedOptimizer: expected a class of fastdist.optim, got "
             f"{short_repr(optimizer_class)}"
         )
-    if issubclass(optimizer_class, LBFGS):
+    # Nobody has a subclass of LBFGS before its module is loaded.
+    lbfgs = sys.modules.get("fastdist.optim.lbfgs")
+    if lbfgs is not None and issubclass(optimizer_class, lbfgs.LBFGS):
         raise TypeError(
             "DistributedOptimizer: LBFGS looks at all parameters at once, and calls a closure that "
             "runs the model again; take a method that steps each parameter by its own gradient"

@@ -144,7 +144,10 @@ def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:
         ("utils.data.DataChunk", "write a Dataset"),
         ("utils.data.datapipes.iter.FileLister", "IterDataPipe of your own"),
         ("utils.cpp_extension.load", "the program's version in Python"),
-        ("utils.checkpoint.create_selective_checkpoint_contexts", "computes all of a function"),
+        (
+            "utils.checkpoint.create_selective_checkpoint_contexts",
+            r"checkpoint\(\) the parts of the model",
+        ),
         ("Tensor._make_wrapper_subclass", "write __torch_function__"),
         ("_functorch.aot_autograd.aot_function", "programs are not captured"),
         ("nn.functional.scaled_grouped_mm", "scaled_mm takes two matrices"),

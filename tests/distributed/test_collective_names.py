@@ -9,10 +9,11 @@ import pytest
 
 import fastdist as fd
 import fastdist.distributed as dist
-from fastdist.core.refused import _rows, refused_in, refusing_class
+from fastdist.core.refused import refused_in
+from fastdist.core.refusing import refusing_class, rows_of_modules
 from fastdist.distributed.distributed_c10d import REAL
 
-COLLECTIVES = [module for module in _rows() if module.startswith("fastdist.distributed.")]
+COLLECTIVES = [module for module in rows_of_modules() if module.startswith("fastdist.distributed.")]
 
 
 @pytest.mark.parametrize("module", COLLECTIVES)

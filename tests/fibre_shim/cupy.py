@@ -273,7 +273,7 @@ def asnumpy(values: ndarray) -> np.ndarray:
     stream = state.streams[values.device.id][-1]
     if stream.captured is not None:
         raise CUDARuntimeError(900)
-    stream.synchronize()
+    stream.finish()
     return values.host.copy()
 
 

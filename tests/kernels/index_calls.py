@@ -28,7 +28,7 @@ index indices letters order pivots places sizes starts table target upto
 _OTHER_NAMES = """
 a accumulate alpha atol axes axis b backwards batch_sizes before bias by_bias by_key by_mask
 by_value by_weight cell concentration correction count cx d_cx d_hx descending deviation
-diagonal dilation dim1 dim2 doubled dropout end eps factor first forward full g gates grid
+diagonal dilation dim1 dim2 doubled dropout end eps factor fill first forward full g gates grid
 groups halved hermitian high hx ignored include_self info is_causal k keep keep_square kept kernel
 key largest last_c last_h lengths log_probs log_sum low mask mean mode n norm offset onesided out
 over padding prob query rate reduction result reverse right rows rtol saved scale scales seed

@@ -72,7 +72,7 @@ ROWS: Final = (
     ("cuda", _NO_MEMORY_LOG, """
         caching_allocator_disabled caching_allocator_enable change_current_allocator
         host_memory_stats host_memory_stats_as_nested_dict memory_snapshot
-        reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator
+        reset_accumulated_host_memory_stats reset_peak_host_memory_stats
         GreenContext
     """),
     ("cuda.memory", _NO_MEMORY_LOG, "_dump_snapshot _record_memory_history _snapshot"),

@@ -1,18 +1,24 @@
-"""Several devices of one process, by PyTorch's names; of several processes only the name is there.
+"""Modules on several devices of one process, or in several processes.
 
 `comm` moves tensors between devices, `scatter_gather` takes arguments apart and joins results,
 `replicate` copies a module, `parallel_apply` runs modules at once, DataParallel does all of it.
+`distributed` has DistributedDataParallel, for several processes.
 """
 
 from __future__ import annotations
 
-from ...core.missing import explain_missing
-from . import comm, distributed
+from typing import TYPE_CHECKING
+
+from ...core.missing import load_later
+from . import comm
 from .data_parallel import DataParallel, data_parallel
-from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter
+
+if TYPE_CHECKING:
+    from . import distributed as distributed
+    from .distributed import DistributedDataParallel as DistributedDataParallel
 
 __all__ = [
     "DataParallel",
@@ -26,4 +32,5 @@ __all__ = [
     "scatter",
 ]
 
-explain_missing(__name__)
+# Most programs train in one process.
+load_later(__name__, {"distributed": "", "DistributedDataParallel": "distributed"})

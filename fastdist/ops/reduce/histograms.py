@@ -246,6 +246,11 @@ def isin(
             raise DTypeError(
                 "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
             )
+        if isinstance(one, Tensor) and one._layout.dtype.is_complex:
+            raise DTypeError(
+                f"Unsupported input type encountered for isin(): {WORDS[one._layout.dtype]}; "
+                "compare with ==, or take the parts"
+            )
     first = elements if isinstance(elements, Tensor) else test_elements
     given, among = [
         one.detach() if isinstance(one, Tensor) else tensor(one, device=first.device)
