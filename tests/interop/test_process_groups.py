@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
-import torch.distributed
 
 import fastdist
 import fastdist.distributed
+
+pytestmark = pytest.mark.interop("torch")
 
 # PyTorch has nothing after these words, or something about its own files.
 WORDS = 8
@@ -75,6 +75,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture(scope="module")
 def both() -> Iterator[list[Any]]:
     """Both libraries, each with a default group of one process."""
+    import torch.distributed
+
     libraries: list[Any] = [torch, fastdist]
     for one in libraries:
         store = one.distributed.HashStore()
@@ -98,6 +100,8 @@ def test_errors_begin_with_the_same_words(both: list[Any], name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_signatures_are_the_same() -> None:
+    import torch.distributed
+
     ours, theirs = fastdist.distributed.distributed_c10d, torch.distributed.distributed_c10d
     names = [name for name in ours.REAL if inspect.isfunction(getattr(theirs, name, None))]
     assert len(names) > 45
