@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fastdist import distributed
-from fastdist.core.errors import StoreError
+from fastdist.core.errors import RpcError, StoreError
 from fastdist.distributed import TCPStore, rpc
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
@@ -54,6 +54,18 @@ def whoami() -> tuple[str, int]:
 def call(name: str) -> tuple[str, int]:
     answer: tuple[str, int] = rpc.rpc_sync(name, whoami)
     return answer
+
+
+def wait_to_know(name: str) -> None:
+    """Wait for a worker that writes itself into the new store again after its next look there."""
+
+    def is_known() -> bool:
+        try:
+            return rpc.get_worker_info(name) is not None
+        except RpcError:
+            return False
+
+    wait_until(is_known)
 
 
 def leave() -> None:
@@ -122,6 +134,8 @@ def test_the_store_of_a_group_goes_on_without_its_host(
     # And without the one that hosts it by now.
     kill(group, 1)
     bring_back(group, 1, world_size)
+    group[1].run(wait_to_know, "w0")
+    group[1].run(wait_to_know, "w2")
     require_all_reach_all(group)
     group.run_all(leave)
     # The next group has a host of its own.
