@@ -142,6 +142,9 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
     names["__version__"] = TORCH_VERSION
 
     importlib.import_module("fastdist.core.torch_classes").show_torch_names()
+    # Packages go through vars(torch.optim); here most optimisers are loaded on first use.
+    optimisers: Any = fastdist.optim
+    vars(optimisers).update({name: getattr(optimisers, name) for name in optimisers.__all__})
     # PyTorch's module holds itself, and `ops` is there the operators by namespace.
     names["torch"] = sys.modules["torch"]
 

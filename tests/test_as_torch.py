@@ -195,6 +195,17 @@ def test_what_is_missing_is_an_import_error_that_names_what_is_near(tmp_path: Pa
         assert words in line
 
 
+def test_packages_find_every_optimiser_in_the_module_itself(tmp_path: Path) -> None:
+    text = """
+        import torch
+        kinds = [one for one in vars(torch.optim).values() if isinstance(one, type)]
+        for kind in kinds:
+            assert kind is not torch.optim.LBFGS or kind.__name__ == "LBFGS"
+        print(sum(issubclass(kind, torch.optim.Optimizer) for kind in kinds))
+    """
+    assert python(text, tmp_path, by=AS_TORCH).split() == ["16"]
+
+
 def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
     text = """
         import pickle, torch, fastdist
