@@ -127,7 +127,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if modes.special:
         _carry(result, given, axis)
     if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
-        given[0]._layout.routes.remember(key, (result._layout, axis))
+        has_gaps = not all(tensor._layout.contiguous for tensor in given)
+        given[0]._layout.routes.remember(key, (result._layout, axis, has_gaps))
     return store_in_out("cat", out, result, given, "cast", "outside")
 
 
@@ -143,10 +144,11 @@ def _can_join_at_once(given: tuple[Tensor, ...], result: Layout, order: Any) -> 
     )
 
 
-def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int) -> Tensor:
+def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
     """Do what cat does for CPU tensors of one dtype that were joined before."""
-    array = np.empty(layout.shape, layout.dtype.numpy)
-    result = wrap(np.concatenate([tensor.array for tensor in given], axis, array), layout)
+    # Of tensors with gaps NumPy's own result might be of another order.
+    room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
+    result = wrap(np.concatenate([tensor.array for tensor in given], axis, room), layout)
     if not modes.grad_off or tls.grad:
         for tensor in given:
             if tensor.edge is not None:
