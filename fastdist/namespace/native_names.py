@@ -311,12 +311,6 @@ def _fake_quantized(
     return found
 
 
-def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of a sparse and a dense matrix."""
-    found: Tensor = NAMES["mm"](input, mat2)
-    return found
-
-
 def saddmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -328,6 +322,3 @@ def saddmm(
 def set_vital(vital: str, attr: str, value: str) -> bool:
     """Return False: nothing collects statistics of a process's life."""
     return False
-
-
-hsmm = dsmm

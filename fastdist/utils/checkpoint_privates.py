@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable
-from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -14,16 +13,6 @@ from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor
 
 _DEFAULT_DETERMINISM_MODE = "default"
-
-
-class CheckpointPolicy(Enum):
-    """The part of an op's result that PyTorch's selective checkpoints keep."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
 
 
 class DefaultDeviceType:

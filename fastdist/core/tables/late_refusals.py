@@ -117,8 +117,7 @@ ROWS: Final = (
         FuzzedSparseTensor FuzzedTensor Fuzzer
     """),
     ("utils.checkpoint", "checkpoint() computes all of a function again: use two of them", """
-        SelectiveCheckpointContext _checkpoint_without_reentrant_generator
-        create_selective_checkpoint_contexts
+        _checkpoint_without_reentrant_generator
     """),
     ("utils.data", _NO_PIPES, "DataChunk"),
     ("utils.hooks", "Module.register_full_backward_hook calls a function", "BackwardHook"),

@@ -12,8 +12,8 @@ _NATIVE: Final = """
     _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _disable_dynamo
     _fused_sdp_choice _has_compatible_shallow_copy_type _int_mm _log_softmax_backward_data
-    _scaled_mm _shape_as_tensor _softmax_backward_data dsmm fake_quantize_per_channel_affine
-    fake_quantize_per_tensor_affine hsmm native_channel_shuffle native_dropout native_layer_norm
+    _scaled_mm _shape_as_tensor _softmax_backward_data fake_quantize_per_channel_affine
+    fake_quantize_per_tensor_affine native_channel_shuffle native_dropout native_layer_norm
     saddmm set_vital
 """
 _TORCH_FUNCTION: Final = """
@@ -26,6 +26,7 @@ _PIPES: Final = """
 """
 ROWS: Final = (
     ("", "namespace.native_names", _NATIVE),
+    ("", "", "hsmm=dsmm"),
     ("", "ops.linalg.grouped_products", "_grouped_mm=grouped_mm"),
     ("", "_C", "DispatchKeySet DisableTorchFunctionSubclass"),
     ("", "core.device", "DeviceObjType=Device"),
@@ -66,7 +67,6 @@ ROWS: Final = (
         callable=. combinatorics=. combining=. filelister=. fileopener=. grouping=.
         routeddecoder=. selecting=. sharding=. streamreader=. utils=.
     """),
-    ("distributed.rpc.api", "distributed.rpc.constants", "UNSET_RPC_TIMEOUT"),
     ("distributions.transforms", "distributions.private_names", "_clipped_sigmoid"),
     ("hub", "utils.progress", "tqdm"),
     ("nn", "nn.private_names", "factory_kwargs"),
@@ -92,7 +92,7 @@ ROWS: Final = (
     ("utils", "utils.cpp_extension", "cpp_extension=."),
     ("utils", "utils.weak", "weak=."),
     ("utils.checkpoint", "utils.checkpoint_privates", """
-        CheckpointPolicy DefaultDeviceType _DEFAULT_DETERMINISM_MODE _get_autocast_kwargs
+        DefaultDeviceType _DEFAULT_DETERMINISM_MODE _get_autocast_kwargs
         _get_device_module _infer_device_type check_backward_validity
     """),
     ("utils.data", "data.pipes", _PIPES),
