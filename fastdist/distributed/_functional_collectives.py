@@ -13,10 +13,10 @@ from ..core.errors import ShapeError
 from ..ops.shape.joining import cat
 from ..tensor.tensor import Tensor
 from . import distributed_c10d as c10d
-from .nn.collective import AllGather, Exchange, ReduceScatter, carried
+from .nn.collective import AllGather, Exchange, carried
 from .nn.functional import all_reduce as _all_reduce
 from .nn.functional import broadcast as _broadcast
-from .nn.functional import split_sizes
+from .nn.functional import reduced_part, split_sizes
 
 __all__ = [
     "AsyncCollectiveTensor", "all_gather_into_tensor_coalesced", "all_gather_single",
@@ -84,10 +84,7 @@ def reduce_scatter_single(
         )
     parts = self.unflatten(scatter_dim, (size, length // size))
     parts = parts.movedim(scatter_dim if scatter_dim >= 0 else scatter_dim - 1, 0)
-    if op not in (c10d.ReduceOp.SUM, c10d.ReduceOp.AVG):
-        return _all_reduce(parts, op, found)[c10d.get_rank(found)]
-    total = carried(parts, ReduceScatter(found))
-    return total / size if op == c10d.ReduceOp.AVG else total
+    return reduced_part(parts, op, found)
 
 
 def all_to_all_single(

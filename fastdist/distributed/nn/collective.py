@@ -46,14 +46,15 @@ class Collective:
 
     def result_shape(self, shape: Shape) -> Shape:
         """Return the shape of the result for an input of this shape."""
-        return shape
+        part = shape[1:] if self.parts_in else shape
+        return (self.size, *part) if self.parts_out else part
 
     def adjoint(self) -> Collective:
         """Return the collective of the gradients."""
         return self
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Call the group with x; place the result in out. Neither has derivatives."""
+        """Call the group with x, and place the result in out; both are without derivatives."""
         raise NotImplementedError
 
     def fill(self, device: Any, x: Any, out: Any) -> None:
@@ -74,12 +75,16 @@ class Reduced(Collective):
         c10d.all_reduce(out, self.op, self.group)
 
 
-class Broadcast(Collective):
-    """What the member `root` has, on all members."""
+class Rooted(Collective):
+    """A collective from or to one member, by its rank in the group."""
 
     def __init__(self, group: Any, root: int) -> None:
         super().__init__(group)
         self.root = root
+
+
+class Broadcast(Rooted):
+    """The input of the member `root`, on all members."""
 
     def adjoint(self) -> Collective:
         """Return the sum on root."""
@@ -92,12 +97,8 @@ class Broadcast(Collective):
         c10d.broadcast(out, group=self.group, group_src=self.root)
 
 
-class ReducedAt(Collective):
+class ReducedAt(Rooted):
     """The sum over all members on the member `root`, zeros on the others."""
-
-    def __init__(self, group: Any, root: int) -> None:
-        super().__init__(group)
-        self.root = root
 
     def adjoint(self) -> Collective:
         """Return the broadcast from root."""
@@ -116,10 +117,6 @@ class AllGather(Collective):
 
     parts_out = True
 
-    def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape with an axis for the members."""
-        return (self.size, *shape)
-
     def adjoint(self) -> Collective:
         """Return the sum of each part on its member."""
         return ReduceScatter(self.group)
@@ -130,13 +127,9 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """Of inputs with a first axis for the members, the sum over all of this member's part."""
+    """The sum over all of this member's part; a first axis of the inputs counts the members."""
 
     parts_in = True
-
-    def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of one part."""
-        return shape[1:]
 
     def adjoint(self) -> Collective:
         """Return all_gather."""
@@ -147,18 +140,10 @@ class ReduceScatter(Collective):
         c10d.reduce_scatter_tensor(out, x.contiguous(), group=self.group)
 
 
-class Gather(Collective):
+class Gather(Rooted):
     """The inputs of all members, along a new first axis, on the member `root`; zeros on others."""
 
     parts_out = True
-
-    def __init__(self, group: Any, root: int) -> None:
-        super().__init__(group)
-        self.root = root
-
-    def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape with an axis for the members."""
-        return (self.size, *shape)
 
     def adjoint(self) -> Collective:
         """Return the parts from root."""
@@ -172,18 +157,10 @@ class Gather(Collective):
             out.zero_()
 
 
-class Scatter(Collective):
-    """Of root's input with a first axis for the members, this member's part."""
+class Scatter(Rooted):
+    """This member's part of root's input, whose first axis counts the members."""
 
     parts_in = True
-
-    def __init__(self, group: Any, root: int) -> None:
-        super().__init__(group)
-        self.root = root
-
-    def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of one part."""
-        return shape[1:]
 
     def adjoint(self) -> Collective:
         """Return the parts gathered on root."""
@@ -239,7 +216,7 @@ class Sent(Collective):
         return (0, *shape[: len(shape) - len(self.shape)])
 
     def adjoint(self) -> Collective:
-        """Return what receives the gradient."""
+        """Return the collective that receives the gradient."""
         return Received(self.group, self.shape, self.to, self.tag)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -248,7 +225,7 @@ class Sent(Collective):
 
 
 class Received(Collective):
-    """What one member sends; the input has no numbers: the adjoint of Sent."""
+    """The tensor that one member sends; the input has no numbers: the adjoint of Sent."""
 
     parts_in = True
 
@@ -261,7 +238,7 @@ class Received(Collective):
         return (*shape[1:], *self.shape)
 
     def adjoint(self) -> Collective:
-        """Return what sends the gradient."""
+        """Return the collective that sends the gradient."""
         return Sent(self.group, self.shape, self.sender, self.tag)
 
     def run(self, x: Tensor, out: Tensor) -> None:

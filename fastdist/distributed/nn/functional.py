@@ -151,16 +151,18 @@ def reduce_scatter(
         op: A ReduceOp.
         group: The group; the default one if None.
     """
-    parts: Tensor = _stacked(input_list, group)
+    return _placed(output, reduced_part(_stacked(input_list, group), op, group))
+
+
+def reduced_part(parts: Tensor, op: Any, group: Any) -> Tensor:
+    """Return the reduction over all members of this one's part, along a first axis for them."""
     kind = getattr(op, "op", op)
     if kind == ReduceOp.PREMUL_SUM:
         parts = parts * op.factor
-    if kind in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
-        found = carried(parts, ReduceScatter(group))
-        found = found / c10d.get_world_size(group) if kind == ReduceOp.AVG else found
-    else:
-        found = all_reduce(parts, op, group)[c10d.get_rank(group)]
-    return _placed(output, found)
+    elif kind not in (ReduceOp.SUM, ReduceOp.AVG):
+        return all_reduce(parts, op, group)[c10d.get_rank(group)]
+    total = carried(parts, ReduceScatter(group))
+    return total / c10d.get_world_size(group) if kind == ReduceOp.AVG else total
 
 
 def all_to_all(
