@@ -1,4 +1,4 @@
-"""Gradients of convolutions as functions of their own."""
+"""Gradients of convolutions, as functions."""
 
 from __future__ import annotations
 
@@ -32,12 +32,8 @@ def _of_input(convolve: Callable[..., Tensor], name: str) -> Callable[..., Tenso
         dilation: Any = 1,
         groups: int = 1,
     ) -> Tensor:
-        with enable_grad():
-            place: Any = zeros(tuple(input_size), dtype=grad_output.dtype)
-            place = place.to(grad_output.device).requires_grad_()
-            out = convolve(place, weight.detach(), None, stride, padding, dilation, groups)
-            (found,) = grad(out, (place,), (grad_output,))
-        return found
+        kept, options = weight.detach(), (stride, padding, dilation, groups)
+        return _at(input_size, grad_output, lambda place: convolve(place, kept, None, *options))
 
     return _named(gradient, name, "input", "input_size is its shape")
 
@@ -52,14 +48,19 @@ def _of_weight(convolve: Callable[..., Tensor], name: str) -> Callable[..., Tens
         dilation: Any = 1,
         groups: int = 1,
     ) -> Tensor:
-        with enable_grad():
-            place: Any = zeros(tuple(weight_size), dtype=grad_output.dtype)
-            place = place.to(grad_output.device).requires_grad_()
-            out = convolve(input.detach(), place, None, stride, padding, dilation, groups)
-            (found,) = grad(out, (place,), (grad_output,))
-        return found
+        kept, options = input.detach(), (stride, padding, dilation, groups)
+        return _at(weight_size, grad_output, lambda place: convolve(kept, place, None, *options))
 
     return _named(gradient, name, "weight", "weight_size is its shape")
+
+
+def _at(size: Any, grad_output: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the gradient of a convolution by an argument of this size; it is linear in that."""
+    with enable_grad():
+        place: Any = zeros(tuple(size), dtype=grad_output.dtype)
+        place = place.to(grad_output.device).requires_grad_()
+        (found,) = grad(convolve(place), (place,), (grad_output,))
+    return found
 
 
 def _named(
