@@ -17,13 +17,9 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from .same_numbers import draw
+
 Step = Callable[[], float]
-
-
-def draw(*shape: int, seed: int, scale: float = 1.0) -> Any:
-    """Return numbers that are the same in both libraries."""
-    values = np.random.default_rng(seed).standard_normal(shape) * scale
-    return torch.from_numpy(values.astype(np.float32))
 
 
 def labels(*shape: int, classes: int) -> Any:

@@ -21,13 +21,9 @@ from torch import nn, optim
 from torch.distributed import rpc
 from torch.distributed.optim import DistributedOptimizer
 
+from .same_numbers import draw
+
 Step = Callable[[], float]
-
-
-def draw(*shape: int, seed: int, scale: float = 1.0) -> Any:
-    """Return numbers that are the same in both libraries."""
-    values = np.random.default_rng(seed).standard_normal(shape) * scale
-    return torch.from_numpy(values.astype(np.float32))
 
 
 def labels(n: int, classes: int, seed: int = 9) -> Any:
