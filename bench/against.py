@@ -6,6 +6,11 @@ other imports bench as it is in the commit as well: a stand-in fits the kernels 
 for. Neither times by itself: where the module calls `harness.compare`, it offers its cases to the
 process that began them, which asks both for samples in interleaved rounds. So the machine's
 wandering clock falls on both alike, and a ratio is new / old. torch is left out.
+
+Where the arrays of a process come to lie moves some rows by up to 20 %, for as long as it runs:
+layer_norm of 1e5 numbers took 0.83 and 1.06 of its own time in two pairs of processes of one commit
+(AMD EPYC, Zen 3). So rows that look slower are timed again in two further pairs, and only those
+that are slower in all three count.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +37,8 @@ LIMIT = 1.03
 _WIDER = {"matmul": 1.05, "mul": 1.05, "exp": 1.05}
 _ROOT = Path(__file__).parents[1]
 _END_S = 60.0
+# In how many further pairs of processes a row must be slower to count.
+_FURTHER_PAIRS = 2
 
 
 def measure(names: Sequence[str], commit: str, rounds: int, device: str | None = None) -> list[Row]:
@@ -47,7 +54,15 @@ def measure(names: Sequence[str], commit: str, rounds: int, device: str | None =
             print(f"\n{name} against {commit}, {rounds} rounds, ratio = new / old", flush=True)
             rows = _rows(name, sides, rounds, device)
             print(table(rows, ("new", "old")), flush=True)
-            slower += [row for row in rows if is_slower(row)]
+            late = {row.name for row in rows if is_slower(row)}
+            for _ in range(_FURTHER_PAIRS if late else 0):
+                again = _rows(name, sides, rounds, device, late)
+                print(f"\nagain, in new processes\n{table(again, ('new', 'old'))}", flush=True)
+                rows = [row for row in again if is_slower(row)]
+                late = {row.name for row in rows}
+                if not late:
+                    break
+            slower += [row for row in rows if row.name in late]
     return slower
 
 
@@ -81,7 +96,14 @@ def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
     return folder
 
 
-def _rows(name: str, sides: Sequence[Path], rounds: int, device: str | None) -> list[Row]:
+def _rows(
+    name: str,
+    sides: Sequence[Path],
+    rounds: int,
+    device: str | None,
+    chosen: Collection[str] | None = None,
+) -> list[Row]:
+    """Return the rows of a benchmark: all, or those of the chosen names."""
     rows: list[Row] = []
     new_side, old_side = (_Player(name, side, rounds, device) for side in sides)
     with new_side as new, old_side as old:
@@ -94,9 +116,10 @@ def _rows(name: str, sides: Sequence[Path], rounds: int, device: str | None) -> 
             cases = [
                 Case(title, new.watch(place), old.watch(places[title]), number=number, parts=parts)
                 for place, (title, number, parts) in enumerate(offered)
-                if title in places
+                if title in places and (chosen is None or title in chosen)
             ]
-            if left_out := [title for title, _, _ in offered if title not in places]:
+            left_out = [title for title, _, _ in offered if title not in places]
+            if left_out and chosen is None:
                 print(f"not in the old one: {', '.join(left_out)}", flush=True)
             rows += compare(cases, wanted)
             new.go_on()
