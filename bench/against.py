@@ -16,6 +16,7 @@ that are slower in all three count.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import shutil
 import subprocess
@@ -194,7 +195,7 @@ def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> 
 
     def offer(cases: Sequence[Case], rounds: int) -> list[Row]:
         link.send(([(case.name, case.number, case.parts) for case in cases], rounds))
-        samples: list[list[float]] = [[0.0, 0.0] for _ in cases]
+        samples: list[list[float]] = [[math.nan, math.nan] for _ in cases]  # some are not timed
         while (asked := link.recv()) is not None:
             place, turns = asked
             case = cases[place]

@@ -105,7 +105,7 @@ def _beside(reading: Row, row: Row) -> Row:
     """Return row with its share of the machine, and with no target if that is enough; as it is
     where somebody else times the cases.
     """
-    if row.amount is None or reading.amount is None or not reading.ours_s.median:
+    if row.amount is None or reading.amount is None:
         return row
     rates = [one.amount.value / one.ours_s.median for one in (row, reading) if one.amount]
     share = rates[0] / rates[1]
