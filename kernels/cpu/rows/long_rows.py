@@ -422,10 +422,12 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
     def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
-        given, made = (*gapless(g, x, *others),), None
+        made = None
         if wanted[0]:
             made = empty((rows, n), dtype)
-            given = (*given, *gapless(one if weight is None else weight), made)
+            given = (*gapless(g, x, *others, one if weight is None else weight), made)
+        else:
+            given = (*gapless(g, x, *others),)
         if wanted[1] or wanted[2]:
             return made, *with_parameters(given)
         alone(given, rows, n)
