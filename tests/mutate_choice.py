@@ -60,7 +60,8 @@ class Choice:
             found.append(Step(self._matching("tests/ops", (_ON_FIBRES,)), words))
             found.append(Step(self._matching(area, ("test_*.py",)), words))
         else:
-            found.append(Step(self._matching(area, ("test_*.py",))))
+            rest = self._without_other_packages(area, self._matching(area, ("test_*.py",)))
+            found.append(Step(tuple(one for one in rest if one not in found[0].files)))
         return [step for step in dict.fromkeys(found) if step.files]
 
     def _area(self, path: Path) -> str:
@@ -73,6 +74,13 @@ class Choice:
     def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
         found = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
         return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
+
+    def _without_other_packages(self, area: str, files: tuple[str, ...]) -> tuple[str, ...]:
+        """Leave out files of folders that mirror a package below that of the area."""
+        package = self._root / "fastdist" / Path(area).relative_to("tests")
+        below = {one.name for one in package.iterdir() if one.is_dir()} if package.is_dir() else ()
+        depth = len(Path(area).parts)
+        return tuple(one for one in files if Path(one).parts[depth] not in below)
 
     # ---- by the file's own name -----------------------------------------------------------------
 
@@ -95,8 +103,21 @@ class Choice:
                 ranks[test] = 1
             elif path.suffix == ".py" and imports.search(self._texts[test]):
                 ranks[test] = 2 if area in test.parents else 3
+        if not ranks and path.suffix == ".py":
+            ranks = self._naming_classes(path)
         best = islice(sorted(ranks, key=lambda one: (ranks[one], one)), _MOST_FILES)
         return tuple(one.relative_to(self._root).as_posix() for one in best)
+
+    def _naming_classes(self, path: Path) -> dict[Path, int]:
+        """Rank the tests that name a public class of a file, by how often: it may be imported from
+        the package.
+        """
+        body = ast.parse((self._root / path).read_text()).body
+        names = [one.name for one in body if isinstance(one, ast.ClassDef)]
+        public = [name for name in names if not name.startswith("_")]
+        word = re.compile(rf"\b(?:{'|'.join(public)})\b")
+        counts = {test: len(word.findall(text)) for test, text in self._texts.items()}
+        return {test: -count for test, count in counts.items() if public and count}
 
     # ---- by the ops behind it -------------------------------------------------------------------
 
