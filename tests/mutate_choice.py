@@ -72,7 +72,9 @@ class Choice:
         return Path("tests", *parts).as_posix()
 
     def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        found = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
+        there = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
+        # A file that was written since is not in the copies of the tree.
+        found = there.intersection(self._tests)
         return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
 
     def _without_other_packages(self, area: str, files: tuple[str, ...]) -> tuple[str, ...]:

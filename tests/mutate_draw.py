@@ -136,7 +136,7 @@ class Bench:
         self._copy = Copy(root, folder)
         (folder / _CACHE).unlink()
         self._begun = folder / "begun"
-        self._passes: dict[str, bool] = {}
+        self._passes: dict[tuple[str, ...], bool] = {}
         self._link_cache()
 
     def _link_cache(self) -> None:
@@ -164,7 +164,7 @@ class Bench:
                     doubted[begun] = "it took too long, but not alone"
                     continue
                 self._copy.write(path, source)
-                if self._does_pass(begun or step.files[0], bool(begun)):
+                if self._do_pass((begun,) if begun else step.files, bool(begun)):
                     return True, begun or f"collection: {_last_line(said)}"
                 doubted[begun] = "it fails without the break, too"
         finally:
@@ -182,13 +182,13 @@ class Bench:
         code, _ = self._copy.run([f"--timeout={2 * self._test_s}", test], bound_s)
         return code == 0
 
-    def _does_pass(self, test: str, is_test: bool) -> bool:
-        """Return whether a test passes, or a file can be collected, without a break."""
-        if test not in self._passes:
-            arguments = (test,) if is_test else (test, "--collect-only")
+    def _do_pass(self, names: tuple[str, ...], is_test: bool) -> bool:
+        """Return whether a test passes, or files can be collected, without a break."""
+        if names not in self._passes:
+            arguments = names if is_test else (*names, "--collect-only")
             code, _ = self._copy.run(["-x", f"--timeout={self._test_s}", *arguments], _STEP_S)
-            self._passes[test] = code == 0
-        return self._passes[test]
+            self._passes[names] = code == 0
+        return self._passes[names]
 
     def _run(self, files: Sequence[str], words: Sequence[str]) -> tuple[int | None, str, str]:
         self._begun.write_text("")

@@ -335,3 +335,20 @@ def test_a_module_that_no_test_is_named_by_is_tried_by_those_that_name_its_class
 def test_a_package_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no package 'opps': neither fastdist/opps nor opps is"):
         mutate_draw.folder_of(tmp_path, "opps")
+
+
+def test_a_file_of_tests_that_is_written_during_a_run_is_not_chosen(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    choice = Choice(tmp_path)
+    before = choice.steps("fastdist/small/sums.py", 1)
+    (tmp_path / "tests/small/test_new.py").write_text("")
+    assert choice.steps("fastdist/small/sums.py", 1) == before
+
+
+def test_a_file_of_tests_that_is_not_there_catches_nothing(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    bench = mutate_draw.Bench(tmp_path, tmp_path / "copy")
+    (mutant, *_) = mutants_in(tmp_path, "fastdist/small").values()
+    files = ("tests/small/test_others.py", "tests/small/test_new.py")
+    caught, by = bench.try_one(mutant, [Step(files)])
+    assert not caught and "fails without the break, too" in by
