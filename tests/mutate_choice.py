@@ -20,6 +20,9 @@ _ON_FIBRES: Final = "test_*fibres*.py"
 _MOST_FILES: Final = 8
 _MOST_NAMES: Final = 12
 _LEVELS: Final = 3  # of files that use a file
+_PROCESSES: Final = re.compile(
+    r"\b(?:subprocess|multiprocessing|run_group|tests\.\S*workers|tests\.launch)\b"
+)
 # Ops of all kinds, for a file that is behind all of them.
 _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat", "permute")
 
@@ -62,7 +65,20 @@ class Choice:
         else:
             rest = self._without_other_packages(area, self._matching(area, ("test_*.py",)))
             found.append(Step(tuple(one for one in rest if one not in found[0].files)))
-        return [step for step in dict.fromkeys(found) if step.files]
+        return [step for step in dict.fromkeys(self._quick_first(found)) if step.files]
+
+    def _quick_first(self, steps: list[Step]) -> list[Step]:
+        """Let the tests that start processes come last, in one step."""
+        quick, slow = list[Step](), list[str]()
+        for step in steps:
+            starts = [] if step.words else [one for one in step.files if self._starts(one)]
+            slow += starts
+            files = tuple(one for one in step.files if one not in starts)
+            quick.append(Step(files, step.words))
+        return [*quick, Step(tuple(dict.fromkeys(slow)))]
+
+    def _starts(self, file: str) -> bool:
+        return _PROCESSES.search(self._texts[self._root / file]) is not None
 
     def _area(self, path: Path) -> str:
         """Return the mirrored folder of tests, or the nearest above it that there is."""

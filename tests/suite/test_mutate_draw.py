@@ -352,3 +352,14 @@ def test_a_file_of_tests_that_is_not_there_catches_nothing(tmp_path: Path) -> No
     files = ("tests/small/test_others.py", "tests/small/test_new.py")
     caught, by = bench.try_one(mutant, [Step(files)])
     assert not caught and "fails without the break, too" in by
+
+
+def test_files_that_start_processes_are_run_last(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "tests/small/test_a_job.py").write_text("import subprocess\n")
+    steps = Choice(tmp_path).steps("fastdist/small/sums.py", 1)
+    assert [step.files for step in steps] == [
+        ("tests/small/test_sums.py",),
+        ("tests/small/test_others.py",),
+        ("tests/small/test_a_job.py",),
+    ]
