@@ -153,7 +153,7 @@ class Log:
         self._lock = Lock()
         self._folder = root / FOLDER / folder.replace("/", "-")
         self._folder.mkdir(parents=True, exist_ok=True)
-        sources = sorted((root / folder).rglob("*.py"))
+        sources = sources_of(root, folder)
         self._hashes = {path.relative_to(root).as_posix(): _hash([path]) for path in sources}
         self._of_test = {name: _hash([root / name]) for name in test_files}
         self._of_all = _hash([*sources, *(root / name for name in test_files)])
@@ -215,6 +215,12 @@ class Log:
         with self._lock, (self._folder / f"{what}.jsonl").open("a") as file:
             # A line that a run before this had no time to end is none.
             file.write(f"\n{json.dumps(told)}\n")
+
+
+def sources_of(root: Path, folder: str) -> list[Path]:
+    """Return the files of a room, which is a folder or a module."""
+    top = root / folder
+    return sorted(top.rglob("*.py")) if top.is_dir() else [top]
 
 
 def _hash(paths: Iterable[Path]) -> str:
