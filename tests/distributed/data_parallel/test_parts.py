@@ -502,6 +502,24 @@ def test_what_the_wrapper_does_not_take() -> None:
     run_members(1, member)
 
 
+def test_a_state_of_old_without_switches_has_them_on() -> None:
+    def member(rank: int) -> None:
+        model = DDP(TwoHeads())
+        state = model.__getstate__()
+        names = ("require_backward_grad_sync", "require_forward_param_sync")
+        for keeps in (True, False):
+            for name in names:
+                state[name] = False
+                if not keeps:
+                    del state[name]
+            other = object.__new__(DDP)
+            other.__setstate__(dict(state))
+            assert [getattr(other, name) for name in names] == [not keeps] * 2
+            assert other.process_group is dist.group.WORLD and other.device_mesh is None
+
+    run_members(1, member)
+
+
 def test_defaults_of_the_wrapper() -> None:
     parameters = inspect.signature(DDP.__init__).parameters
     defaults = {
