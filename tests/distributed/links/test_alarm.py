@@ -59,7 +59,7 @@ def test_a_call_waits_until_its_deadline_and_gives_up_in_that_moment(
         "on h) had not come after 8 s"
     )
     clock.now += 0.5
-    with pytest.raises(CollectiveTimeoutError, match="after 8.5 s"):
+    with pytest.raises(CollectiveTimeoutError, match=r"after 8\.5 s"):
         waiting.look([1], 0.5)
 
 
@@ -91,7 +91,7 @@ def test_a_wait_fails_once_all_that_are_missing_have_left(
         waiting.look([1])
     assert str(raised.value) == "rank 11 (pid 101 on h) left the group: all_reduce waits in vain"
     of.member_left(2)
-    with pytest.raises(CollectiveLostError, match="rank 11 .*, rank 12 .* left the group"):
+    with pytest.raises(CollectiveLostError, match=r"rank 11 .*, rank 12 .* left the group"):
         waiting.look([2, 1])
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -237,3 +238,110 @@ def test_hubs_are_found_by_rank_until_no_group_uses_them() -> None:
     assert hubs.find_hub(71) is None and hubs.find_hub(72) is other
     hubs.close_if_unused(other)
     assert hubs.find_hub(72) is None
+
+
+def test_at_the_end_of_a_process_all_hubs_leave_their_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[int] = []
+
+    class Ending:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def close_all(self) -> None:
+            left.append(self.number)
+            raise ValueError("one that fails does not keep the others")
+
+    monkeypatch.setattr(hubs, "_hubs", {1: Ending(1), 2: Ending(2)})
+    hubs._close_all()
+    assert left == [1, 2]
+    # A forked child has none of them, and nobody holds its lock.
+    lock = hubs._hubs_lock
+    monkeypatch.setattr(hubs, "_hubs_lock", lock)
+    hubs._forget_in_child()
+    assert hubs._hubs == {} and hubs._hubs_lock is not lock
+
+
+def test_a_hub_closes_all_of_its_groups(hub: Hub) -> None:
+    closed: list[int] = []
+    for number in (1, 2):
+        group: Any = Group()
+        group.close = lambda number=number: closed.append(number)
+        hub.attach(number, group)
+    hub.close_all()
+    assert closed == [1, 2]
+
+
+def test_the_first_hub_and_the_last_are_known_to_the_end_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: list[tuple[str, Any]] = []
+    noted = SimpleNamespace(
+        register=lambda function: did.append(("register", function)),
+        unregister=lambda function: did.append(("unregister", function)),
+    )
+    monkeypatch.setattr(hubs, "atexit", noted)
+    monkeypatch.setattr(hubs, "_hubs", {})
+    made = [hubs.get_or_create_hub(rank, "127.0.0.1", NoSecurity(), 3.0) for rank in (71, 72, 71)]
+    assert did == [("register", hubs._close_all)]
+    hubs.close_if_unused(made[0])
+    assert len(did) == 1
+    hubs.close_if_unused(made[1])
+    assert did[1:] == [("unregister", hubs._close_all)]
+
+
+def test_a_sender_waits_for_others_that_send_until_its_deadline(hub: Hub) -> None:
+    peer, _ = watched(hub, 1)
+    with peer.lock:
+        for deadline in (time.monotonic() + 0.005, time.monotonic() - 1.0):
+            with pytest.raises(TimeoutError, match="others are sending to it"):
+                hub.send(peer.record, (b"", b""), deadline)
+    assert not hub.has_lane_to(peer.record)
+
+
+@pytest.mark.parametrize(
+    ("changes", "same_host", "same_process"),
+    [
+        ({}, True, True),
+        ({"boot_id": "other"}, False, False),
+        ({"network_namespace": "other"}, False, False),
+        ({"pid": 1}, True, False),
+    ],
+)
+def test_which_way_leads_to_a_peer(
+    hub: Hub,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    same_host: bool,
+    same_process: bool,
+) -> None:
+    peer, _ = watched(hub, 1, **changes)
+    asked: list[Any] = []
+    lane = Lane(beat=Beat.FINE)
+
+    def choose(addresses: Any, **where: bool) -> str:
+        asked.append((addresses, where))
+        return way
+
+    def connect(*given: Any, **more: Any) -> Lane:
+        asked.append((given[:2], given[3], more))
+        return lane
+
+    monkeypatch.setattr(hub._context, "choose", choose)
+    monkeypatch.setattr(hub._context, "connect", connect)
+    for way in ("uv", "shm"):
+        peer.record.addresses[way] = f"address of {way}"
+        peer.lane = None
+        assert hub._lane_to(peer) is lane and hub._lane_to(peer) is lane
+        where = {"same_host": same_host, "same_process": same_process}
+        watched_ = {"watched": way == "uv"}
+        assert asked == [
+            (peer.record.addresses, where), ((way, f"address of {way}"), "rank:1", watched_),
+        ]  # fmt: skip
+        asked.clear()
+    assert lane.most_missed_beats == 3  # type: ignore[attr-defined]
+    monkeypatch.setattr(hub, "_are_chosen", True)
+    peer.lane = None
+    hub._lane_to(peer)
+    assert asked[0][1]["same_process"] is False

@@ -53,6 +53,8 @@ def test_no_two_parts_overlap_and_together_they_fill_the_segment(made: Segment) 
         assert ring.nbytes == segment.RING_BLOCKS * segment.BLOCK_BYTES
     add(made.board(0, BOARD), BOARD)
     parts.sort()
+    assert all(start % 8 == 0 for start, _ in parts)
+    assert made.board(0, 1).ctypes.data % mmap.PAGESIZE == 0
     assert parts[0][0] == 0 and parts[-1][1] == len(whole)
     gaps = [low - high for (_, high), (low, _) in itertools.pairwise(parts)]
     assert min(gaps) == 0 and max(gaps) < mmap.PAGESIZE
