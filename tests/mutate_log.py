@@ -72,7 +72,8 @@ class Lines:
             self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run a break's lines; where an import does, all of its file.
+        """Return the tests that run a break's lines; where an import does, those of its file, then
+        all others.
 
         A file's tests stay together, since they may share workers. First come those that are the
         least time for the chance that one notices.
@@ -80,9 +81,11 @@ class Lines:
         found = self._that_run(mutant)
         if AT_IMPORT in found or mutant.file in self.changed:
             found = found | self.by_file[mutant.file]
+        # A default or a constant may be noticed by a test that runs no line of the file.
+        others = self.seconds if AT_IMPORT in found else ()
         by_file: dict[str, list[str]] = defaultdict(list)
         for test in self.seconds:
-            if test in found or _file_of(test) in found:
+            if test in found or _file_of(test) in found or test in others:
                 by_file[_file_of(test)].append(test)
         # Those that ran the lines themselves, and their files; of others a fixture did.
         ran = {name for one in found if "::" in one for name in (one, _file_of(one))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import nullcontext
 from datetime import timedelta
 from types import SimpleNamespace
@@ -258,6 +259,18 @@ def test_which_gpu_a_call_is_for(carrier: NcclCarrier, monkeypatch: pytest.Monke
     assert carrier._device([], None) == Device("cuda", 2)
     carrier._last_index = 3
     assert carrier._device([], None) == Device("cuda", 3)
+
+
+def test_a_gpu_is_connected_at_once_in_the_name_of_init(
+    carrier: NcclCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(carrier, "_part", lambda *given: asked.append(given))
+    before = time.monotonic()
+    carrier.connect(GPU, 50.0)
+    ((device, peer, call),) = asked
+    assert device is GPU and peer is None and 50.0 <= call.deadline - before < 60.0
+    assert call[:-1] == (0, "init_process_group", "", "")
 
 
 def test_nccl_has_no_tensors_of_other_devices(carrier: NcclCarrier) -> None:

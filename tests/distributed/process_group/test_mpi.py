@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed import distributed_c10d as dist
 from fastdist.distributed.process_group import mpi, mpi_library
+from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.process_group.world import World, here
 from tests.distributed.process_group import thread_mpi
 from tests.launch.mpirun import command_of
@@ -301,6 +304,32 @@ def test_tags_of_programs_and_of_fastdist_do_not_meet() -> None:
     for tag in (-1, 84):
         with pytest.raises(ValueError, match=f"tag {tag}: this MPI has tags from 0 to 83"):
             made._tag(tag)
+
+
+def test_a_thread_that_waits_asks_often_at_first_and_then_with_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: list[Any] = []
+    answers = iter([False, False, False, False, True])
+    request = SimpleNamespace(Testall=lambda requests, statuses: next(answers))
+    made: Any = transport_of(100)
+    made._mpi, made._error = SimpleNamespace(Request=request), None
+    made._stopped = SimpleNamespace(wait=did.append)
+    monkeypatch.setattr(mpi, "_SPINS", 2)
+    monkeypatch.setattr(mpi, "library", lambda: thread_mpi.MPI)
+    monkeypatch.setattr(mpi.os, "sched_yield", lambda: did.append("yield"))
+    call = Call(0, "barrier", "", "", time.monotonic() + 60)
+    made._do(call, lambda: "request")
+    assert did == ["yield", "yield", mpi._PAUSE_S, mpi._PAUSE_S]
+
+
+def test_a_message_that_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = transport_of(100)
+    made.rank, made.size = 3, 4
+    call = Call(0, "send", "float32, 2 numbers", "a.py:3", 0.0)
+    assert str(made._timeout(call)) == (
+        "rank 3: a message (float32, 2 numbers) at a.py:3 did not pass in time"
+    )
 
 
 def test_texts_of_calls_fit_and_are_read_again() -> None:
