@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -222,6 +223,32 @@ def test_a_process_is_watched_by_its_descriptor_if_its_number_means_the_same_her
     assert group.lost == [(1, "its process has ended")]
     gone, _ = watched(hub, 3, pid=process.pid, process_start=start, incarnation=8)
     assert gone.why_lost == "its process has ended" and gone.pidfd == -1
+
+
+def test_the_reader_wakes_for_the_first_loss_and_hands_out_those_that_are_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[float | None] = []
+    made: Any = object.__new__(Hub)
+    made._lock, made._is_closed, group = threading.RLock(), False, Group()
+    made._receivers, made._lost = {1: group}, deque()
+    monkeypatch.setattr(hubs, "time", SimpleNamespace(monotonic=lambda: 100.0))
+
+    def receive(due: float | None) -> None:
+        asked.append(due)
+        made._is_closed = True
+
+    made._listener = SimpleNamespace(receive=receive)
+    made._read()
+    assert asked == [None] and group.lost == []
+    for rank, at in ((1, 100.0), (2, 90.0), (3, 100.5), (4, 80.0)):
+        peer: Any = SimpleNamespace(record=SimpleNamespace(rank=rank), groups={1, 2})
+        made._lost.append((at, peer, f"why {rank}"))
+    made._is_closed = False
+    made._read()
+    assert asked == [None, 100.0]
+    # In their order: a later one waits for those before it.
+    assert group.lost == [(1, "why 1"), (2, "why 2")] and len(made._lost) == 2
 
 
 def test_hubs_are_found_by_rank_until_no_group_uses_them() -> None:
