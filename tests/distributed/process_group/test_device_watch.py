@@ -206,3 +206,22 @@ def test_the_thread_ends_when_nothing_comes_and_begins_again(
     made.close()
     made.add(Part(), progress_of(Event()))  # type: ignore[arg-type]
     assert made._thread is None
+
+
+def test_how_long_the_thread_waits_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, waits = Clock(100.0, 0.0), list[float]()
+    monkeypatch.setattr(device_watch, "time", clock)
+    made, _ = watch_of()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.now += seconds
+        if len(waits) == 3:
+            made._under_way.clear()
+
+    made._changed.wait = wait  # type: ignore[method-assign, assignment]
+    made._under_way.append((Part(), progress_of(Event())))  # type: ignore[arg-type]
+    made._serve()
+    # It ends as soon as nothing has come for that long.
+    assert waits == [device_watch._LOOK_S] * 3 + [device_watch._IDLE_S]
+    assert made._thread is None
