@@ -31,7 +31,7 @@ from tests import mutate_draw
 from tests.mutants import breaks_of
 from tests.mutants_drawn import Mutant, draw, explanations
 from tests.mutate_copy import Copy
-from tests.mutate_log import Lines, Log, Verdict
+from tests.mutate_log import Lines, Log, Verdict, sources_of
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXPLAINED: Final = ROOT / "tests" / "mutants_explained.toml"
@@ -39,7 +39,7 @@ EXPLAINED: Final = ROOT / "tests" / "mutants_explained.toml"
 
 @dataclass(frozen=True)
 class Room:
-    """A folder of the product, and where its tests are."""
+    """A folder or a module of the product, and where its tests are."""
 
     folder: str
     tests: tuple[str, ...]
@@ -68,6 +68,17 @@ _LEAVES: Final = (
     *("tests/tensor", "tests/namespace", "tests/ops/sparse/test_rules.py"),
     *("tests/nn/test_sparse_embedding.py", "tests/optim/test_sparse_steps.py"),
 )
+_GROUP_JOBS: Final = "tests/distributed/process_group/test_jobs.py"
+_COLLECTIVE_NAMES: Final = "tests/distributed/test_collective_names.py"
+_GROUPS: Final = {
+    "links": ("tests/distributed/links",),
+    "process_group": ("tests/distributed/process_group", _COLLECTIVE_NAMES),
+    "data_parallel": ("tests/distributed/data_parallel", _GROUP_JOBS),
+    "nn": ("tests/distributed/nn",),
+    "device_mesh.py": ("tests/distributed/test_device_mesh.py",),
+    "zero_optimizer.py": ("tests/distributed/test_zero_optimizer.py",),
+    "_functional_collectives.py": ("tests/distributed/nn/test_collective.py", _COLLECTIVE_NAMES),
+}
 ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
@@ -78,13 +89,20 @@ ROOMS: Final = {
     ),
     "distributed/explain": Room("fastdist/distributed/explain", ("tests/distributed/explain",)),
     "rpc": Room("fastdist/distributed/rpc", ("tests/distributed/rpc",)),
+    **{
+        f"distributed/{name}": Room(f"fastdist/distributed/{name}", tests)
+        for name, tests in _GROUPS.items()
+    },
+    "nn/parallel": Room(
+        "fastdist/nn/parallel", (*_GROUPS["data_parallel"], "tests/nn/test_parallel.py")
+    ),
 }
 
 
 def mutants_of(root: Path, room: Room) -> list[Mutant]:
     """Return every break of a room."""
     found = []
-    for path in sorted((root / room.folder).rglob("*.py")):
+    for path in sources_of(root, room.folder):
         source = path.read_bytes()
         name = path.relative_to(root).as_posix()
         found += [Mutant(name, change, *change.lines(source)) for change in breaks_of(source)]

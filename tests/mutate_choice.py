@@ -20,6 +20,9 @@ _ON_FIBRES: Final = "test_*fibres*.py"
 _MOST_FILES: Final = 8
 _MOST_NAMES: Final = 12
 _LEVELS: Final = 3  # of files that use a file
+_PROCESSES: Final = re.compile(
+    r"\b(?:subprocess|multiprocessing|run_group|tests\.\S*workers|tests\.launch)\b"
+)
 # Ops of all kinds, for a file that is behind all of them.
 _SAMPLE: Final = ("add", "mul", "exp", "where", "sum", "softmax", "matmul", "cat", "permute")
 
@@ -60,8 +63,22 @@ class Choice:
             found.append(Step(self._matching("tests/ops", (_ON_FIBRES,)), words))
             found.append(Step(self._matching(area, ("test_*.py",)), words))
         else:
-            found.append(Step(self._matching(area, ("test_*.py",))))
-        return [step for step in dict.fromkeys(found) if step.files]
+            rest = self._without_other_packages(area, self._matching(area, ("test_*.py",)))
+            found.append(Step(tuple(one for one in rest if one not in found[0].files)))
+        return [step for step in dict.fromkeys(self._quick_first(found)) if step.files]
+
+    def _quick_first(self, steps: list[Step]) -> list[Step]:
+        """Let the tests that start processes come last, in one step."""
+        quick, slow = list[Step](), list[str]()
+        for step in steps:
+            starts = [] if step.words else [one for one in step.files if self._starts(one)]
+            slow += starts
+            files = tuple(one for one in step.files if one not in starts)
+            quick.append(Step(files, step.words))
+        return [*quick, Step(tuple(dict.fromkeys(slow)))]
+
+    def _starts(self, file: str) -> bool:
+        return _PROCESSES.search(self._texts[self._root / file]) is not None
 
     def _area(self, path: Path) -> str:
         """Return the mirrored folder of tests, or the nearest above it that there is."""
@@ -71,8 +88,17 @@ class Choice:
         return Path("tests", *parts).as_posix()
 
     def _matching(self, folder: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        found = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
+        there = {one for pattern in patterns for one in (self._root / folder).rglob(pattern)}
+        # A file that was written since is not in the copies of the tree.
+        found = there.intersection(self._tests)
         return tuple(one.relative_to(self._root).as_posix() for one in sorted(found))
+
+    def _without_other_packages(self, area: str, files: tuple[str, ...]) -> tuple[str, ...]:
+        """Leave out files of folders that mirror a package below that of the area."""
+        package = self._root / "fastdist" / Path(area).relative_to("tests")
+        below = {one.name for one in package.iterdir() if one.is_dir()} if package.is_dir() else ()
+        depth = len(Path(area).parts)
+        return tuple(one for one in files if Path(one).parts[depth] not in below)
 
     # ---- by the file's own name -----------------------------------------------------------------
 
@@ -95,8 +121,21 @@ class Choice:
                 ranks[test] = 1
             elif path.suffix == ".py" and imports.search(self._texts[test]):
                 ranks[test] = 2 if area in test.parents else 3
+        if not ranks and path.suffix == ".py":
+            ranks = self._naming_classes(path)
         best = islice(sorted(ranks, key=lambda one: (ranks[one], one)), _MOST_FILES)
         return tuple(one.relative_to(self._root).as_posix() for one in best)
+
+    def _naming_classes(self, path: Path) -> dict[Path, int]:
+        """Rank the tests that name a public class of a file, by how often: it may be imported from
+        the package.
+        """
+        body = ast.parse((self._root / path).read_text()).body
+        names = [one.name for one in body if isinstance(one, ast.ClassDef)]
+        public = [name for name in names if not name.startswith("_")]
+        word = re.compile(rf"\b(?:{'|'.join(public)})\b")
+        counts = {test: len(word.findall(text)) for test, text in self._texts.items()}
+        return {test: -count for test, count in counts.items() if public and count}
 
     # ---- by the ops behind it -------------------------------------------------------------------
 

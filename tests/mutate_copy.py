@@ -92,7 +92,8 @@ class Copy:
         notes, children = self.folder / "notes", self.folder / "sitecustomize.py"
         notes.write_text("")
         children.write_text(_IN_CHILDREN)
-        looked_at = f"{self.folder / folder}{os.sep}"
+        top = self.folder / folder
+        looked_at = f"{top}{os.sep}" if top.is_dir() else str(top)
         told = {mutate_lines.FOLDER: looked_at, mutate_lines.NOTES: str(notes)}
         code, output = self.run([file], _TO_SEE_LINES_S, **told)
         children.unlink()

@@ -2,6 +2,7 @@
 
     python -m tests.mutate dispatch --draw 300 --seed 0 [--minutes 8] [--keep FILE] [--jobs 2]
     python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
+    python -m tests.mutate distributed/device_mesh.py --draw 10 [--test-within 20]
 
 Each break is made in a copy of the tree, and the steps of tests/mutate_choice.py are run until a
 test fails that passes without the break. Verdicts are kept in a file (.mutate/PACKAGE-SEED.jsonl
@@ -39,7 +40,7 @@ from tests.mutate_pick import PICKED
 
 _MOST_TESTS: Final = 1000
 _STEP_S: Final = 240.0
-_TEST_S: Final = 40
+_TEST_S: Final = 40.0
 _CACHE: Final = ".kernel-cache"
 
 
@@ -64,23 +65,24 @@ Key = tuple[str, str, str, str, int]
 
 
 def folder_of(root: Path, package: str) -> str:
-    """Return the folder of a package of fastdist, or of the kernels.
+    """Return the folder of a package of fastdist, or of the kernels; or the file of a module.
 
     Raises  ValueError where there is none
     """
-    for folder in (f"fastdist/{package}", package):
-        if (root / folder).is_dir():
-            return folder
+    for name in (f"fastdist/{package}", package):
+        if (root / name).is_dir() or (name.endswith(".py") and (root / name).is_file()):
+            return name
     raise ValueError(
-        f"no package {package!r}: neither fastdist/{package} nor {package} is a folder"
+        f"no package {package!r}: neither fastdist/{package} nor {package} is a folder or a module"
     )
 
 
 def mutants_in(root: Path, folder: str) -> dict[Key, Mutant]:
-    """Return all breaks of a folder, by their keys; of CUDA texts too."""
+    """Return all breaks of a folder or a file, by their keys; of CUDA texts too."""
     found: dict[Key, Mutant] = {}
     likes = Counter[tuple[str, ...]]()
-    for path in sorted((root / folder).rglob("*")):
+    top = root / folder
+    for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
         if path.suffix not in (".py", ".cu", ".cuh"):
             continue
         source, name = path.read_bytes(), path.relative_to(root).as_posix()
@@ -129,12 +131,12 @@ def read_entries(path: Path) -> dict[Key, dict[str, Any]]:
 class Bench:
     """A copy of the tree with a separate kernel cache, in which tests are run for breaks."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, folder: Path, test_s: float = _TEST_S) -> None:
+        self._root, self._test_s = root, test_s
         self._copy = Copy(root, folder)
         (folder / _CACHE).unlink()
         self._begun = folder / "begun"
-        self._passes: dict[str, bool] = {}
+        self._passes: dict[tuple[str, ...], bool] = {}
         self._link_cache()
 
     def _link_cache(self) -> None:
@@ -157,15 +159,12 @@ class Bench:
                 if code in (0, 5):
                     number += code == 0
                     continue
-                if code is None:
-                    # On a busy machine, perhaps. A test that hangs is ended by its own time.
-                    doubted[begun] = "the time of the step was up"
-                    continue
-                if "Timeout (>" in said and self._copy.run([begun], _STEP_S)[0] == 0:
+                # On a busy machine, perhaps.
+                if (code is None or "Timeout (>" in said) and self._ends_alone(begun):
                     doubted[begun] = "it took too long, but not alone"
                     continue
                 self._copy.write(path, source)
-                if self._does_pass(begun or step.files[0], bool(begun)):
+                if self._do_pass((begun,) if begun else step.files, bool(begun)):
                     return True, begun or f"collection: {_last_line(said)}"
                 doubted[begun] = "it fails without the break, too"
         finally:
@@ -175,18 +174,26 @@ class Bench:
         told = "".join(f"; {test}: {why}" for test, why in sorted(doubted.items()))
         return False, f"{number} of {len(steps)} steps pass{told}"
 
-    def _does_pass(self, test: str, is_test: bool) -> bool:
-        """Return whether a test passes, or a file can be collected, without a break."""
-        if test not in self._passes:
-            arguments = (test,) if is_test else (test, "--collect-only")
-            code, _ = self._copy.run(["-x", f"--timeout={_TEST_S}", *arguments], _STEP_S)
-            self._passes[test] = code == 0
-        return self._passes[test]
+    def _ends_alone(self, test: str) -> bool:
+        """Return whether a test passes in time that is run alone; False where it hangs again."""
+        if not test:
+            return True  # none had begun
+        bound_s = 3 * self._test_s
+        code, _ = self._copy.run([f"--timeout={2 * self._test_s}", test], bound_s)
+        return code == 0
+
+    def _do_pass(self, names: tuple[str, ...], is_test: bool) -> bool:
+        """Return whether a test passes, or files can be collected, without a break."""
+        if names not in self._passes:
+            arguments = names if is_test else (*names, "--collect-only")
+            code, _ = self._copy.run(["-x", f"--timeout={self._test_s}", *arguments], _STEP_S)
+            self._passes[names] = code == 0
+        return self._passes[names]
 
     def _run(self, files: Sequence[str], words: Sequence[str]) -> tuple[int | None, str, str]:
         self._begun.write_text("")
         told = {"words": list(words), "most": _MOST_TESTS, "begun": str(self._begun)}
-        arguments = ["-x", "-p", "tests.mutate_pick", f"--timeout={_TEST_S}", *files]
+        arguments = ["-x", "-p", "tests.mutate_pick", f"--timeout={self._test_s}", *files]
         code, said = self._copy.run(arguments, _STEP_S, **{PICKED: json.dumps(told)})
         return code, self._begun.read_text(), said
 
@@ -211,6 +218,7 @@ class Run:
     again: Path | None
     survivors: bool
     survived: bool = False
+    test_s: float = _TEST_S
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -223,6 +231,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--survived", action="store_true", help="with --again, only breaks that survived there"
     )
+    parser.add_argument(
+        "--test-within", type=float, default=_TEST_S, help="seconds for a test that is drawn upon"
+    )
     parser.add_argument("--tree", type=Path, help="the checkout to break (default this one)")
 
 
@@ -233,7 +244,7 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
     """
     if given.survived and given.again is None:
         raise ValueError("--survived needs --again FILE, which says what survived")
-    name = f"{given.room.replace('/', '-')}-{given.seed}.jsonl"
+    name = f"{given.room.removesuffix('.py').replace('/', '-')}-{given.seed}.jsonl"
     return Run(
         folder_of(root, given.room),
         given.draw or 0,
@@ -244,6 +255,7 @@ def run_of(given: argparse.Namespace, root: Path) -> Run:
         given.again,
         given.survivors,
         given.survived,
+        given.test_within,
     )
 
 
@@ -298,7 +310,7 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
     ):
         benches: Queue[Bench] = Queue()
         for number in range(run.jobs):
-            benches.put(Bench(root, Path(folder) / str(number)))
+            benches.put(Bench(root, Path(folder) / str(number), run.test_s))
 
         def try_one(key: Key, mutant: Mutant) -> Found | None:
             if time.monotonic() > end:

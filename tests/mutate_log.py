@@ -72,7 +72,8 @@ class Lines:
             self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run a break's lines; where an import does, all of its file.
+        """Return the tests that run a break's lines; where an import does, those of its file, then
+        all others.
 
         A file's tests stay together, since they may share workers. First come those that are the
         least time for the chance that one notices.
@@ -80,9 +81,11 @@ class Lines:
         found = self._that_run(mutant)
         if AT_IMPORT in found or mutant.file in self.changed:
             found = found | self.by_file[mutant.file]
+        # A default or a constant may be noticed by a test that runs no line of the file.
+        others = self.seconds if AT_IMPORT in found else ()
         by_file: dict[str, list[str]] = defaultdict(list)
         for test in self.seconds:
-            if test in found or _file_of(test) in found:
+            if test in found or _file_of(test) in found or test in others:
                 by_file[_file_of(test)].append(test)
         # Those that ran the lines themselves, and their files; of others a fixture did.
         ran = {name for one in found if "::" in one for name in (one, _file_of(one))}
@@ -153,7 +156,7 @@ class Log:
         self._lock = Lock()
         self._folder = root / FOLDER / folder.replace("/", "-")
         self._folder.mkdir(parents=True, exist_ok=True)
-        sources = sorted((root / folder).rglob("*.py"))
+        sources = sources_of(root, folder)
         self._hashes = {path.relative_to(root).as_posix(): _hash([path]) for path in sources}
         self._of_test = {name: _hash([root / name]) for name in test_files}
         self._of_all = _hash([*sources, *(root / name for name in test_files)])
@@ -215,6 +218,12 @@ class Log:
         with self._lock, (self._folder / f"{what}.jsonl").open("a") as file:
             # A line that a run before this had no time to end is none.
             file.write(f"\n{json.dumps(told)}\n")
+
+
+def sources_of(root: Path, folder: str) -> list[Path]:
+    """Return the files of a room, which is a folder or a module."""
+    top = root / folder
+    return sorted(top.rglob("*.py")) if top.is_dir() else [top]
 
 
 def _hash(paths: Iterable[Path]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Picking:
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._words, self._most, self._begun = told["words"], told["most"], Path(told["begun"])
+        self._status = 0
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -38,6 +40,16 @@ class Picking:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._begun.write_text(nodeid)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._status = int(exitstatus)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """End at once where a test failed: it may have left threads that never end."""
+        if self._status not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+            sys.stdout.flush()
+            os._exit(self._status)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -350,7 +350,6 @@ def init_device_mesh(
     """
     names = None if mesh_dim_names is None else tuple(mesh_dim_names)
     shape = tuple(mesh_shape)
-    _require_names(names, len(shape))
     if not device_type.isalpha():
         raise RuntimeError(
             f"Device type with index is not supported but got {device_type}. If you maintained a "

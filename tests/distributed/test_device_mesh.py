@@ -9,6 +9,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import distributed as dist
+from fastdist.distributed import device_mesh
 from fastdist.distributed.device_mesh import DeviceMesh, init_device_mesh
 from tests.distributed.process_group.thread_members import run_members
 
@@ -106,3 +107,100 @@ def test_wrong_meshes_and_names_are_refused() -> None:
         assert both["b"].get_group() is world
 
     run_members(1, member)
+
+
+def made_groups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], Any, str, bool]]:
+    """Let new_group note what it is asked, as in a process of a larger job."""
+    asked: list[tuple[list[int], Any, str, bool]] = []
+
+    def new_group(ranks: list[int], *, backend: Any, group_desc: str, sort_ranks: bool) -> Any:
+        asked.append((ranks, backend, group_desc, sort_ranks))
+        group = dist.ProcessGroup(0, len(ranks))
+        return group if 0 in ranks else dist.GroupMember.NON_GROUP_MEMBER
+
+    monkeypatch.setattr(device_mesh, "is_initialized", lambda: True)
+    monkeypatch.setattr(device_mesh, "get_world_size", lambda: 12)
+    monkeypatch.setattr(device_mesh, "get_rank", lambda group=None: 0)
+    monkeypatch.setattr(device_mesh, "default_group", lambda: "default")
+    monkeypatch.setattr(device_mesh, "new_group", new_group)
+    return asked
+
+
+def test_groups_are_made_by_rows_of_the_grid_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made_groups(monkeypatch)
+    mesh = init_device_mesh(
+        "cpu", (2, 3, 2), mesh_dim_names=("a", "b", "c"), backend_override={"c": "x", 0: "y"}
+    )
+    expected = [([one, one + 6], "y", "mesh_a", False) for one in range(6)]
+    expected += [
+        ([0, 2, 4], None, "mesh_b", False), ([1, 3, 5], None, "mesh_b", False),
+        ([6, 8, 10], None, "mesh_b", False), ([7, 9, 11], None, "mesh_b", False),
+    ]  # fmt: skip
+    expected += [([one, one + 1], "x", "mesh_c", False) for one in range(0, 12, 2)]
+    assert asked == expected
+    asked.clear()
+    both = mesh["a", "c"]._flatten("ac", "z")
+    assert asked == [
+        ([one, one + 1, one + 6, one + 7], "z", "mesh_a_c", False) for one in (0, 2, 4)
+    ]
+    assert both.mesh.tolist() == [0, 1, 6, 7] and both.size() == 4
+    assert repr(both) == "DeviceMesh((ac=4), 'cpu', stride=(1,))"
+    asked.clear()
+    assert mesh["a", "c"]._flatten("again").get_group() is both.get_group() and asked == []
+    assert mesh._flatten().get_group() == "default" and asked == []
+    # All in another order is another group.
+    turned = DeviceMesh("cpu", np.arange(12).reshape(3, 4).T, mesh_dim_names=("a", "b"))
+    asked.clear()
+    flat = turned._flatten()
+    assert [ranks for ranks, *_ in asked] == [[*np.arange(12).reshape(3, 4).T.ravel()]]
+    assert flat.mesh.tolist() == asked[0][0] and turned.shape == (4, 3)
+    assert repr(DeviceMesh("cpu", [[0, 1]])) == "DeviceMesh((1, 2), 'cpu', stride=(2, 1))"
+
+
+def test_a_backend_for_all_is_asked_for_although_the_default_group_has_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = made_groups(monkeypatch)
+    assert init_device_mesh("cpu", (12,)).get_group() == "default" and asked == []
+    init_device_mesh("cpu", (12,), backend_override={0: "x"})
+    assert asked == [([*range(12)], "x", "mesh_0", False)]
+    asked.clear()
+    # A grid that is not of all does not take the default group, whatever its axis is.
+    DeviceMesh("cpu", [0, 1, 2])
+    assert asked == [([0, 1, 2], None, "mesh_0", False)]
+
+
+def test_places_and_slices_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_groups(monkeypatch)
+    mesh = init_device_mesh("cpu", (2, 3, 2), mesh_dim_names=("a", "b", "c"))
+    assert mesh["a", "b", "c"] is mesh
+    two = mesh["b", "c"]
+    assert two["b"] == mesh["b"] and two["b"].get_group() is mesh.get_group("b")
+    assert two.shape == (3, 2) and two.size(0) == 3 and two.size() == 6
+    assert repr(two) == "DeviceMesh((b=3, c=2), 'cpu', stride=(2, 1))"
+    flat = two._flatten("bc")
+    assert mesh.get_group("bc") is flat.get_group() and mesh["a", "bc"].shape == (2, 6)
+    with pytest.raises(KeyError, match=r"Valid mesh_dim_names are \['b', 'c'\]"):
+        two["bc"]
+    with pytest.raises(RuntimeError, match="overlapping dim_names"):
+        mesh["b", "bc"]
+    for rank, place in ((7, (1, 0, 1)), (11, (1, 2, 1))):
+        monkeypatch.setattr(device_mesh, "get_rank", lambda group=None, rank=rank: rank)
+        assert mesh.get_coordinate() == place and two.get_coordinate() == place[1:]
+        assert two.mesh.tolist() == [[6, 7], [8, 9], [10, 11]]
+        assert flat.get_coordinate() == (rank - 6,) and mesh.get_rank() == rank
+    part = DeviceMesh("cpu", [[0, 1], [2, 3]], _init_backend=False)
+    assert part.get_coordinate() is None and part.mesh.tolist() == [[0, 1], [2, 3]]
+    with pytest.raises(RuntimeError, match="the mesh has no process groups"):
+        part.get_group(0)
+    assert part != mesh and part != 3 and part == DeviceMesh("cpu", [[0, 1], [2, 3]])
+    for other in (
+        DeviceMesh("cuda", [[0, 1], [2, 3]]), DeviceMesh("cpu", [[0, 1], [3, 2]]),
+        DeviceMesh("cpu", [0, 1, 2, 3]), DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names="ab"),
+    ):  # fmt: skip
+        assert part != other and hash(part) != hash(other)
+    for wrong in ([0, 12], [-1, 0]):
+        with pytest.raises(ValueError, match="ranks are 0 to 11"):
+            DeviceMesh("cpu", wrong)
+    with pytest.raises(RuntimeError, match="default world size 12, but found 13 ranks"):
+        DeviceMesh("cpu", [*range(13)])

@@ -144,3 +144,100 @@ def test_wrong_arguments_are_refused() -> None:
             optimizer.load_state_dict({"state": {}, "param_groups": []})
 
     run_members(2, member)
+
+
+class Noted(optim.SGD):
+    """Notes the arguments of its steps, and has an option that it adds itself."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, lr=lr)
+        self.steps: list[Any] = []
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        self.param_groups[-1].setdefault("added", 5)
+
+    def step(self, closure: Any = None, **more: Any) -> Any:
+        self.steps.append((closure is not None, more))
+        result = super().step(closure)
+        for group in self.param_groups:
+            group["added"] += 1
+        return result
+
+
+def test_each_rank_steps_the_largest_parameters_that_are_left() -> None:
+    def member(rank: int) -> list[Any]:
+        sizes = [1, 4, 3, 2, 6]
+        parameters = [nn.Parameter(fd.zeros(size)) for size in sizes]
+        optimizer = ZeroRedundancyOptimizer(parameters, Noted, lr=0.5)
+        assert [optimizer._owners[one] for one in parameters] == [1, 1, 1, 0, 0]
+        assert optimizer._loads == [8, 8]
+        optimizer.add_param_group({"params": [nn.Parameter(fd.zeros(1))], "lr": 0.25})
+        assert optimizer._loads == [9, 8]
+        own: Any = optimizer.optim
+        assert optimizer.param_groups[0]["added"] == 5
+        assert [group["lr"] for group in own.param_groups] == [0.5, 0.25]
+        optimizer.param_groups[0]["lr"] = 0.125
+        for one in parameters:
+            one.grad = fd.ones_like(one)
+        assert optimizer.step(grad_scaler=3) is None
+        assert optimizer.step(lambda: 7.0) == 7.0
+        assert own.steps == [(False, {"grad_scaler": 3}), (True, {})]
+        assert own.param_groups[0]["lr"] == 0.125 and optimizer.param_groups[0]["added"] == 7
+        return [[len(group["params"]) for group in own.param_groups],
+            [one.tolist() for one in parameters]]  # fmt: skip
+
+    weights = [[-0.25] * size for size in (1, 4, 3, 2, 6)]
+    assert run_members(2, member) == [[[2, 1], weights], [[3, 0], weights]]
+
+
+def test_a_rank_without_parameters_takes_part_and_begins_when_it_gets_some() -> None:
+    def member(rank: int) -> Any:
+        first, late = (nn.Parameter(fd.full((2,), rank + 1.0)) for _ in range(2))
+        optimizer = ZeroRedundancyOptimizer([first], Noted)
+        assert (optimizer.optim is None) == (rank == 1)
+        first.grad = fd.ones(2)
+        assert optimizer.step(lambda: 3.0) == 3.0
+        assert optimizer.step() is None
+        found = [[round(one, 6) for one in first.tolist()]]
+        optimizer.consolidate_state_dict(to=1)
+        if rank == 1:
+            optimizer.load_state_dict(optimizer.state_dict())
+            with pytest.raises(RuntimeError, match=r"consolidate_state_dict\(to=1\)"):
+                optimizer.state_dict()
+        optimizer.add_param_group({"params": [late], "lr": 1.0})
+        late.grad = fd.ones(2)
+        optimizer.step()
+        assert optimizer.optim is not None
+        return [*found, late.tolist(), optimizer.param_groups[1]["added"]]
+
+    # Each has the value of rank 1, which owns what came late.
+    assert run_members(2, member) == [[[0.8, 0.8], [1.0, 1.0], 6]] * 2
+
+
+def test_states_have_the_numbers_of_all_parameters() -> None:
+    def member(rank: int) -> Any:
+        parameters = [nn.Parameter(fd.zeros(size)) for size in (1, 3, 2)]
+        groups = [{"params": parameters[:1], "lr": 0.5}, {"params": parameters[1:]}]
+        optimizer = ZeroRedundancyOptimizer(groups, optim.SGD, lr=0.1, momentum=0.5)
+        for number, one in enumerate(parameters):
+            one.grad = fd.full_like(one, number + 1.0)
+        optimizer.step()
+        optimizer.consolidate_state_dict(to=1)
+        optimizer.consolidate_state_dict()
+        if rank:
+            # What it had is not the newest any more.
+            with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
+                optimizer.state_dict()
+            return None
+        state = optimizer.state_dict()
+        assert state is not optimizer.state_dict()
+        return [
+            {number: one["momentum_buffer"].tolist() for number, one in state["state"].items()},
+            [(group["params"], group["lr"]) for group in state["param_groups"]],
+        ]
+
+    assert run_members(2, member)[0] == [
+        {0: [1.0], 1: [2.0] * 3, 2: [3.0] * 2},
+        [([0], 0.5), ([1, 2], 0.1)],
+    ]

@@ -209,7 +209,41 @@ def test_a_test_that_is_slow_beside_others_catches_none(tmp_path: Path) -> None:
         f"0 of 1 steps pass; {test}: it took too long, but not alone",
     )
     bench._run = lambda files, words: (None, test, "")  # type: ignore[method-assign]
-    assert bench.try_one(mutant, steps)[1].endswith("the time of the step was up")
+    assert bench.try_one(mutant, steps)[1].endswith("it took too long, but not alone")
+    bench._run = lambda files, words: (None, "", "")  # type: ignore[method-assign]
+    assert not bench.try_one(mutant, steps)[0]
+
+
+HANG = """from fastdist.small.sums import rest
+
+
+def test_it_waits_no_longer_than_it_says():
+    while rest() != 7:
+        pass
+"""
+LEAVES_A_THREAD = """import threading
+
+from fastdist.small.sums import rest
+
+
+def test_rest():
+    threading.Thread(target=threading.Event().wait).start() if rest() != 7 else None
+    assert rest() == 7
+"""
+
+
+@pytest.mark.parametrize("text", [HANG, LEAVES_A_THREAD])
+def test_a_break_that_hangs_a_test_or_its_process_is_caught_in_time(
+    text: str, tmp_path: Path
+) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "tests/small/test_others.py").write_text(text)
+    bench = mutate_draw.Bench(tmp_path, tmp_path / "copy", test_s=0.3)
+    mutant = next(
+        one for one in mutants_in(tmp_path, "fastdist/small").values() if one.new == "return 8"
+    )
+    caught, by = bench.try_one(mutant, [Step(("tests/small/test_others.py",))])
+    assert caught and by.startswith("tests/small/test_others.py::")
 
 
 def test_what_was_caught_before_and_is_not_now_is_listed_though_its_file_was_moved(
@@ -267,6 +301,65 @@ def test_of_two_files_with_the_same_text_the_one_of_the_same_name_is_meant(tmp_p
     assert key is not None and key[0] == "fastdist/small/inner/sums.py"
 
 
+def test_a_module_is_a_package_of_its_own(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "fastdist/small/others.py").write_text("SIX = 6\n")
+    assert mutate_draw.folder_of(tmp_path, "small/sums.py") == "fastdist/small/sums.py"
+    found = mutants_in(tmp_path, "fastdist/small/sums.py")
+    assert {key[0] for key in found} == {"fastdist/small/sums.py"} and len(found) == 5
+
+
+def test_a_module_is_not_tried_by_tests_of_the_packages_below_its_own(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    for name in ("below", "scenarios"):
+        (tmp_path / "tests/small" / name).mkdir()
+        (tmp_path / "tests/small" / name / f"test_{name}.py").write_text("")
+    (tmp_path / "fastdist/small/below").mkdir()
+    near, rest = Choice(tmp_path).steps("fastdist/small/sums.py", 1)
+    assert near.files == ("tests/small/test_sums.py",)
+    others = ("tests/small/scenarios/test_scenarios.py", "tests/small/test_others.py")
+    assert rest.files == others
+
+
+def test_a_module_that_no_test_is_named_by_is_tried_by_those_that_name_its_classes(
+    tmp_path: Path,
+) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "fastdist/small/shelf.py").write_text("class Shelf:\n    pass\n")
+    for name, number in (("once", 1), ("twice", 2), ("never", 0)):
+        (tmp_path / f"tests/ops/test_{name}.py").write_text("Shelf\nShelfLife\n" * number)
+    near = Choice(tmp_path).steps("fastdist/small/shelf.py", 1)[0]
+    assert near.files == ("tests/ops/test_twice.py", "tests/ops/test_once.py")
+
+
 def test_a_package_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no package 'opps': neither fastdist/opps nor opps is"):
         mutate_draw.folder_of(tmp_path, "opps")
+
+
+def test_a_file_of_tests_that_is_written_during_a_run_is_not_chosen(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    choice = Choice(tmp_path)
+    before = choice.steps("fastdist/small/sums.py", 1)
+    (tmp_path / "tests/small/test_new.py").write_text("")
+    assert choice.steps("fastdist/small/sums.py", 1) == before
+
+
+def test_a_file_of_tests_that_is_not_there_catches_nothing(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    bench = mutate_draw.Bench(tmp_path, tmp_path / "copy")
+    (mutant, *_) = mutants_in(tmp_path, "fastdist/small").values()
+    files = ("tests/small/test_others.py", "tests/small/test_new.py")
+    caught, by = bench.try_one(mutant, [Step(files)])
+    assert not caught and "fails without the break, too" in by
+
+
+def test_files_that_start_processes_are_run_last(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    (tmp_path / "tests/small/test_a_job.py").write_text("import subprocess\n")
+    steps = Choice(tmp_path).steps("fastdist/small/sums.py", 1)
+    assert [step.files for step in steps] == [
+        ("tests/small/test_sums.py",),
+        ("tests/small/test_others.py",),
+        ("tests/small/test_a_job.py",),
+    ]

@@ -424,7 +424,7 @@ class Reducer:
                 if self._context is not None:
                     if grad is None:
                         leaf = accumulator_of(parameter)
-                        self._context.accumulate_grad(leaf, view.clone(), True)
+                        self._context.accumulate_grad(leaf, view, False)
                     else:
                         grad.copy_(view)
                 elif self.as_views:
@@ -434,13 +434,13 @@ class Reducer:
                 else:
                     grad.copy_(view)
 
-    def rebuild(self) -> bool:
+    def rebuild(self) -> None:
         """Sort the buckets once, after the first iteration, by the order in which gradients came.
 
         Rank 0's order counts, so that the buckets are the same on all members.
         """
         if self.has_rebuilt or not self.iterations or (self.finds_unused and not self.is_static):
-            return False
+            return
         self.has_rebuilt = True
         last = {index: place for place, index in enumerate(self._order)}
         count = len(self.parameters)
@@ -451,7 +451,6 @@ class Reducer:
         first = min(FIRST_BYTES, self.cap_bytes)
         self._build(assign(self.parameters, numbers, first, self.cap_bytes, self.sparse))
         self._order = []
-        return True
 
     def shadow(self) -> None:
         """Take part in the reductions of members that still have inputs, with zeros."""

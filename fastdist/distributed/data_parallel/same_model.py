@@ -41,7 +41,7 @@ def require_same_model(
         if len(other) != len(first):
             more, less = (other, first) if len(other) > len(first) else (first, other)
             names = [row[0] for row in less]
-            extra = next((row[0] for row in more if row[0] not in names), more[-1][0])
+            extra = next(row[0] for row in more if row[0] not in names)
             raise RuntimeError(
                 f"DDP expects same model across all ranks, but Rank {rank} has {len(other)} "
                 f"{what}, while rank 0 has inconsistent {len(first)} {what}; one rank alone has "

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...autograd.function import Function
 from ...core.device import CPU
+from ...core.dtypes import float32, promote
 from ...graph.modes import no_grad
 from ...tensor.tensor import Tensor, from_array
 from ..process_group.arrays import flat
@@ -47,7 +48,7 @@ def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]
     """Return mean and variance of each channel over all batches, and the count of numbers."""
     axes = [axis for axis in range(x.ndim) if axis != 1]
     count = x.numel() // channels
-    wide = x.float() if x.itemsize < 4 else x
+    wide = x.to(promote(x.dtype, float32))
     mean = wide.mean(axes) if count else wide.new_zeros(channels)
     squares = (wide - _across(mean, x.ndim)).square().sum(axes)
     own = np.concatenate([flat(mean), flat(squares), np.asarray([count])]).astype(np.float64)

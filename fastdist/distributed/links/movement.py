@@ -100,7 +100,7 @@ class Movement:
         def needs(receiver: int, sender: int) -> tuple[int, int]:
             return int(offsets[sender, receiver]), int(sent[sender, receiver])
 
-        sizes = [int(total) for total in sent.sum(axis=1)]
+        sizes = sent.sum(axis=1).tolist()
         self._carry(call, pieces, sizes, needs, outs, waiting)
 
     def _meet_with_small(

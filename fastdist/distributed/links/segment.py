@@ -93,10 +93,11 @@ class Segment:
         self._board_at = self._rings_at + count * RING_BLOCKS * BLOCK_BYTES
         self.board_bytes = board_bytes
         self.words = memoryview(mapping).cast("Q")
-        self._bytes: Bytes = np.ndarray(len(mapping), np.uint8, mapping)
+        # np.frombuffer keeps the mapping open while a view is left; np.ndarray would not.
+        self._bytes: Bytes = np.frombuffer(mapping, np.uint8)
         self._tables: list[list[NDArray[np.uint64]]] = [
             [
-                np.ndarray(2 * size, np.uint64, mapping, at + _TABLES_AT + parity * 16 * size)
+                np.frombuffer(mapping, np.uint64, 2 * size, at + _TABLES_AT + parity * 16 * size)
                 for parity in (0, 1)
             ]
             for at in range(0, count * self.head_bytes, self.head_bytes)

@@ -139,7 +139,8 @@ class MpiTransport:
     def reduce_scatter(self, call: Call, out: Array, array: Array, op: str) -> None:
         """Place the reduction of the members' rows of this rank in out."""
         self._meet(call)
-        flat, rows = out.reshape(-1), array.reshape(self.size, -1 if array.size else 0)
+        flat = out.reshape(-1)
+        rows = array.reshape(self.size, flat.size)
         if (kind := self._type_of(flat, op)) is not None:
             found = np.empty_like(flat)
             self._do(call, lambda: self._comm.Ireduce_scatter_block(

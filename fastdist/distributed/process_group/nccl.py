@@ -14,10 +14,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -70,8 +72,9 @@ class NcclCarrier:
         # (index of the GPU, None or the peer) -> what carries collectives or messages there.
         self._parts: dict[tuple[int, int | None], DeviceTransport] = {}
         # How many communicators there have been, by the name of their members' meeting.
-        self._meetings: dict[str, int] = {}
-        self._messages: dict[tuple[str, int], int] = {}
+        self._meetings: dict[str, Iterator[int]] = defaultdict(itertools.count)
+        # The same of messages, by direction and peer.
+        self._messages: dict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
         self._last_index: int | None = None
         self._error: Exception | None = None
         self._checks: Transport | None = None
@@ -214,8 +217,7 @@ class NcclCarrier:
         assert store is not None
         is_pair = len(members) < self.size
         name = f"pair.{members[0]}.{members[1]}" if is_pair else "all"
-        number = self._meetings[name] = self._meetings.get(name, -1) + 1
-        prefix = f"{name}.{number}"
+        prefix = f"{name}.{next(self._meetings[name])}"
         if self.rank == members[0]:
             store.set(f"{prefix}.id", nccl.new_unique_id())
         backend: Any = backend_of("cuda")
@@ -258,9 +260,9 @@ class NcclCarrier:
         checks = self._checks_now()
         for one in sorted(messages, key=lambda one: not one.is_send):
             direction = ("send" if one.is_send else "recv", one.peer)
-            number = self._messages[direction] = self._messages.get(direction, -1) + 1
             layout = one.tensor._layout
             agreed = f"{layout.dtype.name}, {layout.numel} numbers"
+            number = next(self._messages[direction])
             compared = call._replace(sequence=number, name="send", agreed=agreed)
             if one.is_send:
                 checks.send(compared, _EMPTY, one.peer, 0)

@@ -245,7 +245,7 @@ def _room(size: int) -> Tensor:
 
 
 def _empty(size: Any) -> NDArray[Any]:
-    return np.empty(int(size), np.uint8)
+    return np.empty(size, np.uint8)
 
 
 def _require_length(name: str, given: Sequence[Any], size: int) -> None:

@@ -129,7 +129,7 @@ class Messages(GroupBase):
                 f"{what}: invalid rank {rank}; the group has ranks 0 to {self._size - 1}"
             )
         if rank == self._rank:
-            kind = "destination" if what == "send" else "source"
+            kind = "destination" if what.endswith("send") else "source"
             raise ValueError(
                 f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the "
                 "current process."

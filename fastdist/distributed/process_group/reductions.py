@@ -160,4 +160,4 @@ def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
 
 def supports_complex(reduceOp: Any) -> bool:
     """Return whether a reduction is defined for complex numbers, which have no order or bits."""
-    return getattr(reduceOp, "op", reduceOp) in _SUMS
+    return reduceOp in _SUMS

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from fastdist.core.errors import AuthenticationError, CollectiveError, CollectiveLostError
 from fastdist.distributed.links import bulk, cipher
-from fastdist.distributed.links.alarm import Alarm
+from fastdist.distributed.links.alarm import REPORT_S, Alarm
 from fastdist.distributed.sockets import Doorbell
 from tests.distributed.links.members import Member, together
 
@@ -162,3 +164,211 @@ def test_a_piece_that_belongs_nowhere_ends_the_group(monkeypatch: pytest.MonkeyP
         assert (array == 1).all()
 
     together("ab", play)
+
+
+class Poller:
+    """Stands for select.poll: notes what is asked of it, and has nothing."""
+
+    def __init__(self) -> None:
+        self.did: list[tuple[object, ...]] = []
+
+    def register(self, fd: int, mask: int) -> None:
+        self.did.append(("register", fd, mask))
+
+    def unregister(self, fd: int) -> None:
+        self.did.append(("unregister", fd))
+
+    def modify(self, fd: int, mask: int) -> None:
+        self.did.append(("modify", fd, mask))
+
+    def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+        self.did.append(("poll", timeout_ms))
+        return []
+
+
+@pytest.mark.parametrize(("left_s", "slept_ms"), [(0.25, 250.0), (60.0, 5000.0)])
+def test_who_waits_for_a_connection_looks_again_in_time(
+    monkeypatch: pytest.MonkeyPatch, left_s: float, slept_ms: float
+) -> None:
+    poller, bell, looked = Poller(), Doorbell(), []
+    select_of = SimpleNamespace(poll=lambda: poller, POLLIN=select.POLLIN)
+    monkeypatch.setattr(bulk, "select", select_of)
+
+    def look(missing: list[int], grace_s: float = 0.0) -> float:
+        looked.append((missing, grace_s))
+        if len(looked) == 2:
+            raise TimeoutError
+        return left_s
+
+    with bulk.listen("127.0.0.1") as listener:
+        with pytest.raises(TimeoutError):
+            bulk.accept(listener, b"", SimpleNamespace(look=look), 7, Alarm(), bell)  # type: ignore[arg-type]
+        registered = [("register", fd, select.POLLIN) for fd in (listener.fileno(), bell.fileno())]
+    assert poller.did == [*registered, ("poll", slept_ms)]
+    assert looked == [([7], REPORT_S)] * 2
+    bell.close()
+
+
+def accepting(listener: socket.socket, token: bytes) -> tuple[threading.Thread, list[Any]]:
+    """Return a thread that accepts the one with the token, and where it puts the connection."""
+    found: list[Any] = []
+    bell = Doorbell()
+
+    def run() -> None:
+        found.append(bulk.accept(listener, token, Patience(), 0, Alarm(), bell))  # type: ignore[arg-type]
+        bell.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+def test_those_that_show_nothing_are_hung_up_on_after_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bulk, "_TOKEN_S", 0.01)
+    token = bulk.new_token()
+    with bulk.listen("127.0.0.1") as listener:
+        thread, found = accepting(listener, token)
+        address = listener.getsockname()
+        with socket.create_connection(address, 5.0) as silent:
+            silent.sendall(b"part")
+            assert silent.recv(1) == b""
+        mine = bulk.call(*address, token, Patience(), 1)  # type: ignore[arg-type]
+        thread.join()
+    mine.close()
+    found[0].close()
+
+
+def test_of_many_that_connect_the_earliest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_MOST_CALLERS", 2)
+    token = bulk.new_token()
+    with bulk.listen("127.0.0.1") as listener:
+        thread, found = accepting(listener, token)
+        address = listener.getsockname()
+        silent = []
+        for _ in range(3):
+            silent.append(socket.create_connection(address, 5.0))
+        assert silent[0].recv(1) == b""
+        silent[1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[1].recv(1)
+        mine = bulk.call(*address, token, Patience(), 1)  # type: ignore[arg-type]
+        thread.join()
+    for one in (*silent, mine, *found):
+        one.close()
+
+
+def bulk_of(alarm: Alarm) -> tuple[bulk.Bulk, socket.socket, socket.socket]:
+    """Return bulk connections, and the far ends of both."""
+    (to_next, after), (before, from_previous) = socket.socketpair(), socket.socketpair()
+    for one in (to_next, from_previous):
+        one.setblocking(False)
+    made = bulk.Bulk(to_next, from_previous, None, None, (1, 2), alarm, Doorbell())
+    return made, after, before
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("has_queue", [True, False])
+def test_a_member_with_nothing_to_do_sleeps_until_it_has(reads: bool, has_queue: bool) -> None:
+    made, after, before = bulk_of(Alarm())
+    if has_queue:
+        made._enqueue(3, 0, np.zeros(4), 0, 4)
+    poller, looked = Poller(), []
+
+    def look(missing: list[int], grace_s: float) -> float:
+        looked.append((missing, grace_s))
+        return 1.5
+
+    made._sleep(poller, SimpleNamespace(look=look), reads=reads)  # type: ignore[arg-type]
+    to_next, from_previous = made._to_next.fileno(), made._from_previous.fileno()
+    assert poller.did == [
+        ("modify", from_previous, select.POLLIN if reads else 0),
+        *([("register", to_next, select.POLLOUT)] if has_queue else []),
+        ("poll", 1500.0),
+        *([("unregister", to_next)] if has_queue else []),
+    ]
+    assert looked == [([2], REPORT_S)]
+    made.close()
+    made._bell.close()
+    after.close()
+    before.close()
+
+
+def test_a_bell_that_rings_is_cleared_and_an_alarm_ends_the_sleep() -> None:
+    alarm = Alarm()
+    made, after, before = bulk_of(alarm)
+    poller = select.poll()
+    for one in (made._bell, made._from_previous):
+        poller.register(one.fileno(), select.POLLIN)
+    made._bell.ring()
+    made._sleep(poller, Patience(), reads=True)  # type: ignore[arg-type]
+    assert not made._bell.wait(time.monotonic())
+    alarm.set(CollectiveError("it ended"))
+    with pytest.raises(CollectiveError, match="it ended"):
+        made._sleep(poller, Patience(), reads=True)  # type: ignore[arg-type]
+    for end in (after, before):
+        end.close()
+    made.close()
+    made._bell.close()
+
+
+def test_a_connection_that_breaks_names_the_member_unless_its_reason_is_known() -> None:
+    alarm = Alarm()
+    made, after, before = bulk_of(alarm)
+    its = bulk._Sum(3, "sum", [np.zeros(4)] * 2, [np.zeros(4)] * 2, 0, 1)
+    before.close()
+    with pytest.raises(CollectiveLostError, match="rank 2 was lost: its connection has ended"):
+        made._receive(its, Patience())  # type: ignore[arg-type]
+    after.close()
+    made._enqueue(3, 0, np.zeros(4), 0, 4)
+    with pytest.raises(CollectiveLostError, match="rank 1 was lost: its connection broke"):
+        made._send_some(Patience())  # type: ignore[arg-type]
+    alarm.set(CollectiveError("its reason"))
+    made._bell.ring()
+    with pytest.raises(CollectiveError, match="its reason"):
+        made._send_some(Patience())  # type: ignore[arg-type]
+    made.close()
+    made._bell.close()
+
+
+def test_a_record_goes_on_where_the_socket_took_no_more() -> None:
+    made, after, before = bulk_of(Alarm())
+    data = np.random.default_rng(3).integers(0, 255, bulk.PIECE_BYTES, np.uint8)
+    for turn in (3, 4):
+        made._enqueue(turn, 1, data, 0, data.size)
+    got = bytearray()
+    while made._queue:
+        made._send_some(Patience())  # type: ignore[arg-type]
+        got += after.recv(50_001)
+    after.setblocking(False)
+    while len(got) < 2 * (data.nbytes + bulk._HEAD.size):
+        got += after.recv(1 << 20)
+    assert not made._send_some(Patience())  # type: ignore[arg-type]
+    heads = [bulk._HEAD.pack(turn, 1, data.nbytes, 0) for turn in (3, 4)]
+    assert got == b"".join(head + data.tobytes() for head in heads)
+    made.close()
+    made._bell.close()
+    after.close()
+    before.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "offset", "is_one"),
+    [
+        *((0, 4, 0, True), (4, 8, 32, True), (8, 10, 64, True)),
+        *((0, 4, 1, False), (1, 4, 8, False), (0, 3, 0, False), (8, 12, 64, False)),
+        *((12, 12, 96, False), (12, 10, 96, False), (4, 8, 33, False)),
+    ],
+)
+def test_only_a_piece_that_a_sender_cuts_is_taken(
+    monkeypatch: pytest.MonkeyPatch, start: int, stop: int, offset: int, is_one: bool
+) -> None:
+    monkeypatch.setattr(bulk, "PIECE_BYTES", 32)
+    part = np.zeros(10)
+    assert bulk._is_piece(part, start, stop, offset) == is_one
+    assert bulk.pieces_of(part) == [(0, 4), (4, 8), (8, 10)]
+    assert bulk.pieces_of(part[:0]) == []
+    monkeypatch.setattr(bulk, "PIECE_BYTES", 3)
+    assert bulk.pieces_of(part[:2]) == [(0, 1), (1, 2)]
+    assert bulk._is_piece(part, 1, 2, 8)

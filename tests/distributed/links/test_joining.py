@@ -206,21 +206,101 @@ def test_a_forked_child_refuses_and_leaves_its_parent_alone() -> None:
 def test_a_warning_names_those_that_are_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     late = threading.Event()
 
+    class Released(logging.Filter):
+        """Lets the late member come once its stack was shown."""
+
+        def filter(self, record: logging.LogRecord) -> bool:
+            if "the main thread of" in record.getMessage():
+                late.set()
+            return True
+
     def play(member: Member) -> None:
         if member.rank == 1:
             late.wait(10.0)
-        elif member.rank == 0:
-            threading.Timer(0.1, late.set).start()
         member.transport.all_reduce(member.call("all_reduce"), np.ones(2), "sum")
 
-    with caplog.at_level(logging.WARNING):
-        together("aaa", play, notice_s=0.03)
+    released = Released()
+    caplog.handler.addFilter(released)
+    try:
+        with caplog.at_level(logging.WARNING):
+            together("aaa", play, notice_s=0.03)
+    finally:
+        caplog.handler.removeFilter(released)
     stacks = [one for one in caplog.messages if "the main thread of rank 1 (pid " in one]
     assert stacks
     assert "in test_a_warning_names_those_that_are_waited_for" in stacks[0]
     told = [one for one in caplog.messages if "has waited" in one]
-    assert any(one.startswith("all_reduce at program0.py:1 has waited 0.0") for one in told)
+    assert any(one.startswith("all_reduce at program0.py:1 has waited 0.") for one in told)
     assert all("for rank 1 (pid " in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "ranks"),
+    [(-1, 2, None), (2, 2, None), (0, 2, [0]), (0, 2, [0, 1, 2]), (0, 2, [5, 5])],
+)
+def test_ranks_that_no_group_has_are_refused(rank: int, size: int, ranks: list[int] | None) -> None:
+    shown = f"rank {rank} of a group of {size} with ranks "
+    with pytest.raises(ValueError, match=shown) as raised:
+        connect(HashStore(), rank, size, 0.01, ranks=ranks)
+    assert str(raised.value) == shown + str(tuple(ranks or range(size)))
+
+
+def test_members_publish_their_global_ranks_as_one_text() -> None:
+    assert joining._joined([3]) == "3 to 3"
+    assert joining._joined([0, 1, 2]) == "0 to 2" and joining._joined([4, 5]) == "4 to 5"
+    assert joining._joined([0, 2]) == "0, 2" and joining._joined([2, 1, 0]) == "2, 1, 0"
+
+
+@pytest.mark.parametrize(
+    ("what", "part"),
+    [
+        ("fastdist", "version"),
+        ("security", "security"),
+        ("a group of ranks", "ranks"),
+        ("bulk connections", "bulk"),
+    ],
+)
+def test_what_members_must_have_alike_is_named(what: str, part: str) -> None:
+    first = Record(4, 2, 3, {}, "curve", "0 to 1", "encrypted", "", version="1")
+    joining._require_agreement([first, first])
+    other = dataclasses.replace(first, rank=9, **{part: ""})
+    with pytest.raises(CollectiveError) as raised:
+        joining._require_agreement([first, first, other])
+    mine, theirs = getattr(first, part), "none" if part == "bulk" else ""
+    assert str(raised.value) == (
+        f"rank 4 has {what} {mine}, rank 9 {theirs}: all members of a group must have the same"
+    )
+
+
+@pytest.mark.parametrize("offer", [b"", b"[1]", b"[1, 2, 3]", b"3", b"[1, 2.0]", b"[true, 1]"])
+def test_what_is_no_offer_of_memory_is_refused(offer: bytes) -> None:
+    with pytest.raises(CollectiveError, match="not the memory of a member"):
+        joining._numbers_of(offer)
+    assert joining._numbers_of(b"[3, 77]") == (3, 77)
+
+
+@pytest.mark.parametrize(
+    ("transports", "channels", "why"),
+    [
+        ("uv", "", "FASTDIST_TRANSPORTS does not have shm"),
+        ("uv,shm", "", ""),
+        ("", "basic", "FASTDIST_CHANNELS is basic"),
+        ("", "basic,cma", ""),
+        ("", "", ""),
+    ],
+)
+def test_why_members_share_no_memory(
+    monkeypatch: pytest.MonkeyPatch, transports: str, channels: str, why: str
+) -> None:
+    for name, value in (("FASTDIST_TRANSPORTS", transports), ("FASTDIST_CHANNELS", channels)):
+        monkeypatch.delenv(name, raising=False)
+        if value:
+            monkeypatch.setenv(name, value)
+    monkeypatch.setattr(joining.segments, "why_not_viable", lambda: None)
+    assert joining._why_no_memory() == why
+    if not why:
+        monkeypatch.setattr(joining.segments, "why_not_viable", lambda: "no fence")
+        assert joining._why_no_memory() == "no fence"
 
 
 def beside_rpc() -> tuple[int, int]:

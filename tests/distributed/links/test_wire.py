@@ -24,6 +24,16 @@ def test_a_head_arrives_as_it_was_sent() -> None:
         assert decode(HEAD._replace(kind=kind).encode(), 1).kind == kind
 
 
+def test_what_a_head_says_if_nobody_says_otherwise() -> None:
+    assert Head(wire.BYE, 1, 2, 3) == Head(wire.BYE, 1, 2, 3, 0, 0, 0, 0)
+    assert [*wire.KINDS] == [*range(1, 15)]
+    kinds = (
+        *(wire.MEET, wire.DATA, wire.FAILED, wire.BYE, wire.BYE_SEEN, wire.SEND, wire.ANNOUNCE),
+        *(wire.CLEAR, wire.REFUSE, wire.WITHDRAW, wire.PART, wire.BULK, wire.WHERE, wire.STACK),
+    )
+    assert len(set(kinds)) == len(kinds) and set(kinds) == set(wire.KINDS)
+
+
 def test_the_pipe_sees_that_frames_follow() -> None:
     for turn in (0, 1, 1 << 60):
         assert not is_alone(Head(wire.SEND, 0, 0, turn).encode())

@@ -116,6 +116,7 @@ def test_training_it_over_two_workers_is_that_of_one_process() -> None:
 def test_remote_parameters_are_those_below_as_well_unless_told_otherwise() -> None:
     module = RemoteModule("w1", Scaled, (3,))
     assert [len(module.remote_parameters(recurse=r)) for r in (True, False)] == [2, 1]
+    assert len(module.remote_parameters()) == 2
 
 
 @on_worker(0)

@@ -217,6 +217,8 @@ def test_several_tensors_in_one_message() -> None:
                 dist.reduce_scatter_tensor(part, fd.arange(part.numel() * 2.0))
         names = dist.group.WORLD._carriers["threads"].names
         assert names == ["all_reduce_coalesced", "all_gather_into_tensor", "reduce_scatter_tensor"]
+        with dist._coalescing_manager():
+            dist.all_gather_into_tensor(outs[0], rows[0])
         mixed = pytest.raises(RuntimeError, match="to be the same type, but got mixed types")
         with mixed, dist._coalescing_manager():
             dist.all_reduce(tensors[0])

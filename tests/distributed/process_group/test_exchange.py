@@ -129,3 +129,67 @@ def test_a_monitored_barrier_names_who_did_not_come(waits: bool) -> None:
         "Rank 3 successfully reached monitoredBarrier, but received errors while waiting for "
         "send/recv from rank 0"
     )
+
+
+def test_monitored_barriers_leave_one_answer_in_the_store() -> None:
+    def member(rank: int) -> None:
+        for _ in range(3):
+            dist.monitored_barrier()
+        dist.barrier()
+        store = dist.PrefixStore("monitored_barrier", dist.group.WORLD.get_group_store())
+        assert store.check(["2.answer"])
+        for key in ("0.answer", "1.answer", "0.1", "1.1", "2.1"):
+            assert not store.check([key])
+
+    run_members(2, member)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_monitored_barrier_takes_seconds_and_one_member_alone_has_passed(size: int) -> None:
+    def member(rank: int) -> str:
+        text = ""
+        if rank == 0:
+            with pytest.warns(UserWarning, match=r"as a timedelta. Converting .* 0\.06 ass"):
+                text = outcome()
+        return text
+
+    def outcome() -> str:
+        try:
+            dist.monitored_barrier(timeout=0.06)  # type: ignore[arg-type]
+        except RuntimeError as error:
+            return str(error)
+        return "passed"
+
+    found = run_members(size, member)[0]
+    assert ("Rank 1 failed to pass monitoredBarrier in 60 ms" in found) == (size == 2)
+    assert (found == "passed") == (size == 1)
+
+
+def test_a_batch_for_gpus_is_checked_before_it_begins() -> None:
+    class Carrier:
+        def __init__(self) -> None:
+            self.batches: list[Any] = []
+
+        def start_batch(self, call: Any, messages: Any) -> str:
+            self.batches.append((call.name, call.agreed, call.line[:17], [*map(tuple, messages)]))
+            return "work"
+
+    group, carrier = dist.ProcessGroup(1, 3), Carrier()
+    group._carriers["gloo"] = carrier
+    x, wide = fd.ones(2), fd.ones(2, 1).expand(2, 3)
+    for kind, words, message in (
+        (RuntimeError, "single memory location", (False, wide, 0)),
+        (TypeError, "sparse", (True, fd.sparse_coo_tensor([[0]], [1.0], (2,)), 0)),
+        (ValueError, "isend: invalid rank 3; the group has ranks 0 to 2", (True, x, 3)),
+        (ValueError, "irecv: invalid rank -1", (False, x, -1)),
+        (ValueError, "destination rank should not be the same", (True, x, 1)),
+        (ValueError, "source rank should not be the same", (False, x, 1)),
+    ):
+        with pytest.raises(kind, match=words):
+            group._start_batch([(True, x, 0), message])
+    assert carrier.batches == []
+    messages = [(True, wide, 0), (False, x, 2)]
+    assert group._start_batch(messages) == "work"
+    assert carrier.batches == [
+        ("batch_isend_irecv", "2 messages", "test_exchange.py:", messages),
+    ]

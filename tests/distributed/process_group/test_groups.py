@@ -331,3 +331,104 @@ def test_an_abort_ends_calls_that_wait() -> None:
 
     ready = threading.Event()
     run_members(2, member)
+
+
+def test_methods_of_a_registered_backend_get_the_arguments_and_give_the_work() -> None:
+    from fastdist.distributed.process_group import foreign
+    from fastdist.distributed.process_group.foreign import ForeignGroup
+
+    class Noted:
+        def __init__(self) -> None:
+            self.waited = 0
+
+        def wait(self) -> None:
+            self.waited += 1
+
+    class Theirs:
+        def __getattr__(self, name: str) -> Any:
+            def method(*given: Any) -> Noted:
+                asked.append((name, given))
+                return work
+
+            return method
+
+    asked: list[Any] = []
+    work, group = Noted(), ForeignGroup(0, 1)
+    group.foreign = Theirs()
+    for name in foreign._METHODS:
+        assert getattr(group, name)(1, "two") is work and work.waited == 0
+        assert asked.pop() == (name, (1, "two"))
+        assert getattr(ForeignGroup, name).__name__ == name
+        assert name in getattr(ForeignGroup, name).__doc__
+    for waits in (False, True):
+        assert group.send([], 1, is_async=not waits) is work
+        assert work.waited == waits
+
+
+def test_two_threads_do_not_make_the_default_group_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from fastdist.distributed.process_group import init
+    from fastdist.distributed.process_group.world import World, here
+
+    found: list[bool] = []
+    monkeypatch.setattr(here, "world", World(), raising=False)
+    lock, make = here.world.lock, init._make_default
+
+    def look(*given: Any) -> Any:
+        thread = threading.Thread(target=lambda: found.append(lock.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        return make(*given)
+
+    monkeypatch.setattr(init, "_make_default", look)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.destroy_process_group()
+    assert found == [False]
+
+
+def test_the_default_group_has_all_ranks_in_order_and_those_outside_leave_nothing(
+    alone: Any,
+) -> None:
+    assert alone._ranks == (0,) and alone.group_desc == "default_pg"
+    dist.destroy_process_group(dist.GroupMember.NON_GROUP_MEMBER)
+    assert dist.is_initialized() and dist.group.WORLD is alone
+    for wrong in (3, "0", dist.ProcessGroup(0, 1)):
+        with pytest.raises(ValueError, match="Invalid process group specified or has been destr"):
+            dist.destroy_process_group(wrong)
+    assert dist.is_initialized()
+
+
+def test_the_end_of_a_group_is_that_of_its_companion(alone: Any) -> None:
+    group = dist.new_group([0])
+    other = dist.ProcessGroup(0, 1)
+    group._companion = other
+    dist.destroy_process_group(group)
+    assert other._error is group._error and group._companion is None
+    with pytest.raises(CollectiveError, match="was destroyed"):
+        other._carrier("gloo")
+
+
+def test_the_gpu_of_a_barrier_is_a_number(alone: Any) -> None:
+    import numpy as np
+
+    from fastdist.distributed.process_group.options import BarrierOptions
+
+    assert alone._gpu_of(BarrierOptions()) is None
+    for ids in ([3, 1], [np.int64(3)], ["3"]):
+        device = alone._gpu_of(BarrierOptions(device_ids=ids))
+        assert str(device) == "cuda:3" and type(device.index) is int
+    alone.bound_device_id = fd.device("cuda:2")
+    assert str(alone._gpu_of(BarrierOptions(device_ids=[]))) == "cuda:2"
+
+
+def test_texts_of_calls_are_made_once_and_not_kept_for_ever() -> None:
+    from fastdist.distributed.process_group import arrays
+
+    x = fd.ones(2, 3)
+    text = arrays.agreed_text(x, "sum")
+    assert text == "float32 of shape (2, 3), sum" and arrays.agreed_text(x, "sum") is text
+    assert arrays.agreed_text(x) == "float32 of shape (2, 3)"
+    for number in range(1030):
+        arrays.agreed_text(x, str(number))
+    assert len(arrays._texts) <= 1025

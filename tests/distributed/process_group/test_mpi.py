@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from fastdist.core.errors import (
 )
 from fastdist.distributed import distributed_c10d as dist
 from fastdist.distributed.process_group import mpi, mpi_library
+from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.process_group.world import World, here
 from tests.distributed.process_group import thread_mpi
 from tests.launch.mpirun import command_of
@@ -230,6 +233,111 @@ def test_without_mpi_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) 
     ):
         dist.init_process_group("mpi")
     assert not dist.is_mpi_available() and not dist.is_backend_available("mpi")
+
+
+def test_mpi_itself_reduces_what_it_has_types_for_and_members_fold_the_rest(
+    job: Callable[..., list[Any]],
+) -> None:
+    def member(rank: int) -> dict[str, list[str]]:
+        names = dist._get_default_group()._carriers["mpi"]._comm.world.names
+        found = {}
+        for dtype in DTYPES:
+            for op in ("SUM", "PRODUCT", "MIN", "MAX", "BAND"):
+                is_whole = dtype in ("int8", "int64", "uint8")
+                if (op == "BAND" and not is_whole) or (dtype == "complex64" and op != "SUM"):
+                    continue
+                x = fd.tensor([1.0, 1.0, 0.0]).to(getattr(fd, dtype))
+                names.clear()
+                dist.all_reduce(x, getattr(dist.ReduceOp, op))
+                found[f"{dtype} {op}"] = [*names]
+                assert x.tolist() == [1, 1, 0]
+        return found
+
+    (found,) = job(1, member)
+    digests, mpis, folded = ["allgather"], ["allreduce"], ["alltoallv", "allgather"]
+    by_mpi = {name for name, names in found.items() if names == digests + mpis}
+    assert all(names in (digests + mpis, digests + folded) for names in found.values())
+    floats = {f"{one} {op}" for one in ("float32", "float64") for op in ("SUM", "PRODUCT")}
+    whole = {
+        f"{one} {op}"
+        for one in ("int8", "int64", "uint8")
+        for op in ("SUM", "PRODUCT", "MIN", "MAX", "BAND")
+    }
+    # A complex sum is one of pairs, and the one of booleans is of bytes.
+    booleans = {f"bool {op}" for op in ("SUM", "PRODUCT", "MIN", "MAX")}
+    assert by_mpi == floats | whole | booleans | {"complex64 SUM"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
+def test_each_member_folds_an_equal_part(
+    job: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    sizes: list[list[int]] = []
+    exchange = mpi.MpiTransport._exchange
+
+    def noted(self: Any, call: Any, outs: Any, arrays: Any) -> None:
+        sizes.append([one.size for one in arrays])
+        exchange(self, call, outs, arrays)
+
+    monkeypatch.setattr(mpi.MpiTransport, "_exchange", noted)
+
+    def member(rank: int) -> list[float]:
+        x = (fd.arange(float(count)) + rank).to(fd.float16)
+        dist.all_reduce(x)
+        return x.tolist()  # type: ignore[no-any-return]
+
+    assert job(3, member) == [[3.0 * one + 3 for one in range(count)]] * 3
+    expected = {0: [0, 0, 0], 1: [1, 0, 0], 2: [1, 1, 0], 3: [1, 1, 1], 7: [3, 3, 1]}[count]
+    assert sizes == [expected] * 3
+
+
+def transport_of(most_tag: int) -> mpi.MpiTransport:
+    made = object.__new__(mpi.MpiTransport)
+    made._most_tag = most_tag
+    return made
+
+
+def test_tags_of_programs_and_of_fastdist_do_not_meet() -> None:
+    made = transport_of(100)
+    numbers = [made._tag(tag) for tag in (0, 1, 83, mpi._RESERVED, mpi._RESERVED + 1)]
+    assert numbers == [32, 34, 198, 2, 4]
+    for tag in (-1, 84):
+        with pytest.raises(ValueError, match=f"tag {tag}: this MPI has tags from 0 to 83"):
+            made._tag(tag)
+
+
+def test_a_thread_that_waits_asks_often_at_first_and_then_with_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: list[Any] = []
+    answers = iter([False, False, False, False, True])
+    request = SimpleNamespace(Testall=lambda requests, statuses: next(answers))
+    made: Any = transport_of(100)
+    made._mpi, made._error = SimpleNamespace(Request=request), None
+    made._stopped = SimpleNamespace(wait=did.append)
+    monkeypatch.setattr(mpi, "_SPINS", 2)
+    monkeypatch.setattr(mpi, "library", lambda: thread_mpi.MPI)
+    monkeypatch.setattr(mpi.os, "sched_yield", lambda: did.append("yield"))
+    call = Call(0, "barrier", "", "", time.monotonic() + 60)
+    made._do(call, lambda: "request")
+    assert did == ["yield", "yield", mpi._PAUSE_S, mpi._PAUSE_S]
+
+
+def test_a_message_that_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = transport_of(100)
+    made.rank, made.size = 3, 4
+    call = Call(0, "send", "float32, 2 numbers", "a.py:3", 0.0)
+    assert str(made._timeout(call)) == (
+        "rank 3: a message (float32, 2 numbers) at a.py:3 did not pass in time"
+    )
+
+
+def test_texts_of_calls_fit_and_are_read_again() -> None:
+    values = [3, "x" * 400, "y" * 299, "ä" * 20, None]
+    words = mpi._text(values)
+    assert words.size == mpi._TEXT_BYTES
+    assert mpi._read(words) == [3, "x" * 300, "y" * 299, "ä" * 20, None]
+    assert mpi._starts([2, 0, 5]) == [0, 2, 2] and mpi._starts([]) == []
 
 
 PROGRAM = """

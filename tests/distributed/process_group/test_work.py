@@ -104,3 +104,62 @@ def test_a_job_runs_in_its_callers_thread_unless_others_are_queued() -> None:
 def test_a_finished_work_has_ended_well() -> None:
     assert finished([1]).result() == [1] and finished().is_success()
     assert Work().source_rank() == -1 and not Work().is_completed()
+
+
+def test_a_lane_is_busy_while_a_job_runs_or_waits() -> None:
+    lane, gate = Lane("lane"), threading.Event()
+    assert not lane.is_busy()
+    assert lane.run(lambda number: lane.is_busy()) is True
+    assert not lane.is_busy()
+    works = [lane.start(lambda number: gate.wait(), Work()) for _ in range(2)]
+    assert lane.is_busy()
+    gate.set()
+    for work in works:
+        work.wait()
+    # What begins meanwhile waits for the job that runs in its caller's thread.
+    order: list[str] = []
+
+    def job(number: int) -> None:
+        late.append(lane.start(lambda number: order.append("later"), Work()))
+        late[0]._finished.wait(0.01)
+        order.append("first")
+
+    late: list[Work] = []
+    lane.run(job)
+    late[0].wait()
+    assert order == ["first", "later"]
+    lane.close(CollectiveError("over"))
+    lane.join()
+
+
+def test_a_lane_without_jobs_has_no_thread_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastdist.distributed.process_group.work._IDLE_S", 0.005)
+    lane = Lane("lane")
+    for number in range(2):
+        found: list[int] = []
+        lane.start(found.append, Work()).wait()
+        thread = lane._thread
+        if thread is not None:
+            assert thread.name == "lane" and thread.daemon
+            thread.join(10.0)
+        assert lane._thread is None and found == [number]
+
+
+def test_futures_of_works_are_done_with_them() -> None:
+    work = Work(["it"])
+    future, called = work.get_future(), list[str]()
+    work._when_finished(lambda: called.append("first"))
+    assert not future.done() and called == [] and not work.is_success()
+    work._finish()
+    work._when_finished(lambda: called.append("second"))
+    assert future.wait() == ["it"] and called == ["first", "second"] and work.is_success()
+    for timeout in (None, 0, timedelta(0), 5, timedelta(seconds=5)):
+        assert work.wait(timeout) is True
+    late = Work()
+    for short in (0.001, timedelta(milliseconds=1)):
+        with pytest.raises(CollectiveTimeoutError, match=r"did not end within 0\.001 s, which"):
+            late.wait(short)
+    late._finish(CollectiveError("why"))
+    assert late.is_completed() and not late.is_success()
+    with pytest.raises(CollectiveError, match="why"):
+        late.synchronize()
