@@ -93,10 +93,11 @@ class Segment:
         self._board_at = self._rings_at + count * RING_BLOCKS * BLOCK_BYTES
         self.board_bytes = board_bytes
         self.words = memoryview(mapping).cast("Q")
-        self._bytes: Bytes = np.ndarray(len(mapping), np.uint8, mapping)
+        # np.ndarray(buffer=...) would not keep the mapping open: close would unmap what views read.
+        self._bytes: Bytes = np.frombuffer(mapping, np.uint8)
         self._tables: list[list[NDArray[np.uint64]]] = [
             [
-                np.ndarray(2 * size, np.uint64, mapping, at + _TABLES_AT + parity * 16 * size)
+                np.frombuffer(mapping, np.uint64, 2 * size, at + _TABLES_AT + parity * 16 * size)
                 for parity in (0, 1)
             ]
             for at in range(0, count * self.head_bytes, self.head_bytes)
@@ -173,11 +174,11 @@ class Segment:
         return self._bytes[self._board_at + start : self._board_at + stop]
 
     def close(self) -> None:
-        """Let go of the memory; it goes with the last view of it."""
+        """Release the memory, which is unmapped with the last view of it."""
         self.words.release()
         self._tables = []
         self._bytes = np.empty(0, np.uint8)
-        # Somebody may still look at a result; the mapping then ends with that.
+        # A caller may still read a result; the mapping then ends with that.
         with suppress(BufferError):
             self._mapping.close()
 
