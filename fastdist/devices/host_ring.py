@@ -119,6 +119,15 @@ class HostRing:
             self._collect()
             return self._bytes - self._free_bytes(), self._bytes
 
+    def close(self) -> None:
+        """Wait for copies of blocks that nobody has any more, as the backend ends."""
+        with self._lock:
+            self._collect()
+            late, self._late = self._late, []
+        for returned in late:
+            for event in returned.events:
+                event.wait_quietly()
+
     def _take(self, rounded: int) -> np.ndarray[Any, Any] | None:
         deadline = time.monotonic() + self.patience_s
         while True:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -101,22 +101,47 @@ class MemoryPointer:
 
     def copy_from_device_async(self, source: MemoryPointer, size: int, stream: Stream) -> None:
         to, given = (seen(one, (size,), np.dtype(np.uint8), (1,)) for one in (self, source))
-        if ipc.is_shared(self.ptr) or ipc.is_shared(source.ptr):
-            late(lambda mem=(self.mem, source.mem): np.copyto(to, given), stream)
+        if shared := ipc.mappings_at(self.ptr, source.ptr):
+            late(lambda kept=(self.mem, source.mem, shared): np.copyto(to, given), stream)
             return
         queue(lambda: np.copyto(to, given))
 
     def copy_from_host_async(self, source: int, size: int, stream: Stream) -> None:
-        to = seen(self, (size,), np.dtype(np.uint8), (1,))
-        given = seen(SimpleNamespace(ptr=source), (size,), np.dtype(np.uint8), (1,))
+        to, given = seen(self, (size,), np.dtype(np.uint8), (1,)), PinnedMemory.seen(source, size)
+        if given is None:
+            _copy_at_once(to, source, size, stream)
+            return
         # The pool's memory, once freed, is for later work: it is there until the copy is done.
         late(lambda mem=self.mem: np.copyto(to, given), stream)
 
     def copy_to_host_async(self, target: int, size: int, stream: Stream) -> None:
-        given = seen(self, (size,), np.dtype(np.uint8), (1,))
-        to = seen(SimpleNamespace(ptr=target), (size,), np.dtype(np.uint8), (1,))
-        # The pool's memory, once freed, is for later work: it is there until the copy is done.
-        late(lambda mem=self.mem: np.copyto(to, given), stream)
+        given, to = seen(self, (size,), np.dtype(np.uint8), (1,)), PinnedMemory.seen(target, size)
+        if to is None:
+            _copy_at_once(target, given, size, stream)
+            return
+        owner = PinnedMemory.owner_of(target)
+
+        def copy(mem: Any = self.mem) -> None:
+            assert owner() is not None, "a copy arrives in pinned memory that was given back"
+            np.copyto(to, given)
+
+        late(copy, stream)
+
+
+def _copy_at_once(to: Any, given: Any, size: int, stream: Stream) -> None:
+    """Copy from or to memory of the CPU that is not pinned, given by its address: CUDA returns when
+    such a copy is done.
+    """
+    if stream.captured is not None:
+        raise CUDARuntimeError(900)
+    stream.finish()
+    both = [
+        seen(SimpleNamespace(ptr=one), (size,), np.dtype(np.uint8), (1,))
+        if isinstance(one, int)
+        else one
+        for one in (to, given)
+    ]
+    np.copyto(*both)
 
 
 def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
@@ -133,11 +158,36 @@ def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[in
 
 
 class PinnedMemory:
-    """Locked pages of the CPU; what was given back is written over, as by its next owner."""
+    """Locked pages of the CPU; what was given back is written over, as by its next owner.
+
+    A late copy keeps the bytes, though not their owner: it never writes to memory of the process
+    that has another use by then.
+    """
+
+    _all: ClassVar[WeakSet[PinnedMemory]] = WeakSet()
 
     def __init__(self, size: int) -> None:
         self._bytes = np.full(size, 0xF7, np.uint8)
         self.ptr = self._bytes.__array_interface__["data"][0]
+        PinnedMemory._all.add(self)
+
+    @classmethod
+    def owner_of(cls, address: int) -> Callable[[], PinnedMemory | None]:
+        """Return a reference to what has an address, or to nothing."""
+        for one in list(cls._all):
+            if one.ptr <= address < one.ptr + len(one._bytes):
+                return ref(one)
+        return lambda: None
+
+    @classmethod
+    def seen(cls, address: int, size: int) -> np.ndarray | None:
+        """Return bytes at an address as a view that keeps them; None where they are not pinned."""
+        one = cls.owner_of(address)()
+        if one is None:
+            return None
+        start = address - one.ptr
+        assert start + size <= len(one._bytes), "a copy beyond the end of pinned memory"
+        return one._bytes[start : start + size]
 
     def __del__(self) -> None:
         self._bytes.fill(0xF7)
@@ -330,7 +380,21 @@ class RawModule:
         def call(grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
             given = [_argument(arg) for arg in args]
             seed = schedule[0]
-            queue(lambda: run_text(self._code, name, grid, block, given, seed=seed))
+
+            def run() -> None:
+                run_text(self._code, name, grid, block, given, seed=seed)
+
+            if state.streams[state.device][-1].captured is None:
+                queue(run)
+                return
+            spans = [(arg.data.ptr, arg.nbytes) for arg in args if isinstance(arg, ndarray)]
+            spans = [span for span in spans if Memory.holds(*span)]
+
+            def replay() -> None:
+                assert all(Memory.holds(*span) for span in spans), "memory of the pool"
+                run()
+
+            queue(replay)
 
         return call
 

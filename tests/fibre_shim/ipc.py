@@ -49,7 +49,16 @@ class Memory:
 
 def is_shared(address: int) -> bool:
     """Return whether there is memory that several processes have."""
-    return any(at <= address < at + len(one.mapping) for at, one in [*_shared.items()])
+    return bool(mappings_at(address))
+
+
+def mappings_at(*addresses: int) -> list[Shared]:
+    """Return the memory of several processes that lies at addresses; it is mapped while kept."""
+    return [
+        one
+        for at, one in [*_shared.items()]
+        if any(at <= address < at + len(one.mapping) for address in addresses)
+    ]
 
 
 def _handle_of(address: int) -> bytes:

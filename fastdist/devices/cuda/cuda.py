@@ -75,13 +75,14 @@ class CudaBackend:
         products.watch(_choose_products)
 
     def close(self) -> None:
-        """End the threads of host functions; the choice of products is left as CuPy has it."""
+        """End host functions' threads and copies of pinned memory; products are as CuPy has them."""
         products.forget(_choose_products)
         with self._streams_lock:
             streams = list(self._streams.values())
         for stream in streams:
             stream.stop()
         forget_all()
+        self.host_ring.close()
         self.tables.clear()
         self.allocator.close()
 
@@ -206,8 +207,7 @@ class CudaBackend:
         # CuPy's own view refuses gaps along any axis.
         old, new = array.dtype.itemsize, np.dtype(dtype).itemsize
         shape = (*array.shape[:-1], array.shape[-1] * old // new)
-        strides = (*array.strides[:-1], new)
-        return cupy().ndarray(shape, np.dtype(dtype), array.data, strides)
+        return cupy().ndarray(shape, np.dtype(dtype), array.data, (*array.strides[:-1], new))
 
     def copy_into(self, out: Any, array: Any) -> None:
         if isinstance(array, np.ndarray) or array.device == out.device:

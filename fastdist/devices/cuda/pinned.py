@@ -96,5 +96,10 @@ def let_go_of_what_has_arrived() -> None:
 
 
 def forget_all() -> None:
-    """Forget what is held, as the backend ends."""
-    _under_way.clear()
+    """Wait for the copies of what is held and forget it, as the backend ends."""
+    while _under_way:
+        try:
+            event, _array = _under_way.popleft()
+        except IndexError:
+            return  # another thread was faster
+        event.wait_quietly()

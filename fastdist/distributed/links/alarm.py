@@ -117,13 +117,17 @@ class Waiting:
         """Return how errors name a member."""
         return self._members.name(member)
 
-    def look(self, missing: Sequence[int], grace_s: float = 0.0) -> float:
+    def look(
+        self, missing: Sequence[int], grace_s: float = 0.0, *, may_leave: bool = False
+    ) -> float:
         """Return for how many seconds to wait on for members that are missing.
+
+        With may_leave, members that have left count as the others: a connection shows their end.
 
         Raises  CollectiveTimeoutError once the deadline, and grace_s more, have passed;
                 CollectiveLostError for a member that has left
         """
-        gone = self._left.intersection(missing) if self._left else None
+        gone = self._left.intersection(missing) if self._left and not may_leave else None
         if gone and len(gone) == len(missing):
             names = self._members.names(sorted(gone))
             raise CollectiveLostError(f"{names} left the group: {self._call.name} waits in vain")

@@ -265,7 +265,6 @@ class Bulk:
         own = deque(pieces_of(sources[mine]))
         poller = select.poll()
         poller.register(self._bell.fileno(), select.POLLIN)
-        poller.register(self._from_previous.fileno(), select.POLLIN)
         while expected or own or self._queue:
             while own and len(self._queue) < _MOST_QUEUED:
                 self._enqueue(turn, 0, sources[mine], *own.popleft())
@@ -369,13 +368,18 @@ class Bulk:
 
     def _sleep(self, poller: select.poll, waiting: Waiting, *, reads: bool) -> None:
         self._alarm.require_none()
-        left_s = waiting.look([self._previous], REPORT_S)
-        poller.modify(self._from_previous.fileno(), select.POLLIN if reads else 0)
+        # One that has left sent its part before: that arrives, or the connection ends.
+        missing = self._previous if reads else self._next
+        left_s = waiting.look([missing], REPORT_S, may_leave=True)
+        # A connection that has ended is always ready: only those are polled that a step waits for.
+        watched = [(self._from_previous, select.POLLIN)] if reads else []
         if self._queue:
-            poller.register(self._to_next.fileno(), select.POLLOUT)
+            watched.append((self._to_next, select.POLLOUT))
+        for connection, event in watched:
+            poller.register(connection.fileno(), event)
         ready = poller.poll(left_s * 1000)
-        if self._queue:
-            poller.unregister(self._to_next.fileno())
+        for connection, _ in watched:
+            poller.unregister(connection.fileno())
         if any(fd == self._bell.fileno() for fd, _ in ready):
             self._bell.clear()
 

@@ -113,6 +113,9 @@ class Machine:
         def is_there() -> bool:
             return all(words[base + word] >= value for base in bases)
 
+        def find_missing() -> list[int]:
+            return [self._rank_at[base] for base in bases if words[base + word] < value]
+
         if self._spin_policy.look(is_there):
             return
         while True:
@@ -120,12 +123,17 @@ class Machine:
             words[mine + SLEEPS] = 1
             with fence:
                 pass
-            missing = [self._rank_at[base] for base in bases if words[base + word] < value]
+            missing = find_missing()
             try:
                 if not missing:
                     return
-                self._require_no_failure(missing)
-                left_s = waiting.look(missing, grace_s)
+                try:
+                    self._require_no_failure(missing)
+                    left_s = waiting.look(missing, grace_s)
+                except CollectiveLostError:
+                    if find_missing() == missing:
+                        raise
+                    continue  # one came, then left, after the counters were read
                 futex.wait(self._address_of(mine), sleep_on, min(left_s, _LOOK_S))
             finally:
                 words[mine + SLEEPS] = 0

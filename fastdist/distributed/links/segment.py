@@ -174,11 +174,11 @@ class Segment:
         return self._bytes[self._board_at + start : self._board_at + stop]
 
     def close(self) -> None:
-        """Let go of the memory; it goes with the last view of it."""
+        """Release the memory, which is unmapped with the last view of it."""
         self.words.release()
         self._tables = []
         self._bytes = np.empty(0, np.uint8)
-        # Somebody may still look at a result; the mapping then ends with that.
+        # A caller may still read a result; the mapping then ends with that.
         with suppress(BufferError):
             self._mapping.close()
 

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import fastdist as fd
@@ -16,7 +17,7 @@ from fastdist.data.pinning import pinned
 from fastdist.devices.cuda import CudaBackend
 from fastdist.devices.cuda import pinned as room
 from tests.dense_layouts import DENSE
-from tests.fibre_shim import cupy
+from tests.fibre_shim import cupy, streams
 from tests.fibre_shim.installed import cuda_on_fibres, waits
 
 
@@ -146,3 +147,42 @@ def test_a_module_goes_to_this_threads_gpu_and_back_without_waiting(
     assert told == [] and net.weight.is_pinned()
     net.to("cuda:0", None, True)
     assert told == []
+
+
+def test_a_backend_ends_when_its_copies_are_done(fibres: CudaBackend) -> None:
+    x, held, back = fd.ones(5, device="cuda"), fd.ones(5).pin_memory(), fd.zeros(5).pin_memory()
+    loan, place = fibres.host_ring.lend(20)
+    there = held.cuda(non_blocking=True)
+    back.copy_(x, non_blocking=True)
+    fibres.begin_copy_to_host(place, x.array)
+    loan.hold(fibres.current_stream(0).record_event())
+    del loan, place
+    assert len(room._under_way) == 2 and len(streams._late) == 3
+    fibres.close()
+    assert not room._under_way and not streams._late
+    assert back.tolist() == there.tolist() == [1] * 5
+
+
+def test_a_late_copy_writes_to_no_memory_that_has_another_owner() -> None:
+    given = cupy.array(np.arange(8, dtype=np.uint8))
+    pinned_memory = cupy.PinnedMemory(16)
+    left = pinned_memory._bytes
+    given.data.copy_to_host_async(pinned_memory.ptr + 8, 8, streams.null)
+    del pinned_memory
+    with pytest.raises(AssertionError, match="pinned memory that was given back"):
+        streams.arrive()
+    assert (left == 0xF7).all()
+
+
+def test_memory_that_is_not_pinned_is_copied_at_once() -> None:
+    array, plain = cupy.array(np.arange(8, dtype=np.uint8)), np.zeros(8, np.uint8)
+    array.data.copy_to_host_async(plain.ctypes.data, 8, streams.null)
+    assert (plain == np.arange(8)).all() and not streams._late
+    plain[:] = 3
+    array.data.copy_from_host_async(plain.ctypes.data, 8, streams.null)
+    assert (array.host == 3).all() and not streams._late
+    stream = cupy.cuda.Stream()
+    stream.begin_capture()
+    with pytest.raises(streams.CUDARuntimeError, match="status 900"):
+        array.data.copy_to_host_async(plain.ctypes.data, 8, stream)
+    stream.end_capture()

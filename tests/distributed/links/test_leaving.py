@@ -1,0 +1,184 @@
+"""Members that leave as soon as their part is done: those that still work lose nothing by it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fastdist.core.errors import CollectiveLostError
+from fastdist.distributed.links import bulk, segment
+from fastdist.distributed.links.alarm import LEFT, Alarm, Waiting
+from fastdist.distributed.links.machine import Machine
+from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.sockets import Doorbell
+
+BOARD_BYTES = 1 << 20
+
+
+class Names:
+    """Stands for the members of a group."""
+
+    def name(self, member: int) -> str:
+        return f"rank {member}"
+
+    def names(self, members: Sequence[int]) -> str:
+        return ", ".join(map(self.name, members))
+
+
+def waiting_for(alarm: Alarm, timeout_s: float = 5.0) -> Waiting:
+    call = Call(1, "all_reduce", "", "program.py:1", time.monotonic() + timeout_s)
+    return Waiting(call, Names(), alarm, timeout_s)  # type: ignore[arg-type]
+
+
+def test_memory_of_a_segment_is_mapped_as_long_as_somebody_reads_it() -> None:
+    mapping = segment.private(1)
+    mapped = weakref.ref(mapping)
+    mine = segment.Segment(mapping, 1, 1, segment.board_bytes())
+    slot, table = mine.small(0, 0), mine.table(0, 0)
+    slot[...] = 7
+    table[...] = 5
+    mine.close()
+    # Unmapped memory may belong to another thread by now, so the views are not read first.
+    assert not mapping.closed
+    del mapping, mine
+    assert slot.tolist() == [7] * segment.SMALL_BYTES and table.tolist() == [5, 5]
+    del slot
+    assert mapped() is not None
+    del table
+    assert mapped() is None
+
+
+def test_a_segment_that_nobody_reads_is_unmapped_at_once() -> None:
+    mapping = segment.private(1)
+    segment.Segment(mapping, 1, 1, segment.board_bytes()).close()
+    assert mapping.closed
+
+
+class Ring:
+    """A leader, number 0 of 2 in a ring, and the far ends of its connections."""
+
+    def __init__(self) -> None:
+        mine, self.to_us = socket.socketpair()
+        self.from_us, out = socket.socketpair()
+        for connection in (mine, out):
+            connection.setblocking(False)
+        self.bell, self.alarm = Doorbell(), Alarm()
+        self.alarm.wakers.append(self.bell.ring)
+        self.leader = bulk.Bulk(out, mine, None, None, (2, 1), self.alarm, self.bell)
+
+    def leave(self, array: NDArray[np.float64]) -> None:
+        """Send all that the leader before sends if it has the same array, and leave."""
+        half = array.size // 2
+        for step, part in enumerate((array[half:], array[:half])):
+            for start, stop in bulk.pieces_of(part):
+                data = part[start:stop].tobytes()
+                self.to_us.sendall(bulk._HEAD.pack(1, step, len(data), 8 * start) + data)
+        self.to_us.close()
+        self.alarm.member_left(1)
+
+    def reduce(self, array: NDArray[np.float64]) -> None:
+        """Replace array by the sum."""
+        self.leader.ring_reduce(1, array, array, "sum", 0, 2, waiting_for(self.alarm))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.to_us.close()
+        self.from_us.close()
+        self.leader.close()
+        self.bell.close()
+
+
+@pytest.fixture
+def ring() -> Iterator[Ring]:
+    made = Ring()
+    yield made
+    made.close()
+
+
+def test_what_a_leader_sent_before_it_left_is_read(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = np.arange(10.0)
+    sleep = bulk.Bulk._sleep
+
+    def sleep_after_it_left(*args: Any, **options: Any) -> None:
+        # Nothing had arrived when this one looked.
+        monkeypatch.undo()
+        ring.leave(np.arange(10.0))
+        sleep(*args, **options)
+
+    monkeypatch.setattr(bulk.Bulk, "_sleep", sleep_after_it_left)
+    ring.reduce(array)
+    assert array.tolist() == [0, 1, 2, 3, 4, 10, 12, 14, 16, 18]
+
+
+def test_a_leader_that_has_left_does_not_fail_what_is_still_sent_to_the_next(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = np.arange(400_000.0)
+    has_left, waits_for_next = threading.Event(), threading.Event()
+    arrived = bytearray()
+    sleep = bulk.Bulk._sleep
+
+    def sleep_after_it_left(*args: Any, reads: bool) -> None:
+        if not reads:
+            has_left.wait(10)
+            waits_for_next.set()
+        sleep(*args, reads=reads)
+
+    def neighbours() -> None:
+        ring.leave(np.arange(400_000.0))
+        has_left.set()
+        waits_for_next.wait(10)
+        while part := ring.from_us.recv(1 << 20):
+            arrived.extend(part)
+
+    monkeypatch.setattr(bulk.Bulk, "_sleep", sleep_after_it_left)
+    thread = threading.Thread(target=neighbours)
+    thread.start()
+    try:
+        ring.reduce(array)
+    finally:
+        ring.leader.close()
+        thread.join()
+    assert waits_for_next.is_set()
+    assert array[:200_000].tolist() == list(range(200_000))
+    assert array[200_000:].tolist() == list(range(400_000, 800_000, 2))
+    assert len(arrived) > array.nbytes
+
+
+def test_a_leader_that_leaves_before_its_part_is_done_is_named(ring: Ring) -> None:
+    ring.to_us.close()
+    ring.alarm.member_left(1)
+    with pytest.raises(CollectiveLostError, match="rank 1 was lost: its connection has ended"):
+        ring.reduce(np.ones(10))
+
+
+def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
+    descriptor, mapping = segment.create(2, 2, BOARD_BYTES)
+    shared = segment.Segment(mapping, 2, 2, BOARD_BYTES)
+    alarm = Alarm()
+    mine, other = (Machine(shared, one, (0, 1), Names(), alarm) for one in (0, 1))  # type: ignore[arg-type]
+    require_no_failure = mine._require_no_failure
+
+    def require_after_it_left(missing: Sequence[int]) -> None:
+        if not shared.words[other._mine + segment.FAILURE]:
+            other.publish(segment.STAGE, 1)
+            other.fail(LEFT, "")
+        require_no_failure(missing)
+
+    mine._require_no_failure = require_after_it_left  # type: ignore[method-assign]
+    mine.meet(waiting_for(alarm))
+    with pytest.raises(CollectiveLostError, match="rank 1 has left the group"):
+        mine.meet(waiting_for(alarm))
+    shared.close()
+    os.close(descriptor)
