@@ -1,8 +1,8 @@
 """Tries seeds of the simulator, and goes on where one fails: python -m tests.distributed.simulate.
 
 Usage: python -m tests.distributed.simulate SCENARIO FIRST [BEHIND THE LAST]
-where SCENARIO is Calls, Passes, References or Shutdowns. It tells now and then how far it is: a run
-that was interrupted goes on from the seed behind that.
+where SCENARIO is Calls, Groups, Passes, References or Shutdowns. It tells now and then how far it
+is: a run that was interrupted goes on from the seed behind that.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import faulthandler
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 from tests.distributed.autograd.simulation import test_simulated_passes
+from tests.distributed.process_group.simulation import simulated_members, simulated_programs
 from tests.distributed.rpc.simulation import (
     simulated_calls,
     test_simulated_references,
@@ -32,15 +34,28 @@ SCENARIOS = {
 }
 
 
+def _try_seed(name: str) -> Callable[[int], None]:
+    """Return a function that tries one seed of a scenario."""
+    if name == "Groups":
+        return lambda seed: simulated_programs.try_seeds(range(seed, seed + 1))
+    make, current = SCENARIOS[name]
+    return lambda seed: simulated_calls.try_seeds(make, current, range(seed, seed + 1))  # type: ignore[arg-type]
+
+
 def main(name: str, first: int, behind: int) -> int:
     """Try seeds, and return how many failed."""
-    make, current = SCENARIOS[name]
+    try_seed, is_of_groups = _try_seed(name), name == "Groups"
     failed, began = 0, time.process_time()
-    with test_simulated_passes.machine_of_passes():
+    machine = (
+        simulated_members.simulated_machines
+        if is_of_groups
+        else test_simulated_passes.machine_of_passes
+    )
+    with machine():
         for seed in range(first, behind):
             faulthandler.dump_traceback_later(_STANDS_STILL_S, exit=True)
             try:
-                simulated_calls.try_seeds(make, current, range(seed, seed + 1))  # type: ignore[arg-type]
+                try_seed(seed)
             except AssertionError as error:
                 failed += 1
                 print(error, flush=True)

@@ -52,6 +52,11 @@ def error_of(kind: int, text: str) -> CollectiveError:
     return _ERRORS.get(kind, CollectiveError)(text)
 
 
+# A wait looks again after that at the latest: a failure that is reported in the memory of a machine
+# wakes those that sleep on its counters alone.
+LOOK_S: Final = 0.5
+
+
 class Alarm:
     """The first failure of a group, which ends it.
 
@@ -68,6 +73,8 @@ class Alarm:
         self.on_late: Callable[[Sequence[int]], None] = _ignore
         # Each wakes those that wait in one way, which then look again.
         self.wakers: list[Callable[[], None]] = []
+        # Raises what members of the machine report in its memory, which wakes no waker.
+        self.read_reports: Callable[[], None] = _read_none
 
     def set(self, error: Exception) -> bool:
         """End the group with error; False if it had ended before."""
@@ -87,6 +94,11 @@ class Alarm:
         for wake in self.wakers:
             wake()
 
+    def look(self) -> None:
+        """Raise the failure of the group, reported in whatever way; before each sleep."""
+        self.require_none()
+        self.read_reports()
+
     def require_none(self) -> None:
         """Raise the error again, if there is one."""
         error = self.error
@@ -96,6 +108,10 @@ class Alarm:
             # A new one each time: a traceback belongs to one thread.
             raise type(error)(*error.args)
         raise error
+
+
+def _read_none() -> None:
+    pass
 
 
 def _ignore(members: Sequence[int]) -> None:

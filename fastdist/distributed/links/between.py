@@ -18,7 +18,7 @@ from fastdist.distributed.sockets import Doorbell
 from fastdist.system.foreign_text import one_line
 
 from . import bulk
-from .alarm import REPORT_S, Alarm, Waiting
+from .alarm import LOOK_S, REPORT_S, Alarm, Waiting
 from .cipher import KEY_BYTES, Cipher
 from .hub import Hub
 from .inbox import Inbox
@@ -36,8 +36,9 @@ _PORT_BYTES: Final = 4
 class Post:
     """Sends messages of one group, in the name of this member."""
 
-    def __init__(self, hub: Hub, group: int, rank: int, members: Members) -> None:
+    def __init__(self, hub: Hub, group: int, rank: int, members: Members, alarm: Alarm) -> None:
         self._hub = hub
+        self._alarm = alarm
         self.group = group
         self.rank = rank
         # How bulk connections are sealed; empty if there are none.
@@ -47,11 +48,17 @@ class Post:
     def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
         """Send a message to a member; return when its memory may be changed.
 
-        Raises  CollectiveLostError, CollectiveTimeoutError, which name the member
+        Raises  CollectiveLostError, CollectiveTimeoutError, which name the member; the failure of
+                the group
         """
-        record = self._members.records[to]
+        record, frames = self._members.records[to], (head.encode(), *body)
         try:
-            self._hub.send(record, (head.encode(), *body), call.deadline)
+            while (until := time.monotonic() + LOOK_S) < call.deadline:
+                try:
+                    return self._hub.send(record, frames, until)
+                except TimeoutError:
+                    self._alarm.look()
+            self._hub.send(record, frames, call.deadline)
         except CollectiveLostError as error:
             raise CollectiveLostError(f"{self._members.name(to)} was lost: {error}") from error
         except TimeoutError as error:

@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import numpy as np
@@ -77,13 +77,14 @@ class LinksTransport:
         self._alarm = Alarm()
         self._alarm.on_late = self._query_stacks
         self._inbox = Inbox(self._alarm)
-        self._post = Post(hub, self._group, rank, self._members)
+        self._post = Post(hub, self._group, rank, self._members, self._alarm)
         self._mail = Mail(rank, self._group, self._members, self._alarm, notice_s, self._post.send)
         mine = next(one for one, machine in enumerate(machines) if rank in machine)
         self._machines = machines
         local = machines[mine]
         self._machine = Machine(segment, local.index(rank), local, self._members, self._alarm)
         self._alarm.wakers.append(self._machine.alarm_rang)
+        self._alarm.read_reports = self._read_reports
         self._segment = segment
         between = Between(machines, mine, self._post, self._inbox, self._alarm, hub.host)
         self._meeting = Meeting(self._machine, between, self._members)
@@ -206,7 +207,12 @@ class LinksTransport:
             if self._is_closed or self._pid != os.getpid():
                 return
             self._is_closed = True
-        self._machine.fail(LEFT, "")
+        error = self._alarm.error
+        if error is None:
+            self._machine.fail(LEFT, "")
+        else:
+            # The thread that set the alarm may not have reported it yet.
+            self._machine.fail(kind_of(error), str(error))
         self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
@@ -260,7 +266,10 @@ class LinksTransport:
             if record.incarnation == peer.incarnation and member not in self._alarm.left:
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
-                self._end(CollectiveLostError(text), tells_other_machines=True)
+                # Members that have left owe each other no more: one of those may end at once, and
+                # others, which still receive what it has sent, must not hear that it was lost.
+                if not self._is_closed:
+                    self._end(CollectiveLostError(text), tells_other_machines=True)
 
     # How a collective begins and ends.
 
@@ -296,6 +305,11 @@ class LinksTransport:
                 "make a group in the child, or start workers with the 'spawn' method"
             )
         self._alarm.require_none()
+
+    def _read_reports(self) -> None:
+        # A group that is closed at the same time has no memory any more.
+        with suppress(ValueError):
+            self._machine.require_no_failure(())
 
     def _reduce(self, call: Call, flat: Array, op: str, place: Place) -> None:
         require_reducible(op, flat.dtype)

@@ -13,24 +13,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from fastdist.core.errors import CollectiveError, CollectiveLostError, MessageError
+from fastdist.core.errors import (
+    CollectiveError,
+    CollectiveLostError,
+    CollectiveTimeoutError,
+    MessageError,
+)
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.distributed.pipe.lane import Lane, LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.registry import names_of
-from fastdist.distributed.sockets import Doorbell, Security, monitor
+from fastdist.distributed.sockets import Doorbell, Security, knock, monitor
 from fastdist.distributed.sockets.pulse import BEAT_S, Beat
 from fastdist.system.foreign_text import one_line
 
-from .members import Record
+from .members import Members, Record
 from .wire import Head, decode
 
 # Messages that a peer sent before its end may still arrive: its connections end in no order.
 _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0
+
+# How long a connection may take before its address is tried in another way.
+_KNOCKS_S: Final = 0.3
 
 # The longest time for which Python waits for a lock.
 _LONGEST_S: Final = threading.TIMEOUT_MAX
@@ -69,6 +77,12 @@ class _Peer:
         self.is_released = False
         self.why_lost = ""
 
+    def awaits_connection(self) -> bool:
+        """Return whether its end is to be seen by a connection that is not there yet."""
+        lane = self.lane
+        is_watched = lane is not None and lane.connection_fileno() >= 0
+        return is_watched and not (self.was_connected or self.why_lost)
+
 
 class Hub:
     """The connections of one process under one global rank.
@@ -95,6 +109,8 @@ class Hub:
         self._peers: dict[int, _Peer] = {}
         self._lost: deque[tuple[float, _Peer, str]] = deque()
         self._is_closed = False
+        # Notified as connections are made, and peers lost.
+        self._connected = threading.Condition()
         self._watch_bell = Doorbell()
         self._threads = [
             threading.Thread(target=self._read, name="fastdist links reader", daemon=True),
@@ -128,6 +144,45 @@ class Hub:
             with peer.lock:
                 self._lane_to(peer)
         self._watch_bell.ring()
+
+    def await_connections(self, group: int, deadline: float) -> None:
+        """Return once the connections by which a group notices the end of peers are made.
+
+        A peer that ended before would be missed.
+
+        Raises  CollectiveLostError, CollectiveTimeoutError, which name a peer
+        """
+        with self._lock:
+            peers = [peer for peer in self._peers.values() if group in peer.groups]
+        for peer in peers:
+            with self._connected:
+                while peer.awaits_connection() and (left_s := deadline - time.monotonic()) > 0:
+                    if not self._connected.wait(min(left_s, _KNOCKS_S)):
+                        self._knock(peer)
+            if peer.why_lost or peer.awaits_connection():
+                name = Members([peer.record]).name(0)
+                if peer.why_lost:
+                    raise CollectiveLostError(f"{name} was lost: {peer.why_lost}")
+                raise CollectiveTimeoutError(f"{name} could not be connected to in time")
+
+    def _knock(self, peer: _Peer) -> None:
+        """Look why a connection is not made: nothing listens where a process has ended."""
+        address = peer.record.addresses["uv"]
+        if knock(address, time.monotonic() + _KNOCKS_S) is False:
+            self._declare_lost(peer, "nothing listens at its address any more")
+
+    def require_there(self, ranks: Sequence[int]) -> None:
+        """Check that no process of these global ranks was lost, unless another has its place.
+
+        Raises  CollectiveLostError that names one
+        """
+        with self._lock:
+            peers = [one for one in self._peers.values() if one.record.rank in ranks]
+        there = {one.record.rank for one in peers if not one.why_lost}
+        for peer in peers:
+            if peer.record.rank not in there:
+                name = Members([peer.record]).name(0)
+                raise CollectiveLostError(f"{name} was lost: {peer.why_lost}")
 
     def detach(self, group: int) -> None:
         """Hand out no more messages of a group, and forget peers that no other group has."""
@@ -317,6 +372,7 @@ class Hub:
             while lane is not None and (kind := lane.next_connection_event()) is not None:
                 if kind == monitor.HANDSHAKE_SUCCEEDED:
                     peer.was_connected = True
+                    self._note_connection()
                 elif kind == monitor.DISCONNECTED and peer.was_connected:
                     self._declare_lost(peer, "its connection has ended")
                 elif kind == monitor.REFUSED:
@@ -336,7 +392,12 @@ class Hub:
             peer.why_lost = why
             peer.closed.ring()
             self._lost.append((time.monotonic() + _READ_ON_S, peer, why))
+        self._note_connection()
         self._listener.wake()
+
+    def _note_connection(self) -> None:
+        with self._connected:
+            self._connected.notify_all()
 
 
 def _shares_processes(record: Record) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastdist.distributed.pipe.frames import Buffer
 
-from .alarm import Alarm, Waiting
+from .alarm import LOOK_S, Alarm, Waiting
 from .wire import Head
 
 # A member may be one collective ahead: what is of an earlier one came after its failure.
@@ -61,8 +61,8 @@ class Inbox:
                     if not found:
                         del self._messages[key]
                     return message
-                self._alarm.require_none()
-                self._changed.wait(waiting.look([sender], grace_s))
+                self._alarm.look()
+                self._changed.wait(min(waiting.look([sender], grace_s), LOOK_S))
 
     def has(self, sender: int, turn: int, kind: int, step: int) -> bool:
         """Return whether take would find a message at once."""

@@ -6,7 +6,7 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastdist.core.errors import CollectiveError
 from fastdist.distributed.pipe.registry import names_of
@@ -50,8 +50,9 @@ def connect(
     encrypted; only for trusted networks with private addresses. Members that give different names
     for `machine` use sockets between them, though they may share a machine.
 
-    Raises  StoreTimeoutError naming the members that did not come in time; CollectiveError, on all
-            members, where they are of different versions or disagree
+    Raises  StoreTimeoutError naming the members that did not come in time; CollectiveLostError as
+            soon as one that came has ended; CollectiveError, on all members, where they are of
+            different versions or disagree
     """
     numbers = tuple(range(size)) if ranks is None else tuple(ranks)
     if not 0 <= rank < size or len(numbers) != size or len(set(numbers)) != size:
@@ -115,27 +116,63 @@ def _join(
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
-    found = _all_of(store, "members", rank, mine.encode(), len(ranks), deadline)
-    records = [Record.decode(one) for one in found]
+    meeting = _Meeting(store, rank, len(ranks), deadline, lambda: hub.require_there(ranks))
+    records = [Record.decode(one) for one in meeting.all_of("members", mine.encode())]
     _require_agreement(records)
+    group = records[0].group_id
+    try:
+        # From here on the end of a member ends the wait for it.
+        _watch(hub, group, rank, records, machines_of(records))
+        machines, segment = _share_memory(meeting, records)
+        transport = LinksTransport(hub, rank, records, machines, segment, notice_s)
+        hub.attach(group, transport)
+    except BaseException:
+        hub.detach(group)
+        raise
+    try:
+        _watch(hub, group, rank, records, machines)
+        hub.await_connections(group, deadline)
+        meeting.all_of("ready", b"")
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
+class _Meeting:
+    """This member's exchanges with all others of a new group, through the store."""
+
+    def __init__(
+        self, store: Store, rank: int, size: int, deadline: float, look: Callable[[], None]
+    ) -> None:
+        self.rank = rank
+        self._store, self._size, self._deadline, self._look = store, size, deadline, look
+
+    def all_of(self, what: str, value: bytes) -> list[bytes]:
+        """Return what each member brings, once all have come."""
+        left_s = max(0.0, self._deadline - time.monotonic())
+        return self._store.join(what, self.rank, value, self._size, left_s, look=self._look)
+
+
+def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[list[int]], Segment]:
+    """Return the machines whose members share memory, and this one's memory."""
+    rank, size = meeting.rank, len(records)
     machines = machines_of(records)
     here = next(one for one in machines if rank in one)
     board = segments.board_bytes()
     descriptor, mapping = -1, None
     try:
         if here[0] == rank and len(here) > 1:
-            descriptor, mapping = segments.create(len(here), len(ranks), board)
-        offer = json.dumps([descriptor, board]).encode()
-        offers = _all_of(store, "segments", rank, offer, len(ranks), deadline)
+            descriptor, mapping = segments.create(len(here), size, board)
+        offers = meeting.all_of("segments", json.dumps([descriptor, board]).encode())
         why = ""
         if len(here) > 1 and mapping is None:
             try:
-                mapping = _open(records[here[0]].pid, offers[here[0]], len(here), len(ranks))
+                mapping = _open(records[here[0]].pid, offers[here[0]], len(here), size)
             except SegmentError as error:
                 why = one_line(error)
-        group = records[0].group_id
         board = _numbers_of(offers[here[0]])[1] if len(here) > 1 else board
-        answers = _all_of(store, "mapped", rank, why.encode(), len(ranks), deadline)
+        answers = meeting.all_of("mapped", why.encode())
     finally:
         if descriptor >= 0:
             # All have mapped it by now: it ends with the last of them, however that ends.
@@ -147,39 +184,21 @@ def _join(
     ]
     here = next(one for one in machines if rank in one)
     if len(here) == 1:
-        mapping, board = segments.private(len(ranks)), segments.board_bytes()
+        mapping, board = segments.private(size), segments.board_bytes()
     assert mapping is not None
-    return _start(hub, store, rank, records, machines, mapping, board, group, deadline, notice_s)
+    return machines, Segment(mapping, len(here), size, board)
 
 
-def _start(
-    hub: Hub,
-    store: Store,
-    rank: int,
-    records: Sequence[Record],
-    machines: Sequence[Sequence[int]],
-    mapping: mmap.mmap,
-    board: int,
-    group: int,
-    deadline: float,
-    notice_s: float,
-) -> LinksTransport:
-    size = len(records)
+def _watch(
+    hub: Hub, group: int, rank: int, records: Sequence[Record], machines: Sequence[Sequence[int]]
+) -> None:
+    """Have the hub notice the end of other members: leaders see that of each other."""
+    leaders = {one[0] for one in machines}
     here = next(one for one in machines if rank in one)
-    segment = Segment(mapping, len(here), size, board)
-    transport = LinksTransport(hub, rank, records, machines, segment, notice_s)
-    hub.attach(group, transport)
-    try:
-        leaders = {one[0] for one in machines}
-        for member, record in enumerate(records):
-            if record.incarnation != hub.incarnation:
-                is_far = member in leaders and rank in leaders and member not in here
-                hub.watch(group, record, by_connection=is_far)
-        _all_of(store, "ready", rank, b"", size, deadline)
-    except BaseException:
-        transport.close()
-        raise
-    return transport
+    for member, record in enumerate(records):
+        if record.incarnation != hub.incarnation:
+            is_far = member in leaders and rank in leaders and member not in here
+            hub.watch(group, record, by_connection=is_far)
 
 
 def _joined(ranks: Sequence[int]) -> str:
@@ -228,9 +247,3 @@ def _require_agreement(records: Sequence[Record]) -> None:
                     f"rank {first.rank} has {what} {one_line(mine)}, rank {record.rank} "
                     f"{one_line(theirs)}: all members of a group must have the same"
                 )
-
-
-def _all_of(
-    store: Store, what: str, rank: int, value: bytes, size: int, deadline: float
-) -> list[bytes]:
-    return store.join(what, rank, value, size, max(0.0, deadline - time.monotonic()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -48,6 +49,9 @@ class Machine:
         self._leader = [segment.first_word(0)]
         self._stage = 0
         self._spin_policy = SpinPolicy()
+        # Two threads may report at once, that of the hub and one that leaves: the first one's text
+        # stays whole, and the memory is there until all others were woken.
+        self._reporting = threading.Lock()
 
     def meet(self, waiting: Waiting, grace_s: float = 0.0) -> None:
         """Come to the next point that all members of the machine come to, and wait for them."""
@@ -83,8 +87,8 @@ class Machine:
 
     def fail(self, kind: int, text: str) -> None:
         """Report to the others of this machine that this member has failed, or left."""
-        # A group that is closed at the same time has no memory any more, and nobody to report to.
-        with suppress(ValueError):
+        # A group that was closed has no memory any more, and nobody to report to.
+        with self._reporting, suppress(ValueError):
             words, mine = self._words, self._mine
             if words[mine + FAILURE]:
                 return
@@ -128,7 +132,7 @@ class Machine:
                 if not missing:
                     return
                 try:
-                    self._require_no_failure(missing)
+                    self.require_no_failure(missing)
                     left_s = waiting.look(missing, grace_s)
                 except CollectiveLostError:
                     if find_missing() == missing:
@@ -138,7 +142,11 @@ class Machine:
             finally:
                 words[mine + SLEEPS] = 0
 
-    def _require_no_failure(self, missing: Sequence[int]) -> None:
+    def require_no_failure(self, missing: Sequence[int]) -> None:
+        """Check that the group has not failed, and that no member that is missing has left.
+
+        Raises  CollectiveError that another member of the machine or the alarm reports
+        """
         self._alarm.require_none()
         for other in self._others:
             kind = self._words[other + FAILURE]

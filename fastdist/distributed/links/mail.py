@@ -21,7 +21,7 @@ from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.process_group.transport import Call
 from fastdist.system.foreign_text import one_line, printable
 
-from .alarm import Alarm, Waiting
+from .alarm import LOOK_S, Alarm, Waiting
 from .members import Members
 from .wire import ANNOUNCE, CLEAR, PART, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
 
@@ -157,8 +157,8 @@ class Mail:
         with self._changed:
             try:
                 while (answer := self._answers[to, number]) is None:
-                    self._alarm.require_none()
-                    self._changed.wait(waiting.look([to]))
+                    self._alarm.look()
+                    self._changed.wait(min(waiting.look([to]), LOOK_S))
             except CollectiveTimeoutError:
                 head = Head(WITHDRAW, self._group, self._rank, number)
                 self._send(to, head, (b"",), call._replace(deadline=time.monotonic() + 1.0))
@@ -175,8 +175,8 @@ class Mail:
                     if letter.tag == tag and sender in (None, letter.sender):
                         self._letters.remove(letter)
                         return letter
-                self._alarm.require_none()
-                self._changed.wait(waiting.look(missing))
+                self._alarm.look()
+                self._changed.wait(min(waiting.look(missing), LOOK_S))
 
     def _fetch(self, call: Call, waiting: Waiting, letter: _Letter, array: NDArray[Any]) -> bool:
         """Have an announced message sent, and place it in array; False if it was withdrawn."""
@@ -189,8 +189,8 @@ class Mail:
             self._send(letter.sender, head, (b"",), call)
             with self._changed:
                 while arrival.left and not arrival.is_withdrawn:
-                    self._alarm.require_none()
-                    self._changed.wait(waiting.look([letter.sender]))
+                    self._alarm.look()
+                    self._changed.wait(min(waiting.look([letter.sender]), LOOK_S))
         finally:
             with self._changed:
                 del self._arrivals[key]

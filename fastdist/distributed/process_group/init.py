@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 import warnings
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import CollectiveError
+from fastdist.core.errors import CollectiveError, CollectiveLostError
 
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
@@ -155,17 +156,21 @@ def _make_default(
     timeout: timedelta,
     options: Any,
 ) -> ProcessGroup:
-    from fastdist.distributed.store import PrefixStore
+    from .rounds import begin_round
 
-    own = None
-    if store is not None:
-        # Counted in the store: a process that was started again has lost its own count.
-        world.num_inits = store.add(f"process_group.inits.{rank}", 1) - 1
-        own = PrefixStore(f"process_group.{world.num_inits}", store)
-    world.num_groups = 0
-    world.num_local_groups.clear()
-    place = Place(own, rank, size, tuple(range(size)), "0", timeout, size)
-    return make_group(config, name, place, options, desc="default_pg")
+    until = time.monotonic() + timeout.total_seconds()
+    while True:
+        own = None if store is None else begin_round(store, rank)
+        world.num_inits = 0 if own is None else own.number
+        world.num_groups = 0
+        world.num_local_groups.clear()
+        place = Place(own, rank, size, tuple(range(size)), "0", timeout, size)
+        try:
+            return make_group(config, name, place, options, desc="default_pg")
+        except CollectiveLostError:
+            # A member that was lost, or had failed, may be there again: see Note [Rounds].
+            if own is None or time.monotonic() >= until or not own.is_over():
+                raise
 
 
 def make_group(

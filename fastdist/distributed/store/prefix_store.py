@@ -50,6 +50,9 @@ class PrefixStore(Store):
         waited = self.timeout if timeout is None else timeout
         return self.underlying_store._ask(op, arguments, waited)
 
+    def _shown(self, key: str) -> tuple[str, str]:
+        return self.underlying_store._shown(f"{self.prefix}/{key}")
+
     def __repr__(self) -> str:
         return f"PrefixStore({self.prefix!r}, {self.underlying_store!r})"
 

@@ -6,8 +6,9 @@ import math
 import os
 import re
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -24,6 +25,8 @@ DEFAULT_TIMEOUT = timedelta(seconds=300)
 ASK_S = 1.0
 # How often who waits for the members of a group looks for what would end that.
 _LOOK_S = 1.0
+# The same for a function that the caller has given.
+_LOOKS_S = 0.25
 
 _MAX_REFUSALS = 8
 _NUMBERS = (Op.ADD, Op.NUM_KEYS)
@@ -155,12 +158,14 @@ class Store(ABC):
         *,
         who: str = "",
         unless: str = "",
+        look: Callable[[], object] | None = None,
     ) -> list[bytes]:
         """Bring value as member rank of group, and return all members' values when all have come.
 
         One round trip instead of one for each member. To come again with the same value is allowed.
         If it is told who joins, a line on stderr says for whom that one waits; then none is waited
-        for once there is a key `unless`, and no values are returned.
+        for once there is a key `unless`, and no values are returned. `look` is called now and then
+        while others are missing; what it raises ends the wait.
 
         Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
                 store goes before they come); StoreLostError where it goes otherwise; StoreError, at
@@ -170,6 +175,8 @@ class Store(ABC):
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
         try:
+            if look is not None:
+                return self._join_while(look, arguments, self._seconds(timeout))
             if not who:
                 return self._ask(Op.JOIN, arguments, timeout)
             return self._join_aloud(arguments, self._seconds(timeout), who, unless)
@@ -186,6 +193,22 @@ class Store(ABC):
         For a worker that was started again, whose former life may have joined before it was lost.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
+
+    def _join_while(
+        self, look: Callable[[], object], arguments: list[bytes], timeout_s: float
+    ) -> list[bytes]:
+        """Join, and call `look` now and then."""
+        began = time.monotonic()
+        while True:
+            left_s = began + timeout_s - time.monotonic()
+            try:
+                return self._ask(Op.JOIN, arguments, min(max(0.0, left_s), _LOOKS_S))
+            except StoreTimeoutError as late:
+                if left_s <= _LOOKS_S:
+                    store, group = self._shown(arguments[0].decode())
+                    told = (store, group, int(arguments[2]), late.missing, timeout_s)
+                    raise _not_all_came(*told) from late
+            look()
 
     def _join_aloud(
         self, arguments: list[bytes], timeout_s: float, who: str, unless: str
@@ -250,6 +273,10 @@ class Store(ABC):
     @abstractmethod
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         """Have op done and return the answer's frames; timeout None is the store's own."""
+
+    def _shown(self, key: str) -> tuple[str, str]:
+        """Return how errors name the store that keeps a key, and the whole key."""
+        return repr(self), key
 
     def _is_forked(self) -> bool:
         return os.getpid() != self._process_id

@@ -1,0 +1,73 @@
+"""Rounds of init_process_group: members that come again meet the others in a new one."""
+
+# Note [Rounds]
+# Each init_process_group of a member is one of its rounds, with a part of the store of its own. The
+# store counts the rounds of each rank, for a process that was started again has lost its count, and
+# keeps the latest of all. A member begins the round after its last one, or the latest where that is
+# further: a member that was started again while others met, or that gave a round up, is ahead of
+# them. An earlier round is never complete again, so whoever waits in it looks now and then whether
+# there is a later one, and goes on to that.
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastdist.core.errors import CollectiveLostError, StoreTimeoutError
+from fastdist.distributed.store import PrefixStore, Store
+from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.store import Timeout
+from fastdist.system.foreign_text import one_line
+
+_LATEST: Final = "process_group.latest"
+
+
+class RoundStore(PrefixStore):
+    """The part of a store that belongs to one round.
+
+    Raises  CollectiveLostError, from each wait that found nobody, once another member has begun a
+            later round
+    """
+
+    def __init__(self, number: int, store: Store) -> None:
+        super().__init__(f"process_group.{number}", store)
+        self.number = number
+
+    def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        try:
+            return super()._ask(op, arguments, timeout)
+        except StoreTimeoutError as late:
+            if not self.is_over():
+                raise
+            _, rank = _latest(self.underlying_store.get(_LATEST))
+            raise CollectiveLostError(
+                f"rank {rank} does not come: it has begun to make its groups again, after it was "
+                "started again or had failed"
+            ) from late
+
+    def is_over(self) -> bool:
+        """Return whether another member has begun a later round."""
+        return _latest(self.underlying_store.get(_LATEST))[0] > self.number
+
+
+def begin_round(store: Store, rank: int) -> RoundStore:
+    """Return the part of the store for this member's next round."""
+    counted = f"process_group.inits.{rank}"
+    mine = store.add(counted, 1) - 1
+    held, wanted = b"", f"{mine} {rank}".encode()
+    while True:
+        found = store.compare_set(_LATEST, held, wanted)
+        number, _ = _latest(found)
+        if number >= mine:
+            break
+        held = found
+    if number > mine:
+        store.add(counted, number - mine)
+    return RoundStore(number, store)
+
+
+def _latest(text: bytes) -> tuple[int, int]:
+    """Return the latest round, and the rank that began it."""
+    number, _, rank = text.partition(b" ")
+    if not (number.isdigit() and rank.isdigit()):
+        raise CollectiveLostError(f"{_LATEST} of the store is {one_line(text)}")
+    return int(number), int(rank)

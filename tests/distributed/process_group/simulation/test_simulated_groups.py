@@ -1,0 +1,72 @@
+"""Whatever breaks: no member hangs, all find the same bits, and errors name the right member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fastdist.distributed.links import sums
+from fastdist.distributed.links.group import LinksTransport
+from fastdist.distributed.process_group import rounds
+from fastdist.distributed.process_group.rounds import RoundStore
+from fastdist.distributed.store import Store
+from tests.distributed.process_group.simulation.simulated_members import end_job, simulated_machines
+from tests.distributed.process_group.simulation.simulated_programs import try_seeds
+from tests.distributed.rpc.simulation.simulated_world import end_threads
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machines() -> Iterator[None]:
+    """Let groups be those of simulated members."""
+    with simulated_machines():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def threads_end() -> Iterator[None]:
+    """Leave no thread of a simulated process behind."""
+    yield
+    end_job()
+    end_threads()
+
+
+def test_whatever_breaks_members_end_with_the_same_bits_or_an_error_that_names_it() -> None:
+    try_seeds(range(100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 20_100, 1000))
+def test_whatever_breaks_members_end_well_for_many_seeds(first: int) -> None:
+    try_seeds(range(first, first + 1000))
+
+
+def test_members_that_never_meet_again_after_a_restart_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def begin_own_round(store: Store, rank: int) -> RoundStore:
+        return RoundStore(store.add(f"process_group.inits.{rank}", 1) - 1, store)
+
+    monkeypatch.setattr(rounds, "begin_round", begin_own_round)
+    monkeypatch.setattr(RoundStore, "is_over", lambda self: False)
+    with pytest.raises(AssertionError, match="no member has finished"):
+        try_seeds(range(40))
+
+
+def test_an_order_of_sums_that_differs_between_members_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    combine, calls = sums.combine, iter(range(10**9))
+
+    def combine_in_turns(op: str, arrays: list[object], out: object) -> None:
+        combine(op, list(arrays)[:: 1 if next(calls) % 2 else -1], out)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sums, "combine", combine_in_turns)
+    with pytest.raises(AssertionError, match="bits differ"):
+        try_seeds(range(200))
+
+
+def test_a_loss_that_nobody_is_told_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinksTransport, "peer_lost", lambda self, peer, why: None)
+    with pytest.raises(AssertionError, match=r"after \d"):
+        try_seeds(range(60))
