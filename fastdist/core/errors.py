@@ -172,6 +172,10 @@ class StoreLostError(StoreError, DistNetworkError, ConnectionError):
         self.missing = tuple(missing)
 
 
+class StoreAddressError(StoreError, DistNetworkError):
+    """The address at which this process was to host the store cannot be had."""
+
+
 class RankTakenError(StoreError):
     """Two processes say that they have one rank.
 

@@ -91,9 +91,7 @@ class ProcessGroupGloo(ProcessGroup):
         else:
             self.options = GlooOptions(checked_timeout(timeout if options is None else options))
         ranks = tuple(range(self._size))
-        place = Place(
-            store, self._rank, self._size, ranks, "", self.options._timeout, self._size
-        )
+        place = Place(store, self._rank, self._size, ranks, "", self.options._timeout, self._size)
         config = BackendConfig(Backend.GLOO)
         self._join(config, Backend.GLOO, place, self.options, desc="")
 

@@ -206,16 +206,12 @@ class ProcessGroup(Messages, GroupBase):
         ]
         return AllOf(works, list(output_lists))
 
-    def allgather_into_tensor_coalesced(
-        self, outputs: Any, inputs: Any, opts: Any = None
-    ) -> Work:
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Fill each of `outputs` with the tensors of all members at its place in `inputs`."""
         opts = AllgatherOptions() if opts is None else opts
         return start_together(self, "all_gather_into_tensor", inputs, outputs, opts)
 
-    def reduce_scatter_tensor_coalesced(
-        self, outputs: Any, inputs: Any, opts: Any = None
-    ) -> Work:
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Reduce each of `inputs`, and keep this member's part in its place in `outputs`."""
         opts = ReduceScatterOptions() if opts is None else opts
         return start_together(self, "reduce_scatter_tensor", inputs, outputs, opts)

@@ -107,7 +107,9 @@ def require_member_lists(lists: Any, inputs: Any, size: int) -> None:
         CollectiveArgumentError: Lengths, sizes or dtypes differ.
     """
     what = "all_gather_coalesced"
-    is_list = isinstance(lists, list | tuple) and all(isinstance(one, list | tuple) for one in lists)
+    is_list = isinstance(lists, list | tuple) and all(
+        isinstance(one, list | tuple) for one in lists
+    )
     if not is_list:
         raise TypeError(
             f"Invalid function argument: {what}: output_tensor_lists should be a list of lists"
