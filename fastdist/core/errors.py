@@ -13,11 +13,12 @@ from .moved_modules import earlier_names
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
-# +-- StoreError
+# +-- StoreError                       a DistStoreError too
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
-# +-- CollectiveError                  a collective of a process group failed
+# +-- CollectiveError                  a collective of a process group failed; a DistBackendError too
 # |   +-- CollectiveMismatchError, CollectiveLostError, CollectiveTimeoutError
+# +-- CollectiveArgumentError          found before anything is sent
 # +-- RpcError                         everything that a call to another worker can end with
 #     +-- RpcTimeoutError, WorkerLostError, AuthenticationError
 #     +-- StaleIncarnationError
@@ -125,7 +126,27 @@ class MissingFolderError(FastdistError, RuntimeError, FileNotFoundError):
     """A file to be written in a folder that does not exist."""
 
 
-class StoreError(FastdistError, RuntimeError):
+class DistError(RuntimeError):
+    """Any error of process groups and stores, as programs for PyTorch catch it."""
+
+
+class DistBackendError(DistError):
+    """A collective failed, or a backend could not be set up."""
+
+
+class DistNetworkError(DistError):
+    """A process cannot be reached, or not any more."""
+
+
+class DistStoreError(DistError):
+    """A store refused or lost a request, or a key did not appear in time."""
+
+
+class QueueEmptyError(DistStoreError):
+    """A queue of a store was empty, and the call was not to wait."""
+
+
+class StoreError(FastdistError, DistStoreError):
     """The rendezvous store refused or lost a request."""
 
 
@@ -140,7 +161,7 @@ class StoreTimeoutError(StoreError, TimeoutError):
         self.missing = tuple(missing)
 
 
-class StoreLostError(StoreError, ConnectionError):
+class StoreLostError(StoreError, DistNetworkError, ConnectionError):
     """The store is gone: its host ended, froze or was cut off.
 
     `missing` are the ranks that had not joined by then, as far as they are known.
@@ -149,6 +170,10 @@ class StoreLostError(StoreError, ConnectionError):
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.missing = tuple(missing)
+
+
+class StoreAddressError(StoreError, DistNetworkError):
+    """The address at which this process was to host the store cannot be had."""
 
 
 class RankTakenError(StoreError):
@@ -207,15 +232,19 @@ class GivenUpError(StaleIncarnationError):
         self.incarnation = incarnation
 
 
-class CollectiveError(FastdistError, RuntimeError):
+class CollectiveError(FastdistError, DistBackendError):
     """A collective of a process group failed; the arrays that it was given are as before."""
+
+
+class CollectiveArgumentError(FastdistError, RuntimeError, ValueError):
+    """An argument that a collective cannot take, found before anything is sent."""
 
 
 class CollectiveMismatchError(CollectiveError):
     """The members of a group called different collectives, or one with different arguments."""
 
 
-class CollectiveLostError(CollectiveError, ConnectionError):
+class CollectiveLostError(CollectiveError, DistNetworkError, ConnectionError):
     """A member of the group ended, or cannot be reached any more."""
 
 

@@ -44,7 +44,7 @@ _COLLECTIVES: Final = {
         average_parameters average_parameters_or_parameter_groups get_params_to_average
     """,
     "distributed.distributed_c10d": """
-        ProcessGroupGloo ProcessGroupMPI ProcessGroupNCCL Reducer Logger BuiltinCommHookType
+        ProcessGroupMPI ProcessGroupNCCL Reducer Logger BuiltinCommHookType
         breakpoint record_comm shrink_group _broadcast_coalesced _create_process_group_wrapper
         _new_process_group_helper _object_to_tensor _tensor_to_object
     """,

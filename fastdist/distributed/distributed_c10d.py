@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from ..core.errors import DistBackendError as DistBackendError
+from ..core.errors import DistError as DistError
+from ..core.errors import DistNetworkError as DistNetworkError
+from ..core.errors import DistStoreError as DistStoreError
+from ..core.errors import QueueEmptyError as QueueEmptyError
 from ..core.missing import load_later
 from ..core.refused import refused_in
 from .constants import default_pg_timeout as default_pg_timeout
@@ -41,6 +46,7 @@ from .process_group.exchange import irecv as irecv
 from .process_group.exchange import isend as isend
 from .process_group.exchange import recv as recv
 from .process_group.exchange import send as send
+from .process_group.gloo import ProcessGroupGloo as ProcessGroupGloo
 from .process_group.group import ProcessGroup as ProcessGroup
 from .process_group.init import destroy_process_group as destroy_process_group
 from .process_group.init import init_process_group as init_process_group
@@ -92,7 +98,8 @@ REAL: Final = (
     "AllToAllOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
     "BackendConfig", "BarrierOptions", "BroadcastOptions", "DebugLevel", "DistBackendError",
     "DistError", "DistNetworkError", "DistStoreError", "GatherOptions", "GradBucket",
-    "GroupMember", "GroupName", "P2POp", "ProcessGroup", "QueueEmptyError", "RankType",
+    "GroupMember", "GroupName", "P2POp", "ProcessGroup", "ProcessGroupGloo", "QueueEmptyError",
+    "RankType",
     "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions", "Work", "all_gather",
     "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
     "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
@@ -114,7 +121,7 @@ __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # no
 # `distributed` offers these as well: all but the backends that only some builds of PyTorch have,
 # and some private names.
 _PRIVATE_ABOVE = (
-    "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
+    "_Work", "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
     "_create_process_group_wrapper", "_get_default_group", "_get_process_group_name",
     "_make_nccl_premul_sum", "_rank_not_in_group", "_reduce_scatter_base",
     "_resolve_process_group",
@@ -127,6 +134,7 @@ OFFERED_ABOVE: Final = frozenset({*__all__, *_PRIVATE_ABOVE}) - {
 all_gather_single = all_gather_into_tensor
 reduce_scatter_single = reduce_scatter_tensor
 _all_gather_base = all_gather_into_tensor
+_Work = Work
 _CoalescingManager = coalescing.CoalescingManager
 _DistributedBackendOptions = options.DistributedBackendOptions
 _abort_process_group = init.abort_process_group
@@ -137,26 +145,6 @@ _make_nccl_premul_sum = reductions.premultiplied_sum
 _rank_not_in_group = world.is_outside
 _resolve_process_group = world.resolve_group
 _reduce_scatter_base = reduce_scatter_tensor
-
-
-class DistError(RuntimeError):
-    """The base class of errors of process groups."""
-
-
-class DistBackendError(DistError):
-    """A backend failed."""
-
-
-class DistNetworkError(DistError):
-    """A connection failed."""
-
-
-class DistStoreError(DistError):
-    """A store failed."""
-
-
-class QueueEmptyError(DistStoreError):
-    """A queue of a store was empty."""
 
 
 GroupName = str

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import socket
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from types import ModuleType
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -49,6 +51,7 @@ __all__ = [
     "Assignment",
     "Rendezvous",
     "from_env",
+    "register_rendezvous_handler",
     "rendezvous",
     "worker_address",
     "worker_security",
@@ -68,6 +71,30 @@ class Rendezvous(NamedTuple):
     store: Store
     rank: int
     world_size: int
+
+    def __next__(self) -> Rendezvous:
+        """Return the three: PyTorch's programs write `store, rank, size = next(rendezvous(url))`."""
+        return self
+
+
+Handler = Callable[..., Iterator[Any]]
+# The scheme of a url -> what a program registered for it.
+_handlers: dict[str, Handler] = {}
+
+
+def register_rendezvous_handler(scheme: str, handler: Handler) -> None:
+    """Let `rendezvous` and `init_process_group` meet by a function, for urls of one scheme.
+
+    Args:
+        scheme: What the url has before "://".
+        handler: Called with the url and `timeout=`; yields (store, rank, world_size).
+
+    Raises:
+        RuntimeError: The scheme has a handler.
+    """
+    if scheme in _handlers or scheme in ("env", "tcp", "file"):
+        raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
+    _handlers[scheme] = handler
 
 
 _NO_RANK = (
@@ -102,6 +129,9 @@ def rendezvous(
             soon, for a worker that was started again alone where nobody hosts it any more
     """
     parts = urlsplit(url)
+    if parts.scheme in _handlers:
+        made = _handlers[parts.scheme](url, timeout=timeout)
+        return Rendezvous(*next(made))
     given = _parameters(url, rank, world_size)
     protection: _Protection = {
         "security": security,
@@ -122,7 +152,14 @@ def rendezvous(
         )
         return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
     if parts.scheme not in ("tcp", "file"):
-        raise RendezvousError(f"url is {url!r}; known: env://, tcp://HOST:PORT, file:///PATH")
+        raise RendezvousError(
+            f"No rendezvous handler for {parts.scheme}://: url is {url!r}; known: env://, "
+            "tcp://HOST:PORT, file:///PATH"
+        )
+    if parts.scheme == "file":
+        _path_of(url)
+    else:
+        _host_and_port(url)
     if "rank" not in given:
         raise RendezvousError(_NO_RANK.format(scheme=parts.scheme, url=url))
     rank, world_size = given["rank"], given.get("world_size", 0)
@@ -298,6 +335,8 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
         if value < 0:
             raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
     for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+        if name == "use_libuv":
+            continue  # PyTorch's choice of a transport
         if name not in _PARAMETERS:
             raise RendezvousError(f"{url!r}: unknown {name!r}; known: {', '.join(_PARAMETERS)}")
         if not (text.isascii() and text.isdecimal()):
@@ -313,7 +352,8 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
 def _path_of(url: str) -> str:
     parts = urlsplit(url)
     if parts.netloc or not parts.path:
-        raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
+        missing = "" if parts.path else "path missing: "
+        raise RendezvousError(f"{missing}url is {url!r}; expected file:///PATH, with three slashes")
     return unquote(parts.path)
 
 
@@ -324,5 +364,16 @@ def _host_and_port(url: str) -> tuple[str, int]:
     except ValueError as error:
         raise RendezvousError(f"url is {url!r}: {error}; expected tcp://HOST:PORT") from error
     if not host or not port:
-        raise RendezvousError(f"url is {url!r}; expected tcp://HOST:PORT")
+        missing = "port number missing: " if host else ""
+        raise RendezvousError(f"{missing}url is {url!r}; expected tcp://HOST:PORT")
     return host, port
+
+
+class _CallableModule(ModuleType):
+    """This module, as a function too: in PyTorch `distributed.rendezvous` is both names."""
+
+    def __call__(self, url: str, *args: Any, **named: Any) -> Rendezvous:
+        return rendezvous(url, *args, **named)
+
+
+sys.modules[__name__].__class__ = _CallableModule

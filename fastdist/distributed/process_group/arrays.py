@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastdist.core.errors import GraphError
+from fastdist.core.errors import CollectiveArgumentError, GraphError
 
 from ...core.device import CPU
 from ...devices.backend import backend_of
@@ -131,13 +132,33 @@ def require_tensors(what: str, name: str, tensors: Any, check: Any = require_rea
 
 
 def require_one_dtype(*tensors: Tensor) -> None:
-    """Raise ValueError unless all tensors have one dtype."""
-    for one, other in itertools.pairwise(tensors):
+    """Raise CollectiveArgumentError unless all tensors have one dtype."""
+    for index, (one, other) in enumerate(itertools.pairwise(tensors)):
         if one._layout.dtype is not other._layout.dtype:
-            raise ValueError(
-                "Invalid usage of tensors with different dtypes. "
+            raise CollectiveArgumentError(
+                f"invalid tensor type at index {index + 1} (expected {one._layout.dtype}, got "
+                f"{other._layout.dtype}). Invalid usage of tensors with different dtypes. "
                 f"Found {one._layout.dtype} and {other._layout.dtype}"
             )
+
+
+def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
+    """Raise CollectiveArgumentError unless a list has tensors, of one layout, dtype and size."""
+    if not tensors:
+        raise CollectiveArgumentError(f"{what}: requires non-empty tensor list")
+    first = tensors[0]._layout
+    for index, one in enumerate(tensors):
+        if one._layout.is_sparse != first.is_sparse:
+            raise CollectiveArgumentError(
+                f"{what}: invalid tensor layout at index {index}: dense and sparse tensors are in "
+                "one list"
+            )
+        if one._layout.shape != first.shape:
+            raise CollectiveArgumentError(
+                f"{what}: invalid tensor size at index {index} (expected {tuple(first.shape)}, "
+                f"got {tuple(one._layout.shape)})"
+            )
+    require_one_dtype(*tensors)
 
 
 # (layout, more) -> text. A program has few of them; all are dropped when they are many.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from fastdist.core.errors import CollectiveArgumentError
 
 from ...core.device import CPU
 from ...tensor.tensor import Tensor, from_array
@@ -104,9 +108,32 @@ def _send(group: Any, kept: list[_Noted], is_async: bool) -> Work:
         work: Work = group.allreduce_coalesced(given, options)
         return work
     outs = [one.out for one in kept if one.out is not None]
+    return start_together(group, name, given, outs, options)
+
+
+def start_together(
+    group: Any, name: str, given: Sequence[Tensor], outs: Sequence[Tensor], options: Any
+) -> Work:
+    """Run all_gather_into_tensor or reduce_scatter_tensor on several tensors; one Work for all.
+
+    Tensors of one dtype are one message.
+
+    Raises:
+        CollectiveArgumentError: There are no tensors, or not as many outputs as inputs.
+    """
+    if not given or len(given) != len(outs):
+        raise CollectiveArgumentError(
+            f"{name}: requires non-empty tensor lists of one length, got {len(given)} inputs and "
+            f"{len(outs)} outputs"
+        )
+    if len({one._layout.dtype for one in (*given, *outs)}) > 1:
+        is_gather = name == "all_gather_into_tensor"
+        method = group._allgather_base if is_gather else group._reduce_scatter_base
+        works = [method(out, one, options) for out, one in zip(outs, given)]
+        return AllOf(works, list(outs))
     if hasattr(group._transport(given[0]), "grouped_calls"):
-        return _start_together(group, name, given, outs, options)
-    return _exchange(group, name, given, outs, options)
+        return _start_on_gpu(group, name, list(given), list(outs), options)
+    return _exchange(group, name, list(given), list(outs), options)
 
 
 def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any) -> Work:
@@ -132,7 +159,7 @@ def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], op
     return _Placing(work, place, outs)
 
 
-def _start_together(
+def _start_on_gpu(
     group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any
 ) -> Work:
     """Run gathers, or reductions that scatter, on a GPU: where the tensors are, in one launch."""
@@ -162,6 +189,31 @@ def _start_together(
     agreed = f"{dtype.name} of shapes {shapes}{'' if how is None else f', {how.name}'}"
     work: Work = group._run(f"{name}_coalesced", agreed, act, outs, options)
     return work
+
+
+class AllOf(Work):
+    """Ends when several Works have ended, with the first error among them."""
+
+    def __init__(self, works: Sequence[Work], result: Any) -> None:
+        super().__init__(result)
+        left = [len(works)]
+        errors: list[BaseException] = []
+        lock = threading.Lock()
+
+        def finish(work: Work) -> None:
+            error = work.exception()
+            with lock:
+                left[0] -= 1
+                if error is not None:
+                    errors.append(error)
+                is_last = not left[0]
+            if is_last:
+                self._finish(errors[0] if errors else None)
+
+        if not works:
+            self._finish()
+        for work in works:
+            work._when_finished(functools.partial(finish, work))
 
 
 class _Placing(Work):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from ...concurrency.future import Future
 from ...tensor.tensor import Tensor
 from .coalescing import note
 from .options import (
@@ -71,13 +72,17 @@ def all_reduce(
 
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Replace tensors of one dtype by their reductions over the members, in one message."""
+) -> Future[Any] | None:
+    """Replace tensors of one dtype by their reductions over the members, in one message.
+
+    With async_op it returns a Future, as PyTorch does.
+    """
     found = member_group("all_reduce_coalesced", group)
     if found is None:
         return None
     options = AllreduceOptions(reduceOp=op, asyncOp=async_op)
-    return _returned(found.allreduce_coalesced(list(tensors), options), async_op)
+    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    return _future_of(found.allreduce_coalesced(given, options), async_op)
 
 
 def reduce(
@@ -155,19 +160,17 @@ def all_gather_coalesced(
     input_tensor_list: list[Tensor],
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
-    """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`."""
+) -> Future[Any] | None:
+    """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`.
+
+    With async_op it returns a Future, as PyTorch does.
+    """
     found = member_group("all_gather_coalesced", group)
     if found is None:
         return None
-    if not isinstance(output_tensor_lists, list):
-        raise TypeError("Invalid function argument: output_tensor_lists should be a list")
     options = AllgatherOptions(asyncOp=async_op)
-    works = [
-        found.allgather([[one[index] for one in output_tensor_lists]], [tensor], options)
-        for index, tensor in enumerate(input_tensor_list)
-    ]
-    return works[-1] if async_op and works else None
+    work = found.allgather_coalesced(output_tensor_lists, input_tensor_list, options)
+    return _future_of(work, async_op)
 
 
 def all_gather_into_tensor(
@@ -382,6 +385,13 @@ def _require_list(name: str, given: Any) -> None:
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
             f"but got {type(given)} instead."
         )
+
+
+def _future_of(work: Work, async_op: bool) -> Future[Any] | None:
+    if async_op:
+        return work.get_future()
+    work.wait()
+    return None
 
 
 def _returned(work: Work, async_op: bool) -> Work | None:

@@ -25,8 +25,8 @@ class ForeignGroup(ProcessGroup):
 
 
 def _forwarding(name: str) -> Callable[..., Any]:
-    def forward(self: ForeignGroup, *args: Any, is_async: bool = True) -> Any:
-        work = getattr(self.foreign, name)(*args)
+    def forward(self: ForeignGroup, *args: Any, is_async: bool = True, **named: Any) -> Any:
+        work = getattr(self.foreign, name)(*args, **named)
         if not is_async:
             work.wait()
         return work

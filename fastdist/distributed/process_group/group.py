@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastdist.core.errors import CollectiveArgumentError
+
 from ...tensor.tensor import Tensor
 from .arrays import (
     agreed_text,
+    require_alike,
     require_one_dtype,
     require_readable,
     require_target,
     require_tensors,
 )
+from .coalescing import AllOf, start_together
 from .group_base import GroupBase
+from .lists import (
+    all_gather_together,
+    all_reduce_together,
+    only,
+    require_coalescible,
+    require_gather_lists,
+    require_member_lists,
+    require_root_tensor,
+)
 from .memory import HOST, memory_of
 from .options import (
     AllgatherOptions,
@@ -25,6 +38,7 @@ from .options import (
     ReduceOptions,
     ReduceScatterOptions,
     ScatterOptions,
+    options_for,
 )
 from .point_to_point import Messages
 from .reductions import Reduction, reduction_of
@@ -42,12 +56,17 @@ class ProcessGroup(Messages, GroupBase):
     Threads: any; collectives of one group run one at a time, sends and receives at the same time.
     """
 
-    def allreduce(self, tensors: Any, opts: Any = None) -> Work:
-        """Replace the tensor on all members by the reduction over the members."""
-        opts = AllreduceOptions() if opts is None else opts
+    def allreduce(
+        self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
+    ) -> Work:
+        """Replace the tensor on all members by the reduction over the members.
+
+        Several tensors are reduced with each other as well, into each of them.
+        """
+        opts = options_for(AllreduceOptions, opts, timeout, reduceOp=op)
         tensors = _as_list(tensors)
         if len(tensors) != 1:
-            return self.allreduce_coalesced(tensors, opts)
+            return all_reduce_together(self, tensors, opts)
         (tensor,) = tensors
         if isinstance(tensor, Tensor) and tensor._layout.is_sparse:
             from .sparse import all_reduce_sparse
@@ -66,10 +85,7 @@ class ProcessGroup(Messages, GroupBase):
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
         """Replace tensors of one dtype by their reductions, in one message."""
         opts = AllreduceOptions() if opts is None else opts
-        require_tensors("all_reduce_coalesced", "tensors", tensors, require_target)
-        if not tensors:
-            raise ValueError("all_reduce_coalesced: requires non-empty tensor list")
-        require_one_dtype(*tensors)
+        require_coalescible("all_reduce_coalesced", tensors)
         dtype = tensors[0]._layout.dtype
         how = reduction_of(opts.reduceOp, dtype.numpy, "all_reduce")
         shapes = [tensor._layout.shape for tensor in tensors]
@@ -86,13 +102,23 @@ class ProcessGroup(Messages, GroupBase):
         agreed = f"{dtype.name} of shapes {shapes}, {how.name}"
         return self._run("all_reduce_coalesced", agreed, act, list(tensors), opts)
 
-    def reduce(self, tensors: Any, opts: Any = None) -> Work:
+    def reduce(
+        self,
+        tensors: Any,
+        opts: Any = None,
+        op: Any = None,
+        timeout: Any = None,
+        *,
+        root: int | None = None,
+    ) -> Work:
         """Replace the root's tensor by the reduction; the others keep theirs."""
-        opts = ReduceOptions() if opts is None else opts
-        (tensor,) = _as_list(tensors)
+        opts = options_for(ReduceOptions, opts, timeout, rootRank=root, reduceOp=op)
+        root = self._require_member("reduce", opts.rootRank)
+        tensors = _as_list(tensors)
+        tensor = only("reduce", "tensor list", tensors)
+        require_root_tensor("reduce", opts.rootTensor, tensors)
         require_target("reduce", "tensor", tensor)
         how = reduction_of(opts.reduceOp, tensor._layout.dtype.numpy, "reduce")
-        root = self._require_member("reduce", opts.rootRank)
 
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
@@ -109,29 +135,43 @@ class ProcessGroup(Messages, GroupBase):
         agreed = agreed_text(tensor, f"{how.name} at rank {root}")
         return self._run("reduce", agreed, act, [tensor], opts)
 
-    def broadcast(self, tensors: Any, opts: Any = None) -> Work:
-        """Replace the tensor on all members by the root's."""
-        opts = BroadcastOptions() if opts is None else opts
-        (tensor,) = _as_list(tensors)
-        require_target("broadcast", "tensor", tensor)
+    def broadcast(
+        self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work:
+        """Replace the tensor on all members by the root's; of several, by its `rootTensor`."""
+        opts = options_for(BroadcastOptions, opts, timeout, rootRank=root)
         root = self._require_member("broadcast", opts.rootRank)
+        tensors = _as_list(tensors)
+        require_root_tensor("broadcast", opts.rootTensor, tensors)
+        require_tensors("broadcast", "tensors", tensors, require_target)
+        require_alike("broadcast", tensors)
+        tensor = tensors[opts.rootTensor]
 
         def act(transport: Transport, call: Call) -> None:
-            target = memory_of(transport).target(tensor, reads=True)
+            memory = memory_of(transport)
+            target = memory.target(tensor, reads=True)
             transport.broadcast(call, target.array, root)
             if root != self._rank:
                 target.done()
+            for other in tensors:
+                if other is not tensor:
+                    memory.copy_back(target.array, other)
 
         agreed = agreed_text(tensor, f"from rank {root}")
-        return self._run("broadcast", agreed, act, [tensor], opts)
+        return self._run("broadcast", agreed, act, list(tensors), opts)
 
-    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+    def allgather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
+    ) -> Work:
         """Fill a list with the tensors of all members; their sizes may differ."""
-        opts = AllgatherOptions() if opts is None else opts
-        (outs,), (tensor,) = _as_lists(output_tensors), _as_list(input_tensors)
+        opts = options_for(AllgatherOptions, opts, timeout)
+        lists, inputs = _as_lists(output_tensors), _as_list(input_tensors)
+        require_gather_lists(output_tensors, lists, inputs, self._size)
+        if len(inputs) > 1:
+            return all_gather_together(self, lists, inputs, opts)
+        (outs,), (tensor,) = lists, inputs
         require_readable("all_gather", "tensor", tensor)
         require_tensors("all_gather", "tensor_list", outs, require_target)
-        self._require_length("all_gather", "tensor_list", outs)
         require_one_dtype(tensor, *outs)
         shapes = [out._layout.shape for out in outs]
         _require_size("all_gather", f"tensor_list[{self._rank}]", outs[self._rank], tensor)
@@ -155,6 +195,26 @@ class ProcessGroup(Messages, GroupBase):
                 memory.copy_back(part, out)
 
         return self._run("all_gather", agreed, act, [*outs], opts)
+
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
+        """Fill `output_lists[member][i]` with that member's `input_list[i]`."""
+        opts = AllgatherOptions() if opts is None else opts
+        require_member_lists(output_lists, input_list, self._size)
+        works = [
+            self.allgather([[one[index] for one in output_lists]], [tensor], opts)
+            for index, tensor in enumerate(input_list)
+        ]
+        return AllOf(works, list(output_lists))
+
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        """Fill each of `outputs` with the tensors of all members at its place in `inputs`."""
+        opts = AllgatherOptions() if opts is None else opts
+        return start_together(self, "all_gather_into_tensor", inputs, outputs, opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        """Reduce each of `inputs`, and keep this member's part in its place in `outputs`."""
+        opts = ReduceScatterOptions() if opts is None else opts
+        return start_together(self, "reduce_scatter_tensor", inputs, outputs, opts)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         """Fill one tensor with the tensors of all members, one after the other."""
@@ -182,9 +242,17 @@ class ProcessGroup(Messages, GroupBase):
 
         return self._run(what, agreed_text(input), act, [output], opts)
 
-    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+    def reduce_scatter(
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        op: Any = None,
+    ) -> Work:
         """Reduce the lists of all members, and keep the entry of this member's rank."""
-        opts = ReduceScatterOptions() if opts is None else opts
+        opts = options_for(ReduceScatterOptions, opts, timeout, reduceOp=op)
         (output,), (inputs,) = _as_list(output_tensors), _as_lists(input_tensors)
         require_target("reduce_scatter", "output", output)
         require_tensors("reduce_scatter", "input_list", inputs)
@@ -260,9 +328,10 @@ class ProcessGroup(Messages, GroupBase):
         output_split_sizes: Sequence[int] | None = None,
         input_split_sizes: Sequence[int] | None = None,
         opts: Any = None,
+        timeout: Any = None,
     ) -> Work:
         """Send rows of one tensor to each member, and fill another with the rows of each."""
-        opts = AllToAllOptions() if opts is None else opts
+        opts = options_for(AllToAllOptions, opts, timeout)
         require_target("all_to_all_single", "output", output)
         require_readable("all_to_all_single", "input", input)
         require_one_dtype(output, input)
@@ -299,16 +368,23 @@ class ProcessGroup(Messages, GroupBase):
 
         return self._run("all_to_all", outs[0]._layout.dtype.name, act, [*outs], opts)
 
-    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+    def gather(
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        root: int | None = None,
+    ) -> Work:
         """Fill the root's list with the tensors of all members."""
-        opts = GatherOptions() if opts is None else opts
-        (tensor,) = _as_list(input_tensors)
-        require_readable("gather", "tensor", tensor)
+        opts = options_for(GatherOptions, opts, timeout, rootRank=root)
         root = self._require_member("gather", opts.rootRank)
-        outs: list[Tensor] = _as_lists(output_tensors)[0] if root == self._rank else []
+        tensor = only("gather", "input tensor list", _as_list(input_tensors))
+        require_readable("gather", "tensor", tensor)
+        outs = self._of_root("gather", "output", output_tensors, is_root=root == self._rank)
         if root == self._rank:
             require_tensors("gather", "gather_list", outs, require_target)
-            self._require_length("gather", "gather_list", outs)
             require_one_dtype(tensor, *outs)
             for index, out in enumerate(outs):
                 _require_size("gather", f"gather_list[{index}]", out, tensor)
@@ -324,16 +400,23 @@ class ProcessGroup(Messages, GroupBase):
         agreed = agreed_text(tensor, f"at rank {root}")
         return self._run("gather", agreed, act, [*outs] or [tensor], opts)
 
-    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+    def scatter(
+        self,
+        output_tensors: Any,
+        input_tensors: Any,
+        opts: Any = None,
+        timeout: Any = None,
+        *,
+        root: int | None = None,
+    ) -> Work:
         """Fill the tensor of each member with an entry of the root's list."""
-        opts = ScatterOptions() if opts is None else opts
-        (output,) = _as_list(output_tensors)
-        require_target("scatter", "tensor", output)
+        opts = options_for(ScatterOptions, opts, timeout, rootRank=root)
         root = self._require_member("scatter", opts.rootRank)
-        inputs: list[Tensor] = _as_lists(input_tensors)[0] if root == self._rank else []
+        output = only("scatter", "output tensor list", _as_list(output_tensors))
+        require_target("scatter", "tensor", output)
+        inputs = self._of_root("scatter", "input", input_tensors, is_root=root == self._rank)
         if root == self._rank:
             require_tensors("scatter", "scatter_list", inputs)
-            self._require_length("scatter", "scatter_list", inputs)
             require_one_dtype(output, *inputs)
             for index, one in enumerate(inputs):
                 _require_size("scatter", f"scatter_list[{index}]", one, output)
@@ -349,28 +432,48 @@ class ProcessGroup(Messages, GroupBase):
         agreed = agreed_text(output, f"from rank {root}")
         return self._run("scatter", agreed, act, [output], opts)
 
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Wait until all members have called."""
-        opts = BarrierOptions() if opts is None else opts
+        opts = options_for(BarrierOptions, opts, timeout)
 
         def act(transport: Transport, call: Call) -> None:
             transport.barrier(call)
 
         return self._run("barrier", "", act, [], opts)
 
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """Wait until all members have called; rank 0 names those that have not."""
+        from .monitored import monitored_barrier
+
+        monitored_barrier(self, timeout, wait_all_ranks)
+
     def _require_member(self, what: str, rank: int) -> int:
         if not 0 <= rank < self._size:
-            raise ValueError(
+            raise CollectiveArgumentError(
                 f"{what}: invalid root rank: {rank}; the group has ranks 0 to {self._size - 1}"
             )
         return rank
 
     def _require_length(self, what: str, name: str, tensors: Sequence[Tensor]) -> None:
         if len(tensors) != self._size:
-            raise ValueError(
+            raise CollectiveArgumentError(
                 f"{what}: invalid `{name}` (expected length {self._size}, got {len(tensors)}): it "
                 "has one tensor for each member of the group"
             )
+
+    def _of_root(self, what: str, kind: str, given: Any, *, is_root: bool) -> list[Tensor]:
+        """Return the root's list of a gather or scatter; others have none."""
+        if not is_root:
+            if any(_as_lists(given)):
+                raise CollectiveArgumentError(f"{what}: requires empty {kind} on non-root")
+            return []
+        tensors: list[Tensor] = only(what, f"{kind} list", _as_lists(given) if given else [])
+        if len(tensors) != self._size:
+            raise CollectiveArgumentError(
+                f"{what}: Incorrect {kind} list size {len(tensors)}. {kind.capitalize()} list "
+                f"size should be {self._size}, same as size of the process group."
+            )
+        return tensors
 
 
 ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
@@ -423,7 +526,7 @@ def _own(memory: Any, array: Any, target: Any) -> Any:
 
 def _require_size(what: str, name: str, one: Tensor, other: Tensor) -> None:
     if one._layout.numel != other._layout.numel:
-        raise ValueError(
+        raise CollectiveArgumentError(
             f"{what}: invalid tensor size of `{name}` (expected {tuple(other._layout.shape)}, got "
             f"{tuple(one._layout.shape)})"
         )

@@ -81,6 +81,9 @@ class GroupBase:
         """Let each collective take this long at most."""
         self._timeout = timeout
 
+    def _set_default_timeout(self, timeout: timedelta) -> None:
+        self.set_timeout(timeout)
+
     @property
     def _device_types(self) -> list[Device]:
         from ...core.device import Device

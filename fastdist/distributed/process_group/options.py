@@ -31,6 +31,30 @@ class _Options:
         return f"{type(self).__name__}({given})"
 
 
+def options_for(kind: type[_Options], given: Any, timeout: Any = None, **named: Any) -> Any:
+    """Return the options of a method of a ProcessGroup, which PyTorch calls in two ways.
+
+    Args:
+        kind: The class of the options.
+        given: The second argument: options, which are returned; the root's rank or the ReduceOp,
+            whichever the class has first; or None.
+        timeout: The longest that the collective may take: a timedelta, or seconds.
+        named: Options by name; None leaves the default.
+    """
+    if isinstance(given, _Options):
+        return given
+    options = kind()
+    if given is not None:
+        setattr(options, "rootRank" if hasattr(kind, "rootRank") else "reduceOp", given)
+    if timeout is not None:
+        is_number = isinstance(timeout, int | float)
+        options.timeout = timedelta(seconds=timeout) if is_number else timeout
+    for name, value in named.items():
+        if value is not None:
+            setattr(options, name, value)
+    return options
+
+
 class AllreduceOptions(_Options):
     """Options of `ProcessGroup.allreduce`."""
 

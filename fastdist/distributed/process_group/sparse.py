@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,21 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
     total: Any = joined.coalesce()
     if kind == ReduceOp.AVG:
         total = total / group.size()
+    _replace(tensor, total)
+    return finished([tensor])
+
+
+def all_reduce_sparse_list(group: Any, tensors: Sequence[Any], options: Any) -> Work:
+    """Replace each of several sparse tensors of this member by the sum of all, over all members."""
+    total: Any = tensors[0].clone()
+    for one in tensors[1:]:
+        total = total + one
+    all_reduce_sparse(group, total, options)
+    for one in tensors:
+        _replace(one, total.clone())
+    return finished(list(tensors))
+
+
+def _replace(tensor: Tensor, total: Tensor) -> None:
     tensor.array, tensor._layout = total.array, total._layout
     (tensor._storage or storage_of(tensor)).bump()
-    return finished([tensor])

@@ -33,6 +33,7 @@ _LENGTH = struct.Struct("<I")
 # Records of the file itself, beside those of Op.
 _SECRET = 0x80
 _CLOSED = 0x81
+_OPENED = 0x82
 # A file tells nobody that it has grown, so those who wait look again: soon at first, then at
 # leisure.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.0005, 0.02
@@ -61,7 +62,8 @@ class FileStore(LocalStore):
         self._path = os.path.abspath(file_name)
         self._world_size = world_size
         self._position = 0
-        self._closed_count = 0
+        # How many stores, of those that count, have opened and closed the file.
+        self._opened_count = self._closed_count = 0
         # A file that only its owner may read is as good a place for a secret as loopback is.
         access = choose_access("127.0.0.1", security, secret, certificates)
         self._source, self._given_secret, _ = access
@@ -119,6 +121,20 @@ class FileStore(LocalStore):
             finally:
                 os.close(self._file)
 
+    def clone(self) -> FileStore:
+        """Return another store over the same file; the file stays until both are closed."""
+        return FileStore(self._path, -1, self.timeout)
+
+    def queue_push(self, key: str, value: str | bytes) -> None:
+        """Refuse: the log of a file does not say who took a value.
+
+        Raises:
+            NotImplementedError: Always; a TCPStore or a HashStore has queues.
+        """
+        raise NotImplementedError(
+            f"{self!r} does not have queues: use a TCPStore, or a HashStore in one process"
+        )
+
     def __repr__(self) -> str:
         return f"FileStore({self._path!r})"
 
@@ -158,6 +174,8 @@ class FileStore(LocalStore):
                 if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
                     os.pwrite(self._file, _MAGIC, 0)
                 self._catch_up()
+                if self._world_size > 0:
+                    self._write(_OPENED, [])
         except OSError as error:
             raise StoreError(f"{self!r}: cannot be a store: {error.strerror}") from error
 
@@ -169,7 +187,8 @@ class FileStore(LocalStore):
             self._catch_up()
             self._write(_CLOSED, [])
             self._catch_up()
-            if self._closed_count >= self._world_size:
+            # RPC and process groups of one job may use one file: the last of both removes it.
+            if self._closed_count >= max(self._world_size, self._opened_count):
                 os.unlink(self._path)
 
     @contextmanager
@@ -250,6 +269,8 @@ class FileStore(LocalStore):
             self._file_secret = JobSecret.parse(arguments[0].decode(), repr(self))
         elif kind == _CLOSED:
             self._closed_count += 1
+        elif kind == _OPENED:
+            self._opened_count += 1
         elif kind not in MUTATIONS:
             raise ValueError(f"op {kind} changes nothing")
         else:

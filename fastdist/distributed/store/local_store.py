@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import threading
@@ -53,6 +54,10 @@ class LocalStore(Store):
             for watch in self._watches.values():
                 watch.hush()
             self._changed.notify_all()
+
+    def clone(self) -> LocalStore:
+        """Return another store with the same keys, with a timeout and an end of its own."""
+        return copy.copy(self)
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         self._require_own_process()

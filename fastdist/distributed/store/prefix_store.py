@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastdist.distributed.sockets import JobSecret
 
 from .state import Op
+from .own_methods import ask_by_methods
 from .store import Change, Store, Timeout, Watch
 
 # Ops whose arguments are all keys; of the others only the first one is, and NUM_KEYS has none.
@@ -18,6 +19,8 @@ class PrefixStore(Store):
     """
 
     def __init__(self, prefix: str, store: Store) -> None:
+        if store is None:
+            raise ValueError("store argument cannot be None")
         super().__init__(store.timeout)
         self.prefix = prefix
         self.underlying_store = store
@@ -25,6 +28,23 @@ class PrefixStore(Store):
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys of this view that begin with prefix; close it when done."""
         return _PrefixWatch(self, self.underlying_store.watch(f"{self.prefix}/{prefix}"))
+
+    @property
+    def _underlying_non_prefix_store(self) -> Store:
+        store = self.underlying_store
+        return store._underlying_non_prefix_store if isinstance(store, PrefixStore) else store
+
+    def clone(self) -> PrefixStore:
+        """Return the same view of a clone of the store below."""
+        return PrefixStore(self.prefix, self.underlying_store.clone())
+
+    def has_extended_api(self) -> bool:
+        """Return whether the store below has append, multi_get and multi_set."""
+        return self.underlying_store.has_extended_api()
+
+    def list_keys(self) -> list[str]:
+        """Return the keys of this view."""
+        return [key[len(self.prefix) + 1 :] for key in super().list_keys()]
 
     def query_host(self, line: str = "") -> list[str]:
         """Ask the store below."""
@@ -48,6 +68,8 @@ class PrefixStore(Store):
         elif arguments:
             arguments = [head + arguments[0], *arguments[1:]]
         waited = self.timeout if timeout is None else timeout
+        if type(self.underlying_store)._ask is Store._ask:
+            return ask_by_methods(self.underlying_store, op, arguments, waited)
         return self.underlying_store._ask(op, arguments, waited)
 
     def _shown(self, key: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 
 import zmq
 
-from fastdist.core.errors import MessageError, StoreError
+from fastdist.core.errors import MessageError, StoreAddressError, StoreError
 from fastdist.distributed.sockets import (
     Doorbell,
     Refusals,
@@ -77,7 +77,7 @@ class StoreServer:
         except zmq.ZMQError as error:
             self._router.close()
             self._bell.close()
-            raise StoreError(_bind_error(host, port, error)) from error
+            raise StoreAddressError(_bind_error(host, port, error)) from error
         except BaseException:
             self._router.close()
             self._bell.close()
@@ -197,6 +197,8 @@ def _is_of(owner: Hashable, route: bytes) -> bool:
 def _bind_error(host: str, port: int, error: zmq.ZMQError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
+            "The server socket has failed to listen on any local network address. port: "
+            f"{port}, EADDRINUSE: address already in use: "
             f"port {port} of {host!r} is taken: another job or process has it, or a second "
             "worker of this job that says it is rank 0; choose another (MASTER_PORT, "
             "--master-port of `fastdist run`, or the port of tcp://HOST:PORT), or set "

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
 from fastdist.core.errors import StoreError
 
+from .joining_group import Group, claims_of, disagreement, other_size, show
 from .mistakes import Mistakes
 
 # What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
@@ -38,6 +40,10 @@ class Op(IntEnum):
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
     ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
     WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
+    PUSH = 16  # queue, value -> nothing
+    POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
+    QUEUE_LENGTH = 18  # queue -> how many values
+    KEYS = 19  # prefix -> the keys that begin with it
 
 
 class Status(IntEnum):
@@ -64,6 +70,10 @@ _NUM_ARGUMENTS = {
     Op.ENDED: 2,
     Op.ROUND: 0,
     Op.WITHDRAW: 3,
+    Op.PUSH: 2,
+    Op.POP: 2,
+    Op.QUEUE_LENGTH: 1,
+    Op.KEYS: 1,
 }
 # Ops that change the dictionary, and so what a replicated store must write down.
 MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN, Op.WITHDRAW})
@@ -88,24 +98,6 @@ class Answer(NamedTuple):
     frames: list[bytes]
 
 
-@dataclass(slots=True)
-class _Group:
-    """The ranks that have joined one group, and those of them that wait for the rest."""
-
-    world_size: int
-    values: dict[int, bytes] = field(default_factory=dict)
-    parked: list[Request] = field(default_factory=list)
-    error: str = ""
-    # What two brought that say they have one rank.
-    claims: list[bytes] = field(default_factory=list)
-
-    def is_complete(self) -> bool:
-        return len(self.values) == self.world_size
-
-    def missing(self) -> list[int]:
-        return [rank for rank in range(self.world_size) if rank not in self.values]
-
-
 class StoreState:
     """The dictionary, and the requests that wait for keys or ranks that are not there yet.
 
@@ -117,7 +109,9 @@ class StoreState:
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._groups: dict[bytes, _Group] = {}
+        # Invariant: none of them is empty.
+        self._queues: dict[bytes, deque[bytes]] = {}
+        self._groups: dict[bytes, Group] = {}
         # Whose process has ended: (rank, world size) of the job.
         self._ended: set[tuple[int, int]] = set()
         # Requests that wait for keys, under each of their keys: a present one may be deleted.
@@ -130,7 +124,7 @@ class StoreState:
 
     def expect(self, name: bytes, world_size: int) -> None:
         """Hold all who will join a group to the world size of the one who hosts it."""
-        self._groups[name] = _Group(world_size)
+        self._groups[name] = Group(world_size)
 
     def submit(self, request: Request, now: float) -> list[Answer]:
         """Do what is asked, or park the request until it can be done; what it raises answers it."""
@@ -195,15 +189,42 @@ class StoreState:
 
     def _get(self, request: Request, now: float) -> list[Answer]:
         keys = request.arguments
-        missing = [key for key in keys if key not in self._values]
-        if missing:
+        if not self._is_there(request):
             return self._park(request, now)
         found = [self._values[key] for key in keys] if request.op is Op.GET else []
         return self._answer(request, Status.OK, found)
 
     def _check(self, request: Request, now: float) -> list[Answer]:
-        found = all(key in self._values for key in request.arguments)
+        found = self._is_there(request)
         return self._answer(request, Status.OK, [b"1" if found else b"0"])
+
+    def _push(self, request: Request, now: float) -> list[Answer]:
+        key, value = request.arguments
+        require_fits(key, value)
+        self._queues.setdefault(key, deque()).append(value)
+        return self._answer(request, Status.OK, []) + self._wake(key, now)
+
+    def _pop(self, request: Request, now: float) -> list[Answer]:
+        key, waits = request.arguments
+        queue = self._queues.get(key)
+        if queue is None:
+            if waits == b"1":
+                return self._park(request, now)
+            return self._answer(request, Status.OK, [])
+        value = queue.popleft()
+        if not queue:
+            del self._queues[key]
+        return self._answer(request, Status.OK, [value])
+
+    def _queue_length(self, request: Request, now: float) -> list[Answer]:
+        (key,) = request.arguments
+        return self._answer(request, Status.OK, [str(len(self._queues.get(key, ()))).encode()])
+
+    def _list_keys(self, request: Request, now: float) -> list[Answer]:
+        (prefix,) = request.arguments
+        return self._answer(
+            request, Status.OK, [key for key in self._values if key.startswith(prefix)]
+        )
 
     def _add(self, request: Request, now: float) -> list[Answer]:
         key, amount = request.arguments
@@ -254,12 +275,12 @@ class StoreState:
                 f"{MAX_MEMBERS} members"
             )
         require_fits(name, value)
-        group = self._groups.setdefault(name, _Group(world_size))
+        group = self._groups.setdefault(name, Group(world_size))
         if rank == -1:
             # Who asks for any place has none yet: its mistake is its own, and no end of the group.
             rank = self._free_place(name, group, world_size)
-        fault = _disagreement(name, group, rank, world_size, value)
-        claims = _claims(group, rank, value) if fault else []
+        fault = disagreement(name, group, rank, world_size, value)
+        claims = claims_of(group, rank, value) if fault else []
         if fault and group.is_complete():
             # Who comes late errs alone: the others go on.
             return self._refuse(request, fault, claims)
@@ -282,12 +303,12 @@ class StoreState:
         values = [group.values[rank] for rank in range(world_size)]
         return [a for one in told for a in self._answer(one, Status.OK, values)]
 
-    def _free_place(self, name: bytes, group: _Group, world_size: int) -> int:
+    def _free_place(self, name: bytes, group: Group, world_size: int) -> int:
         """Return the lowest rank that nobody has.
 
         Raises  StoreError where the world sizes differ, or all have come; told to who waits, too
         """
-        why = _other_size(name, group, "a member", world_size)
+        why = other_size(name, group, "a member", world_size)
         if not why and not group.is_complete():
             return group.missing()[0]
         why = why or f"join {show(name)}: all {world_size} places are taken"
@@ -323,7 +344,7 @@ class StoreState:
         self._ended.clear()
         return self._answer(request, Status.OK, [])
 
-    def _hopeless(self, name: bytes, group: _Group) -> str:
+    def _hopeless(self, name: bytes, group: Group) -> str:
         """Return why a group will not be complete, or nothing if it may be."""
         ended = sorted(
             rank
@@ -338,7 +359,7 @@ class StoreState:
             "only those"
         )
 
-    def _refuse_parked(self, group: _Group) -> list[Answer]:
+    def _refuse_parked(self, group: Group) -> list[Answer]:
         told, group.parked = group.parked, []
         return [a for one in told for a in self._refuse(one, group.error, group.claims)]
 
@@ -370,11 +391,15 @@ class StoreState:
         Op.ENDED: _take_end,
         Op.ROUND: _begin_round,
         Op.WITHDRAW: _withdraw,
+        Op.PUSH: _push,
+        Op.POP: _pop,
+        Op.QUEUE_LENGTH: _queue_length,
+        Op.KEYS: _list_keys,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:
         if request.owner is not None and request.deadline > now:
-            for key in dict.fromkeys(request.arguments):
+            for key in dict.fromkeys(_awaited(request)):
                 self._parked.setdefault(key, []).append(request)
         return self._set_deadline(request, now)
 
@@ -384,7 +409,7 @@ class StoreState:
             if group is not None:
                 group.parked = [other for other in group.parked if other is not request]
             return
-        for key in request.arguments:
+        for key in _awaited(request):
             waiting = [other for other in self._parked.pop(key, ()) if other is not request]
             if waiting:
                 self._parked[key] = waiting
@@ -408,16 +433,34 @@ class StoreState:
                     answers.append(Answer(owner, Status.CHANGED, frames))
             if value is None:
                 continue
-            for request in self._parked.get(key, [])[:]:
-                if all(other in self._values for other in request.arguments):
-                    self._unpark(request)
-                    answers += self.submit(request, now)
+            answers += self._wake(key, now)
         return answers
+
+    def _wake(self, key: bytes, now: float) -> list[Answer]:
+        """Do what waited for a key, where all that it needs is there now."""
+        answers: list[Answer] = []
+        for request in self._parked.get(key, [])[:]:
+            if self._is_there(request):
+                self._unpark(request)
+                answers += self.submit(request, now)
+        return answers
+
+    def _is_there(self, request: Request) -> bool:
+        """Return whether all keys are there that a request needs; a queue is no value to get."""
+        if request.op is Op.GET:
+            return all(key in self._values for key in request.arguments)
+        if request.op is Op.POP:
+            return request.arguments[0] in self._queues
+        return all(key in self._values or key in self._queues for key in request.arguments)
 
     def _missing(self, request: Request) -> list[bytes]:
         if request.op is Op.JOIN:
             return [str(rank).encode() for rank in self._groups[request.arguments[0]].missing()]
-        return [key for key in request.arguments if key not in self._values]
+        return [
+            key
+            for key in _awaited(request)
+            if key not in self._values and (request.op is Op.GET or key not in self._queues)
+        ]
 
     def _keep(self, key: bytes, value: bytes) -> None:
         require_fits(key, value)
@@ -432,29 +475,9 @@ class StoreState:
 _Step = Callable[[StoreState, Request, float], list[Answer]]
 
 
-def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value: bytes) -> str:
-    """Return why rank cannot join group, or nothing if it can."""
-    why = _other_size(name, group, f"rank {rank}", world_size)
-    if why:
-        return why
-    if group.values.get(rank, value) != value:
-        return (
-            f"join {show(name)}: rank {rank} of {world_size} joined twice; give each process its "
-            "own rank, and the store an address or file that no earlier run has used"
-        )
-    return ""
-
-
-def _other_size(name: bytes, group: _Group, who: str, world_size: int) -> str:
-    if group.world_size == world_size:
-        return ""
-    ranks = ", ".join(str(other) for other in sorted(group.values))
-    others = (f"ranks {ranks} say", f"rank {ranks} says", "its host says")
-    told = others[0 if len(group.values) > 1 else 1 if group.values else 2]
-    return (
-        f"join {show(name)}: {who} says the world has {world_size} members, "
-        f"but {told} {group.world_size}; start all with the same world size"
-    )
+def _awaited(request: Request) -> list[bytes]:
+    """Return the keys for which a request may wait."""
+    return request.arguments[:1] if request.op is Op.POP else request.arguments
 
 
 def _require_arguments(request: Request) -> None:
@@ -470,11 +493,6 @@ def _number(text: bytes) -> int:
         raise StoreError(f"{text[:40]!r} is not a number") from None
 
 
-def _claims(group: _Group, rank: int, value: bytes) -> list[bytes]:
-    held = group.values.get(rank, value)
-    return [] if held == value else [held, value]
-
-
 def require_fits(key: bytes, value: bytes) -> None:
     """Raise StoreError for a key or a value that is longer than a store keeps."""
     if len(key) > MAX_KEY_BYTES:
@@ -483,8 +501,3 @@ def require_fits(key: bytes, value: bytes) -> None:
         raise StoreError(
             f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
         )
-
-
-def show(key: bytes) -> str:
-    """Return a key as people wrote it, no more than a line of it."""
-    return repr(key[:200].decode(errors="replace"))

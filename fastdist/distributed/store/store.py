@@ -13,7 +13,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fastdist.core.errors import RankTakenError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.errors import (
+    QueueEmptyError,
+    RankTakenError,
+    StoreError,
+    StoreLostError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import JobSecret
 from fastdist.system.foreign_text import one_line
 
@@ -29,7 +35,7 @@ _LOOK_S = 1.0
 _LOOKS_S = 0.25
 
 _MAX_REFUSALS = 8
-_NUMBERS = (Op.ADD, Op.NUM_KEYS)
+_NUMBERS = (Op.ADD, Op.NUM_KEYS, Op.QUEUE_LENGTH)
 _NUM_FRAMES = dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1)
 
 # Seconds are as good as a timedelta wherever a timeout is given.
@@ -68,8 +74,10 @@ class Watch(ABC):
         """Watch no more; a second time does nothing."""
 
 
-class Store(ABC):
+class Store:
     """A small dictionary that all workers of a job share. Keys are text, values bytes.
+
+    A program's own subclass overrides the methods that are called of it, such as set, get and wait.
 
     Where a key is missing, `get` and `wait` wait for it, at most for the store's timeout.
 
@@ -145,8 +153,52 @@ class Store(ABC):
         self._ask(Op.SET, [part for pair in pairs for part in pair])
 
     def has_extended_api(self) -> bool:
-        """Return whether append, multi_get and multi_set exist: here always."""
-        return True
+        """Return whether append, multi_get and multi_set exist: not where only a program's own
+        subclass has methods.
+        """
+        return type(self)._ask is not Store._ask
+
+    def list_keys(self) -> list[str]:
+        """Return the keys that are there now; queues are not among them."""
+        return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
+
+    def queue_push(self, key: str, value: str | bytes) -> None:
+        """Put a value at the end of the queue under key.
+
+        Raises:
+            NotImplementedError: The store is a FileStore.
+        """
+        self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of the queue under key, waiting for one unless block is False.
+
+        Raises:
+            StoreTimeoutError: No value came in time.
+            QueueEmptyError: The queue is empty, and block is False.
+        """
+        found = self._ask(Op.POP, [key_bytes(key), b"1" if block else b"0"])
+        if not found:
+            raise QueueEmptyError(f"queue is empty: {key!r} of {self!r}")
+        return found[0]
+
+    def queue_len(self, key: str) -> int:
+        """Return the number of values in the queue under key, 0 if there is none."""
+        return int(self._ask(Op.QUEUE_LENGTH, [key_bytes(key)])[0])
+
+    def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
+        """Wait until world_size callers have called this with the same key, once each.
+
+        Raises:
+            StoreTimeoutError: Some did not come in time.
+        """
+        if self.add(f"{key}/num_members", 1) == world_size:
+            self.set(f"{key}/last_member", "1")
+        self.wait([f"{key}/last_member"], timeout)
+
+    def clone(self) -> Store:
+        """Return another store with the same keys, with a timeout and an end of its own."""
+        raise self._lacks("clone")
 
     def join(
         self,
@@ -257,22 +309,27 @@ class Store(ABC):
         more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
-    @abstractmethod
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
+        raise self._lacks("watch")
 
     @property
-    @abstractmethod
     def job_secret(self) -> JobSecret | None:
         """The secret of the job that this store serves, None where security is 'none'."""
+        return None
 
-    @abstractmethod
     def close(self) -> None:
         """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once."""
 
-    @abstractmethod
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         """Have op done and return the answer's frames; timeout None is the store's own."""
+        raise self._lacks(op.name.lower())
+
+    def _lacks(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"Not implemented. {type(self).__name__} does not have {what}(): override the methods "
+            "of Store that are called, or use a HashStore, FileStore or TCPStore"
+        )
 
     def _shown(self, key: str) -> tuple[str, str]:
         """Return how errors name the store that keeps a key, and the whole key."""
@@ -324,7 +381,9 @@ def require_ok(
         group = arguments[0].decode(errors="replace")
         raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    keys = ", ".join(f"/{name}" for name in names[:8])
     raise StoreTimeoutError(
+        f"wait timeout after {waited_s * 1e3:.0f}ms, keys: {keys}: "
         f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear "
         f"within {waited_s:g} s: {shown}; raise the timeout, or check the workers that should "
         "have set them",
@@ -341,6 +400,10 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
         expected = int(arguments[2])
     elif op is Op.QUERY_HOST:
         expected = max(1, len(frames))
+    elif op is Op.KEYS or (op is Op.POP and arguments[1] != b"1"):
+        expected = len(frames)
+    elif op is Op.POP:
+        expected = 1
     if len(frames) != expected or (
         op in _NUMBERS and not re.fullmatch(rb"-?\d{1,4000}", frames[0])
     ):

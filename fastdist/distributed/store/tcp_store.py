@@ -38,9 +38,11 @@ from .access import (
     server_security,
 )
 from .connection import Connection
+from .ports import require_port, take_over
+from .served_watch import ServedWatch
 from .server import StoreServer
 from .state import Op
-from .store import ASK_S, DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, seconds
+from .store import ASK_S, DEFAULT_TIMEOUT, Store, Timeout, Watch, require_ok, seconds
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
@@ -70,9 +72,11 @@ class TCPStore(Store):
     """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
 
     Each call that waits has a connection of its own, taken from those that idle or made anew, so
-    that no call holds up another. With `world_size`, the constructor waits until that many stores
-    have connected, unless `wait_for_workers` is false. Who is refused is told, with `is_master`, to
-    `tell`: by default to the log, a line for each host and reason. With `goes_on`, a master keeps
+    that no call holds up another. With `world_size`, the constructor of the master waits until
+    that many stores have connected, unless `wait_for_workers` is false. Who is refused is told, with `is_master`, to
+    `tell`: by default to the log, a line for each host and reason. With `multi_tenant`, a master
+    uses the store that this process serves at the address already. `master_listen_fd` is a socket
+    that listens at the port; it is closed, and the store takes its port. With `goes_on`, a master keeps
     the secret that another has left which was killed at the port: its clients know that one.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
@@ -88,6 +92,9 @@ class TCPStore(Store):
         is_master: bool = False,
         timeout: Timeout = DEFAULT_TIMEOUT,
         wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
         *,
         security: str | None = None,
         secret: JobSecret | None = None,
@@ -97,7 +104,10 @@ class TCPStore(Store):
         goes_on: bool = False,
     ) -> None:
         super().__init__(timeout)
-        _require_port(port, is_master)
+        if world_size == 0:
+            raise ValueError("TCPStore world size cannot be 0")
+        self._use_libuv = use_libuv
+        require_port(port, is_master)
         self.host = require_host(host_name)
         # A name that has no address yet is left to libzmq, which asks again each time it tries.
         self._address = numeric_address(self.host) or self.host
@@ -115,7 +125,7 @@ class TCPStore(Store):
         self._connections_lock = threading.Condition()
         self._idle: list[Connection] = []
         self._lent = 0
-        self._watches: set[_ServedWatch] = set()
+        self._watches: set[ServedWatch] = set()
         self._is_closed = False
         # Other stores of this process that need the one served here, and whether it closes
         # after them; and the one that this store needs.
@@ -125,7 +135,11 @@ class TCPStore(Store):
         self._was_reached = False
         self.port = port
         try:
+            if is_master and multi_tenant:
+                is_master = not self._share(port)
             if is_master:
+                if master_listen_fd is not None:
+                    port = take_over(master_listen_fd, port)
                 if goes_on and self._source is SecretSource.PUBLISHED:
                     self._secret = read_published_secret(self._address, port)
                 self._host_store(port, world_size)
@@ -135,11 +149,34 @@ class TCPStore(Store):
                 else tcp_endpoint(self._address, port)
             )
             self._return_connection(self._borrow_connection(time.monotonic() + seconds(timeout)))
-            if world_size and wait_for_workers:
-                self.join(_WORKERS, -1, b"", world_size)
+            if world_size and wait_for_workers and self._shares is None:
+                self._wait_for_workers(world_size, is_master=is_master)
         except BaseException:
             self.close()
             raise
+
+    def _share(self, port: int) -> bool:
+        """Use the store that this process serves at the address, if it does."""
+        with _served_lock:
+            served = _served.get((self._address, port)) if port else None
+            if served is None or served._is_forked():
+                return False
+            served._num_sharers += 1
+        self._shares, self._secret = served, served._secret
+        return True
+
+    def _wait_for_workers(self, world_size: int, *, is_master: bool) -> None:
+        try:
+            self.join(_WORKERS, -1, b"", world_size, None if is_master else 0.0)
+        except StoreTimeoutError as late:
+            if not is_master and late.missing:
+                return  # counted; the master alone waits, as in PyTorch
+            came = world_size - len(late.missing) if late.missing else 1
+            raise StoreTimeoutError(
+                f"Timed out after {self._seconds(None):.0f} seconds waiting for clients. "
+                f"{came}/{world_size} clients joined. {late}",
+                late.missing,
+            ) from late
 
     @property
     def job_secret(self) -> JobSecret | None:
@@ -149,6 +186,23 @@ class TCPStore(Store):
     def tell_ended(self, rank: int, world_size: int) -> None:
         """Let nobody wait in a join of world_size members for a worker whose process has ended."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
+
+    @property
+    def libuvBackend(self) -> bool:
+        """The `use_libuv` that was given. Ignored: ZeroMQ carries the requests."""
+        return self._use_libuv
+
+    def clone(self) -> TCPStore:
+        """Return another client of the same store, with a timeout and an end of its own."""
+        options: dict[str, Any] = {"rank": self._rank}
+        if self._folder is not None:
+            options["certificates"] = self._folder
+        elif self._secret is None:
+            options["security"] = "none"
+        elif self._source is not SecretSource.PUBLISHED:
+            options["secret"] = self._secret
+        shared = share_served(self.host, self.port, self.timeout, **options)
+        return shared or TCPStore(self.host, self.port, timeout=self.timeout, **options)
 
     def begin_round(self) -> None:
         """Let those come again whose processes have ended: the job's workers are started anew."""
@@ -169,7 +223,7 @@ class TCPStore(Store):
         except BaseException:
             self._drop(connection)
             raise
-        watch = _ServedWatch(self, connection)
+        watch = ServedWatch(self, connection)
         with self._connections_lock:
             if not self._is_closed:
                 self._watches.add(watch)
@@ -334,7 +388,7 @@ class TCPStore(Store):
             self._lent -= 1
             self._connections_lock.notify_all()
 
-    def _end_watch(self, watch: _ServedWatch, connection: Connection) -> None:
+    def _end_watch(self, watch: ServedWatch, connection: Connection) -> None:
         with self._connections_lock:
             self._watches.discard(watch)
         self._drop(connection)
@@ -469,44 +523,6 @@ def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPS
     return store
 
 
-class _ServedWatch(Watch):
-    """A watch with a connection of its own, on which the server speaks unasked."""
-
-    def __init__(self, store: TCPStore, connection: Connection) -> None:
-        self._store = store
-        # Held by whoever uses the connection: next while it waits, close after.
-        self._connection_lock = threading.RLock()
-        self._connection: Connection | None = connection
-
-    def next(self, timeout: Timeout | None = None) -> Change | None:
-        deadline = time.monotonic() + self._store._seconds(timeout)
-        with self._connection_lock:
-            if self._connection is None:
-                raise StoreError(f"this watch on {self._store!r} is closed")
-            try:
-                reply = self._connection.receive(deadline)
-            except StoreError:
-                self.close()
-                raise
-            if reply is None:
-                return None
-            # After the answer to WATCH itself only changes come this way.
-            if len(reply.frames) != 3:
-                raise StoreError(f"{self._store!r} reported a change in {len(reply.frames)} frames")
-            key, is_there, value = reply.frames
-            return Change(key.decode(errors="replace"), value if is_there == b"1" else None)
-
-    def fileno(self) -> int | None:
-        return None if self._connection is None else self._connection.fileno()
-
-    def close(self) -> None:
-        with self._connection_lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            # The server forgets the watch when it hears that this connection has ended.
-            self._store._end_watch(self, connection)
-
-
 def host_store(
     host: str = "127.0.0.1",
     port: int = 0,
@@ -532,10 +548,3 @@ def host_store(
         tell=tell,
     )
     return store, store.port
-
-
-def _require_port(port: int, is_master: bool) -> None:
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
-        raise StoreError(f"port is {port!r}; expected a number from 1 to 65535")
-    if port == 0 and not is_master:
-        raise StoreError("port is 0; only is_master=True can take a free one")

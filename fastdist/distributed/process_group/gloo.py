@@ -1,0 +1,114 @@
+"""ProcessGroupGloo: a group of fastdist's own backend that a program makes from a store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..constants import default_pg_timeout
+from .backends import Backend, BackendConfig, Place
+from .group import ProcessGroup
+from .init import checked_timeout
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+
+class GlooDevice:
+    """The network address that a program chose for gloo. Accepted, and not used.
+
+    The members of a group find each other by the addresses of their rendezvous.
+    """
+
+    def __init__(self, hostname: str = "", interface: str = "") -> None:
+        self.hostname, self.interface = hostname, interface
+
+    def __repr__(self) -> str:
+        return f"GlooDevice(hostname={self.hostname!r}, interface={self.interface!r})"
+
+
+class GlooOptions:
+    """Options of a ProcessGroupGloo: `_timeout` is used, `_devices` and `_threads` are not."""
+
+    backend = Backend.GLOO
+
+    def __init__(self, timeout: timedelta | float = default_pg_timeout) -> None:
+        self._timeout = timeout
+        self._threads = 2
+        self._devices: list[Any] = []
+        self.group_name = ""
+        self.global_ranks_in_group: list[int] = []
+
+    @property
+    def _timeout(self) -> timedelta:
+        """The longest that a collective may take; a number that is set means seconds."""
+        return self._longest
+
+    @_timeout.setter
+    def _timeout(self, timeout: timedelta | float) -> None:
+        is_number = isinstance(timeout, int | float)
+        self._longest = checked_timeout(timedelta(seconds=timeout) if is_number else timeout)
+
+
+class ProcessGroupGloo(ProcessGroup):
+    """A group of processes that share a store, without `init_process_group`.
+
+    Args:
+        store: All members give the same; one group for each store or PrefixStore.
+        rank: The number of this process in the group.
+        size: The number of members.
+        options: A `ProcessGroupGloo._Options`, or the timeout.
+        timeout: The longest that a collective may take; 30 minutes by default.
+
+    Raises:
+        StoreTimeoutError: Some members did not come in time.
+
+    Example:
+        >>> import fastdist as fd
+        >>> from fastdist import distributed as dist
+        >>> group = dist.ProcessGroupGloo(dist.HashStore(), 0, 1)
+        >>> x = fd.ones(2)
+        >>> group.allreduce([x]).wait(), group.size()
+        (True, 1)
+    """
+
+    _Options = Options = GlooOptions
+    Device = GlooDevice
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        options: GlooOptions | timedelta | None = None,
+        timeout: timedelta | None = None,
+    ) -> None:
+        super().__init__(store, rank, size)
+        if not 0 <= self._rank < self._size:
+            raise ValueError(f"rank {rank} is not one of a group of {size} members")
+        if isinstance(options, GlooOptions):
+            self.options = options
+        else:
+            self.options = GlooOptions(checked_timeout(timeout if options is None else options))
+        ranks = tuple(range(self._size))
+        place = Place(store, self._rank, self._size, ranks, "", self.options._timeout, self._size)
+        config = BackendConfig(Backend.GLOO)
+        self._join(config, Backend.GLOO, place, self.options, desc="")
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Let each collective take this long at most."""
+        super().set_timeout(timeout)
+        self.options._timeout = timeout
+
+    @staticmethod
+    def create_device(hostname: str = "", interface: str = "", lazy_init: Any = None) -> GlooDevice:
+        """Return what `_Options._devices` takes, for an address or an interface."""
+        return GlooDevice(hostname, interface)
+
+    @staticmethod
+    def create_default_device(lazy_init: Any = None) -> GlooDevice:
+        """Return what `_Options._devices` takes, for this machine's address."""
+        return GlooDevice()
+
+
+ProcessGroupGloo.__module__ = "fastdist.distributed.distributed_c10d"

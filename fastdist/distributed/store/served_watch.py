@@ -1,0 +1,53 @@
+"""The watch of a TCPStore."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from fastdist.core.errors import StoreError
+
+from .connection import Connection
+from .store import Change, Timeout, Watch
+
+if TYPE_CHECKING:
+    from .tcp_store import TCPStore
+
+
+class ServedWatch(Watch):
+    """A watch with a connection of its own, on which the server speaks unasked."""
+
+    def __init__(self, store: TCPStore, connection: Connection) -> None:
+        self._store = store
+        # Held by whoever uses the connection: next while it waits, close after.
+        self._connection_lock = threading.RLock()
+        self._connection: Connection | None = connection
+
+    def next(self, timeout: Timeout | None = None) -> Change | None:
+        deadline = time.monotonic() + self._store._seconds(timeout)
+        with self._connection_lock:
+            if self._connection is None:
+                raise StoreError(f"this watch on {self._store!r} is closed")
+            try:
+                reply = self._connection.receive(deadline)
+            except StoreError:
+                self.close()
+                raise
+            if reply is None:
+                return None
+            # After the answer to WATCH itself only changes come this way.
+            if len(reply.frames) != 3:
+                raise StoreError(f"{self._store!r} reported a change in {len(reply.frames)} frames")
+            key, is_there, value = reply.frames
+            return Change(key.decode(errors="replace"), value if is_there == b"1" else None)
+
+    def fileno(self) -> int | None:
+        return None if self._connection is None else self._connection.fileno()
+
+    def close(self) -> None:
+        with self._connection_lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            # The server forgets the watch when it hears that this connection has ended.
+            self._store._end_watch(self, connection)
