@@ -168,7 +168,7 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
     shared = segment.Segment(mapping, 2, 2, BOARD_BYTES)
     alarm = Alarm()
     mine, other = (Machine(shared, one, (0, 1), Names(), alarm) for one in (0, 1))  # type: ignore[arg-type]
-    require_no_failure = mine._require_no_failure
+    require_no_failure = mine.require_no_failure
 
     def require_after_it_left(missing: Sequence[int]) -> None:
         if not shared.words[other._mine + segment.FAILURE]:
@@ -176,7 +176,7 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
             other.fail(LEFT, "")
         require_no_failure(missing)
 
-    mine._require_no_failure = require_after_it_left  # type: ignore[method-assign]
+    mine.require_no_failure = require_after_it_left  # type: ignore[method-assign]
     mine.meet(waiting_for(alarm))
     with pytest.raises(CollectiveLostError, match="rank 1 has left the group"):
         mine.meet(waiting_for(alarm))
