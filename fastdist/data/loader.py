@@ -38,7 +38,8 @@ class DataLoader(Generic[T_co]):
     Raises  ValueError for options that exclude each other or are out of range
     Note    workers are forked where this process has no other threads; otherwise, and where a
             multiprocessing_context says so, dataset, collate_fn and worker_init_fn must pickle, and
-            a script must begin its work under `if __name__ == "__main__":`. pin_memory copies
+            a script must begin its work under `if __name__ == "__main__":`. Workers of a script
+            without that line, or of a notebook, are forked with a warning. pin_memory copies
             batches into pinned memory, where there is a GPU; without in_order, batches come as soon
             as they are made
     """

@@ -136,7 +136,7 @@ class WorkerPool:
         forget_ended()
         self._workers: list[Worker] = []
         self._owner = os.getpid()
-        context, reason = choose_start(given_context)
+        context, reason = choose_start(given_context, (fetcher.dataset, fetcher.collate, init))
         try:
             for number in range(count):
                 self._workers.append(Worker(Job(number, count, fetcher, init), context))
@@ -283,7 +283,8 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, rea
             raise TypeError(
                 f"DataLoader cannot send {found.path} ({type(found.value).__name__}) to its worker "
                 f"processes: {found.error}; dataset, collate_fn and worker_init_fn must pickle: "
-                "define functions and classes at the top level of a module, or say num_workers=0. "
+                "define functions and classes at the top level of a module, say num_workers=0, or "
+                "multiprocessing_context='fork' if no other thread holds a lock meanwhile. "
                 f"Forked workers need no pickles, but {reason}"
             ) from error
 

@@ -129,6 +129,11 @@ class Backend(Protocol):
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> Any: ...
 
+    def maker(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> Callable[[], Any]:
+        """Return what `empty` calls for these arguments: for many arrays of one shape."""
+
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> Any:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from math import prod
 from types import TracebackType
@@ -207,6 +208,12 @@ class CpuBackend:
         if prod(shape) * dtype.itemsize < LINES_FROM:
             return np.empty(shape, dtype)
         made: np.ndarray = memory.empty(shape, dtype)
+        return made
+
+    def maker(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> Callable[[], np.ndarray]:
+        made: Callable[[], np.ndarray] = partial(memory.maker_of(shape, dtype), shape, dtype)
         return made
 
     def from_numpy(

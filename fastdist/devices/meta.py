@@ -195,6 +195,11 @@ class MetaBackend:
     ) -> MetaArray:
         return new_array(shape, dtype)
 
+    def maker(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> Callable[[], MetaArray]:
+        return partial(new_array, shape, dtype)
+
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> MetaArray:

@@ -1,9 +1,8 @@
 """The functions over lists of tensors that optimisers call: `_foreach_add` and its kin.
 
-Sums, products, quotients, addcmul, addcdiv and lerp in place are one launch for plain lists: see
-foreach_launch.py. All else calls one op for every tensor, so that dtypes may be mixed and autograd
-records as usual. A function returns a tuple of new tensors; its twin in place, whose name ends with
-_, returns the list itself.
+They are one launch for plain lists of float32 or float64: see foreach_launch.py. All else calls one
+op for every tensor, so that dtypes may be mixed and autograd records as usual. A function returns a
+tuple of new tensors; its twin in place, whose name ends with _, returns the list itself.
 """
 
 from __future__ import annotations
@@ -13,13 +12,9 @@ from typing import Any, Final
 
 from ..dispatch.op import PLAIN
 from ..tensor.tensor import Tensor
-from .foreach_launch import launch
+from .foreach_launch import UNARY, launch, launch_new, norms
 from .load import LINALG
 
-_UNARY: Final = """
-    abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
-    reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
-""".split()  # noqa: SIM905
 Tensors = Sequence[Tensor]
 
 
@@ -64,6 +59,9 @@ def _finish(name: str, tensors: Tensors, results: Sequence[Any]) -> Any:
 def _unary(name: str) -> Callable[..., Any]:
     def apply(self: Tensors) -> Any:
         _require_tensors(self)
+        found = _launched(name, [self])
+        if found is not None:
+            return found
         return _finish(name, self, [_call(name, one) for one in self])
 
     return apply
@@ -79,8 +77,9 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
             _require_tensors(other)
             return tuple(_call("__rpow__", one, self) for one in other)
         _require_tensors(self)
-        if _together(name, self, other, alpha if has_alpha else 1):
-            return self
+        found = _together(name, self, other, alpha if has_alpha else 1)
+        if found is not None:
+            return found
         scaled = {"alpha": alpha} if has_alpha and alpha != 1 else {}
         rows = zip(self, _spread(self, other), strict=True)
         return _finish(name, self, [_bounded(name, one, value, scaled) for one, value in rows])
@@ -88,18 +87,33 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
     return apply
 
 
-def _together(name: str, tensors: Tensors, other: Any, alpha: Any) -> bool:
-    """Return whether one launch has done it."""
-    kind = name.removesuffix("_")
-    if kind == name or kind not in ("add", "sub", "mul", "div"):
-        return False
+def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
+    """Return what one launch returns of a kind, in place if name ends with _; None if there is no
+    such launch. A number stands for all tensors.
+    """
+    if not isinstance(numbers, Sequence):
+        numbers = [numbers] * len(columns[0])
+    if not name.endswith("_"):
+        return launch_new(name, columns, numbers)
+    return columns[0] if launch(name[:-1], columns, numbers) else None
+
+
+def _together(name: str, tensors: Tensors, other: Any, alpha: Any) -> Any:
+    """Return what one launch returns of a binary op, or None."""
+    plain, place = name.removesuffix("_"), "_" if name.endswith("_") else ""
     if other.__class__ in (float, int):
+        if plain == "pow":
+            return _launched(f"square{place}", [tensors]) if other == 2 else None
         other = [other] * len(tensors)
-    if not isinstance(other, Sequence) or len(other) != len(tensors):
-        return False
-    if all(isinstance(one, Tensor) for one in other):
-        return launch(kind, [tensors, other], [alpha] * len(tensors))
-    return alpha == 1 and launch(f"{kind}_number", [tensors], other)
+    if plain == "pow" or not isinstance(other, Sequence) or len(other) != len(tensors):
+        return None
+    if isinstance(other[0], Tensor):
+        kind = _EXTREMES.get(plain, plain)
+        return _launched(kind + place, [tensors, other], [alpha] * len(tensors))
+    if alpha != 1:
+        return None
+    kind = {"maximum": "clamp_min", "minimum": "clamp_max"}.get(_EXTREMES.get(plain, ""), plain)
+    return _launched(f"{kind}_number{place}", [tensors], other)
 
 
 _EXTREMES: Final = {
@@ -135,8 +149,9 @@ def _ternary(name: str) -> Callable[..., Any]:
                 f"{len(values)} instead."
             )
         spread = _spread(self, values)
-        if name.endswith("_") and launch(name[:-1], [self, tensor1, tensor2], spread):
-            return self
+        found = _launched(name, [self, tensor1, tensor2], spread)
+        if found is not None:
+            return found
         rows = zip(self, tensor1, tensor2, spread, strict=True)
         results = [
             _call(name, a, b, c, value=v.item() if isinstance(v, Tensor) else v)
@@ -151,28 +166,33 @@ def _lerp(name: str) -> Callable[..., Any]:
     def apply(self: Tensors, tensors1: Tensors, weight: Any = None, **names: Any) -> Any:
         weight = names.pop("weights", names.pop("scalars", weight))
         _require_tensors(self, tensors1)
-        if name.endswith("_") and _lerp_together(self, tensors1, weight):
-            return self
+        found = _lerp_together(name, self, tensors1, weight)
+        if found is not None:
+            return found
         rows = zip(self, tensors1, _spread(self, weight), strict=True)
         return _finish(name, self, [_call(name, a, b, w) for a, b, w in rows])
 
     return apply
 
 
-def _lerp_together(tensors: Tensors, ends: Tensors, weight: Any) -> bool:
-    """Return whether one launch with one weight has done it."""
+def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> Any:
+    """Return what one launch with one weight returns, or None."""
     if weight.__class__ not in (float, int) or tensors[0].__class__ not in PLAIN:
-        return False
+        return None
+    if not tensors[0]._layout.dtype.is_floating_point:
+        return None
     of_dtype: Any = tensors[0]._layout.dtype.numpy.type
     number, kind = of_dtype(weight), "lerp_below_half"
     if not abs(number) < 0.5:
         number, kind = of_dtype(1) - number, "lerp_above_half"
-    return launch(kind, [tensors, ends], [float(number)] * len(tensors))
+    return _launched(kind + "_" * name.endswith("_"), [tensors, ends], float(number))
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:
     """Write each tensor of src over that of self; dtypes may differ."""
     _require_tensors(self, src)
+    if launch("copy", [self, src], [1] * len(self)):
+        return self
     for one, other in zip(self, src, strict=True):
         one.copy_(other)
     return self
@@ -181,6 +201,8 @@ def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> A
 def _foreach_zero_(self: Tensors) -> Any:
     """Set all elements of all tensors to 0."""
     _require_tensors(self)
+    if launch("zero", [self], [0] * len(self)):
+        return self
     for one in self:
         _call("zero_", one)
     return self
@@ -189,6 +211,8 @@ def _foreach_zero_(self: Tensors) -> Any:
 def _foreach_clone(self: Tensors, *, memory_format: Any = None) -> Any:
     """Return a copy of each tensor."""
     _require_tensors(self)
+    if memory_format is None and (found := launch_new("clone", [self], [1] * len(self))):
+        return found
     options = {} if memory_format is None else {"memory_format": memory_format}
     return tuple(_call("clone", one, **options) for one in self)
 
@@ -196,6 +220,8 @@ def _foreach_clone(self: Tensors, *, memory_format: Any = None) -> Any:
 def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
     """Return the vector norm of each tensor."""
     _require_tensors(self)
+    if dtype is None and (found := norms(self, ord)):
+        return found
     return tuple(LINALG["vector_norm"](one, ord, dtype=dtype) for one in self)
 
 
@@ -228,7 +254,7 @@ def _foreach_mm(self: Tensors, mat2: Tensors) -> Any:
 def _made() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     kinds: list[tuple[Callable[[str], Any], list[str]]] = [
-        (_unary, _UNARY),
+        (_unary, UNARY),
         (_binary, ["mul", "div", "pow", *_EXTREMES]),
         (lambda name: _binary(name, has_alpha=True), ["add", "sub"]),
         (_ternary, ["addcdiv", "addcmul"]),

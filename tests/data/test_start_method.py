@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import chain, repeat
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fastdist.data import start_method
+from tests.data.test_workers import printed
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,34 @@ def test_each_other_thread_has_a_state() -> None:
     thread.join()
     assert thread.native_id in states and threading.get_native_id() not in states
     assert all(state.isalpha() for state in states.values())
+
+
+UNGUARDED = """
+import warnings
+done = threading.Event()
+threading.Thread(target=done.wait, name="waiting").start()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for epoch in range(2):
+        data = TensorDataset(fastdist.arange(4))
+        for batch in DataLoader(data, 2, num_workers=2, collate_fn=lambda rows: len(rows)):
+            print(batch)
+done.set()
+print([str(one.message) for one in caught if one.category is UserWarning])
+"""
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_workers_of_what_cannot_be_imported_again_are_forked_with_a_warning(
+    tmp_path: Path, is_file: bool
+) -> None:
+    if is_file:
+        *batches, warned = printed(tmp_path, UNGUARDED)
+        reason = "no_guard.py has no `if __name__ == '__main__':`"
+    else:
+        text = f"exec({UNGUARDED!r}, vars(sys.modules['__main__']))"
+        *batches, warned = printed(tmp_path, f"del __file__\n{text}")
+        reason = "the program is not a file"
+    assert batches == ["2"] * 4
+    assert warned.count("DataLoader forks its workers") == 1
+    assert f"although this process has other threads (waiting): {reason}" in warned

@@ -42,6 +42,26 @@ CALLS: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
+CALLS |= {f"{name} in place": (f"{name}_", 0, (), {}) for name in foreach_launch.UNARY}
+CALLS |= {
+    "maximum lists": ("maximum_", 1, (), {}),
+    "minimum lists": ("minimum_", 1, (), {}),
+    "clamp_min number": ("clamp_min_", 0, (0.9,), {}),
+    "clamp_max number": ("clamp_max_", 0, (0.9,), {}),
+    "pow 2": ("pow_", 0, (2,), {}),
+    "pow 2.5": ("pow_", 0, (2.5,), {}),
+    "copy": ("copy_", 1, (), {}),
+    "zero": ("zero_", 0, (), {}),
+}
+
+
+def single(name: str, one: Any, *row: Any, **options: Any) -> Any:
+    """Return what the call of one tensor returns; Tensor has no maximum_."""
+    if name in ("maximum_", "minimum_"):
+        return one.copy_(getattr(fd, name[:-1])(one, *row))
+    return getattr(one, name)(*row, **options)
+
+
 @in_one_test("call", list(CALLS))
 @in_one_test("dtype", ["float32", "float64"])
 def test_results_are_those_of_single_calls(call: str, dtype: str) -> None:
@@ -49,11 +69,50 @@ def test_results_are_those_of_single_calls(call: str, dtype: str) -> None:
     first, *others = lists(getattr(fd, dtype))
     expected = [one.clone() for one in first]
     for one, *row in zip(expected, *others[:count], strict=True):
-        getattr(one, name)(*row, *more, **options)
+        single(name, one, *row, *more, **options)
     assert getattr(fd, f"_foreach_{name}")(first, *others[:count], *more, **options) is first
     for one, other in zip(first, expected, strict=True):
         assert one.numpy().tobytes() == other.numpy().tobytes()
         assert one._version == 1
+
+
+@in_one_test("call", [call for call in CALLS if call not in ("copy", "zero")])
+@in_one_test("dtype", ["float32", "float64"])
+def test_new_tensors_are_those_of_single_calls(call: str, dtype: str) -> None:
+    name, count, more, options = CALLS[call]
+    first, *others = lists(getattr(fd, dtype))
+    # What two signs of zero, infinities and NaN become.
+    first[0] = fd.tensor([0.0, -0.0, fd.inf, -fd.inf, fd.nan, -1.5, 2.5], dtype=first[0].dtype)
+    expected = [one.clone() for one in first]
+    for one, *row in zip(expected, *others[:count], strict=True):
+        single(name, one, *row, *more, **options)
+    before = [one.numpy().tobytes() for one in first]
+    found = getattr(fd, f"_foreach_{name[:-1]}")(first, *others[:count], *more, **options)
+    assert type(found) is tuple and [one.numpy().tobytes() for one in first] == before
+    for one, other in zip(found, expected, strict=True):
+        assert one._version == 0 and one.shape == other.shape and one.dtype is other.dtype
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+
+
+@in_one_test("dtype", ["float32", "float64"])
+@in_one_test("order", [0, 1, 2, 2.5, "inf", "-inf"])
+def test_norms_are_those_of_single_calls(order: Any, dtype: str) -> None:
+    given, *_ = lists(getattr(fd, dtype))
+    given = [one for one in given if one.numel()]
+    given += [fd.linspace(-1, 1, 20_000, dtype=given[0].dtype), given[0] * fd.nan]
+    found = fd._foreach_norm(given, float(order))
+    for one, tensor in zip(found, given, strict=True):
+        expected = fd.linalg.vector_norm(tensor, float(order))
+        assert (one.shape, one.dtype) == (expected.shape, expected.dtype)
+        assert fd.allclose(one, expected, rtol=1e-6, equal_nan=True)
+
+
+def test_new_tensors_of_recorded_ones_have_gradients() -> None:
+    leaf = fd.ones(2, requires_grad=True)
+    added = fd._foreach_add([leaf, leaf * 2], [fd.ones(2), fd.ones(2)])
+    sizes = fd._foreach_norm([leaf, leaf * 2])
+    (added[0].sum() + sizes[1]).backward()
+    assert fd.allclose(leaf.grad, fd.full((2,), 1 + 2**0.5))
 
 
 def test_numbers_for_each_tensor() -> None:

@@ -93,6 +93,11 @@ class CudaBackend:
         with self._device(index):
             return cupy().empty(tuple(shape), dtype)
 
+    def maker(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> Callable[[], Any]:
+        return functools.partial(self.empty, shape, dtype, index)
+
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> Any:

@@ -192,11 +192,63 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-@composite(out="cast", node="cholesky_solve")
+@structured(
+    "linalg.dense.cholesky_solve",
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="cholesky_solve",
+    takes_complex=True,
+)
+def cholesky_solved(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
+    """Return the X of A @ X = b, of which factor is Cholesky's; its other triangle is not read."""
+
+
+@cholesky_solved.plan
+def _(b: Tensor, factor: Tensor, upper: bool) -> Plan:
+    right, left = b._layout.shape, factor._layout.shape
+    require_computable("cholesky_solve", "cholesky_solve_cpu", factor, takes_complex=True)
+    shape = (*batch_of("cholesky_solve", left, right), *right[-2:])
+    return Plan(shape, b._layout.dtype, (upper,), compute=b._layout.dtype)
+
+
+# Note [Gradients of Cholesky's factors] The solution depends on A = L @ L.mH. Its gradient by L,
+# (G + G.mH) @ L of the gradient G by A, has elements outside of the triangle as well: it is that of
+# all changes of L, not only of those that leave it a triangle. PyTorch returns the same, but only
+# where the other triangle of L is 0: elsewhere it multiplies by elements that nothing depends on.
+def _as_triangle(factor: Any, upper: bool) -> Any:
+    """Return factor with zeros in its other triangle, which still has derivatives."""
+    unread = factor.detach()
+    return factor - (unread.tril(-1) if upper else unread.triu(1))
+
+
+@cholesky_solved.vjp("b", "factor")
+def _(g: Any, factor: Any, out: Any, upper: bool, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+    by_b = cholesky_solved.public(g, factor, upper)
+    if not wanted[1]:
+        return by_b, None
+    by_product = by_b @ out.mH
+    both, triangle = -(by_product + by_product.mH), _as_triangle(factor, upper)
+    return by_b, triangle @ both if upper else both @ triangle
+
+
+@cholesky_solved.jvp
+def _(factor: Any, b_t: Any, factor_t: Any, out: Any, upper: bool) -> Any:
+    right = b_t
+    if factor_t is not None:
+        triangle = _as_triangle(factor, upper)
+        moved = triangle.mH @ factor_t if upper else factor_t @ triangle.mH
+        moved = (moved + moved.mH) @ out
+        right = -moved if b_t is None else b_t - moved
+    return cholesky_solved.public(right, factor, upper)
+
+
+@composite(out="cast")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Return the X of A @ X = input, of which input2 is Cholesky's factor.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
+    Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
     """
     for one, what in ((input, "b"), (input2, "u")):
         if len(one._layout.shape) < 2:
@@ -210,9 +262,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "
             f"{shape[-1]} but each b matrix is {right[-2]} by {right[-1]}"
         )
-    factor: Any = input2.mH if upper else input2
-    below = triangular.public(factor, input, False, False)
-    return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
+    return cholesky_solved.public(input, input2, bool(upper))  # type: ignore[no-any-return]
 
 
 @composite(out="cast", node="cholesky_inverse")

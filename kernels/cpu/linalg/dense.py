@@ -108,6 +108,17 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
         )
 
 
+def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
+    """Write the x of a @ x = b into out; factor is Cholesky's of a, of which one triangle is read.
+
+    Batch axes broadcast to out's.
+    """
+    other = factor.conj().swapaxes(-1, -2)
+    below, above = (other, factor) if upper else (factor, other)
+    solve_triangular(below, b, out, False, False)
+    solve_triangular(above, out, out, True, False)
+
+
 # So many times more matrices than rows, and it is faster to go by rows through all of them at once:
 # 256 of (8, 8), with right sides of 2, take 0.12 ms instead of 0.35, 32 of them as long either way
 # (minima of 5 runs of CPU time, AMD EPYC, one thread).

@@ -8,6 +8,7 @@ in registers, and the loop is called tensor by tensor from compiled code.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,11 +16,16 @@ import numpy as np
 
 from fastdist.language.program import Program
 
+from ..reduce.reductions import norm
+from ..silence import silent
 from .numpy_pointwise import fold
 from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
 
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[float]
+# Squares of so many elements are added by BLAS: beyond, its sums of float32 lose digits, and depend
+# on the number of threads.
+_DOT_LIMIT: Final = 8192
 
 # Elements of all tensors together beyond which a launch is compiled, so that a program of few
 # parameters never waits for Numba, nor holds its 115 MB; one that is there serves any number. A
@@ -39,6 +45,19 @@ def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
     results are the same for any number of threads, and the same as line by line: no line is
     contracted with another, and each result is rounded to the dtype.
     """
+    _apply(program, numbers, arrays, is_new=False)
+
+
+def apply_new(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
+    """Run a program as `apply`, whose first array alone is written, and is new memory in every row:
+    nothing needs to find out whether arrays share memory.
+    """
+    _apply(program, numbers, arrays, is_new=True)
+
+
+def _apply(
+    program: Program, numbers: Sequence[Numbers], arrays: tuple[Array, ...], *, is_new: bool
+) -> None:
     rows, dtype = len(numbers), arrays[0].dtype
     if dtype.itemsize >= 4:
         launch = program.readings.get(dtype)
@@ -49,9 +68,23 @@ def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
                 _by_lines(program, numbers, arrays, by_numpy=True)
                 return
             launch = _compile(program, dtype)
-        if launch is not None and launch(numbers, arrays):
+        if launch is not None and launch(numbers, arrays, is_new):
             return
     _by_lines(program, numbers, arrays)
+
+
+@silent
+def norms(order: float, *arrays: Array) -> None:
+    """Write the norms of arrays in C order, of order 1, 2 or infinity, into arrays of one element,
+    which come first.
+    """
+    rows = len(arrays) // 2
+    for out, x in zip(arrays[:rows], arrays[rows:], strict=True):
+        if order == 2.0 and x.size <= _DOT_LIMIT:
+            flat = x.reshape(-1)
+            out[()] = math.sqrt(flat.dot(flat))
+        else:
+            norm(x, out, tuple(range(x.ndim)), order)
 
 
 def apply_given(

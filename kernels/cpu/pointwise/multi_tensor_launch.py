@@ -37,7 +37,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     """Return the function that runs results, a program's, over rows of arrays of a dtype.
 
     It returns False, and has done nothing, where arrays share memory: then a row must wait for
-    those before it, and a line for all of the line above.
+    those before it, and a line for all of the line above. is_new: what is written shares none.
 
     Thread  the function any, several at once; releases the GIL
     """
@@ -51,7 +51,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     # them, for a program serves all groups whose options say the same.
     apart: list[array[int]] = []
 
-    def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...]) -> bool:
+    def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...], is_new: bool) -> bool:
         nonlocal apart
         rows = len(numbers)
         # Mostly one row of numbers, many times: then the walk stays on it.
@@ -67,7 +67,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         if total < 0:  # among them is an array of a derived class, or something else
             require_arrays(*arrays)
             total = read(id(arrays), rows, width, where, 0)
-        if table not in apart:
+        if not is_new and table not in apart:
             if not _lie_apart(np.frombuffer(table, np.int64).reshape(rows, width + 1), size):
                 return False
             apart = [table, *apart[: _TABLES - 1]]

@@ -60,6 +60,17 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
         _give(found, out)
 
 
+def cholesky_solve(b: Any, factor: Any, out: Any, upper: bool) -> None:
+    """Write the x of a @ x = b into out; factor is Cholesky's of a, of which one triangle is read.
+
+    Batch axes broadcast to out's.
+    """
+    other = factor.conj().swapaxes(-1, -2)
+    below, above = (other, factor) if upper else (factor, other)
+    solve_triangular(below, b, out, False, False)
+    solve_triangular(above, out, out, True, False)
+
+
 def inverse(x: Any, out: Any, info: Any) -> None:
     """Write the inverse of x into out."""
     import cupy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -11,12 +12,26 @@ import numpy as np
 
 from fastdist.language.program import Program, read_program
 
-from ..launch import THREADS, Launch, Struct, address_of, addresses_of, launch, text_of
+from ..launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    Struct,
+    address_of,
+    addresses_of,
+    headers_for,
+    launch,
+    text_of,
+)
+from ..reduce.reductions import norm
 from .pointwise import plan as pointwise_plan
 from .pointwise_source import Operand, body_function, compute_dtype, preamble
 
 # A kernel takes 4 KiB of arguments on every GPU; the numbers and the table's length come on top.
 _TABLE_BYTES: Final = 3840
+# Vectors in a table of norms, and elements that one block adds: of more, several blocks do.
+_NORMS: Final = _TABLE_BYTES // 24
+_BLOCK_LIMIT: Final = 1 << 16
 # Elements of one tensor that a block goes through: 16 to a thread.
 _CHUNK: Final = 16 * THREADS
 
@@ -33,6 +48,60 @@ def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) ->
     Thread  any; queued on the current stream of the arrays' device
     """
     launch(plan(program, numbers, arrays), on=arrays[0])
+
+
+def apply_new(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
+    """Run a program as `apply`, whose first array alone is written, and is new memory in every row:
+    nothing needs to find out whether arrays share memory.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(plan(program, numbers, arrays, is_new=True), on=arrays[0])
+
+
+def norms(order: float, *arrays: Any) -> None:
+    """Write the norms of arrays in C order, of order 1, 2 or infinity, into arrays of one element,
+    which come first.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    rows = len(arrays) // 2
+    outs, inputs = arrays[:rows], arrays[rows:]
+    small = [(out, x) for out, x in zip(outs, inputs, strict=True) if x.size <= _BLOCK_LIMIT]
+    launch(plan_norms(order, small), on=arrays[0])
+    for out, x in zip(outs, inputs, strict=True):
+        if x.size > _BLOCK_LIMIT:
+            norm(x, out, tuple(range(x.ndim)), order)
+
+
+def plan_norms(order: float, pairs: Sequence[tuple[Any, Any]]) -> list[Launch]:
+    """Return the launches that write norms of arrays: pairs of (out, array), a block for each."""
+    launches = []
+    for begin in range(0, len(pairs), _NORMS):
+        part = pairs[begin : begin + _NORMS]
+        table = np.zeros((3, _NORMS), np.int64)
+        outs, inputs = zip(*part, strict=True)
+        table[0, : len(part)] = addresses_of(inputs)
+        table[1, : len(part)] = addresses_of(outs)
+        table[2, : len(part)] = [x.size for x in inputs]
+        struct = Struct(table.ravel().view(f"V{table.nbytes}"))
+        source = source_of_norms(order, inputs[0].dtype)
+        launches.append(Launch(source, "norms", (len(part), 1), (struct,)))
+    return launches
+
+
+@functools.cache
+def source_of_norms(order: float, dtype: np.dtype[Any]) -> str:
+    """Return the text of norms of arrays of dtype, of order 1, 2 or infinity."""
+    return "\n".join(
+        (
+            headers_for([dtype]),
+            f"typedef {C_TYPES[dtype]} T;",
+            f"constexpr int ROWS = {_NORMS}, THREADS = {THREADS};",
+            f"constexpr int ORDER = {0 if math.isinf(order) else int(order)};",
+            text_of("pointwise/norms.cu"),
+        )
+    )
 
 
 def apply_given(
@@ -90,13 +159,17 @@ def _plan_column(program: Program, column: Any, kept: Sequence[Any]) -> list[Lau
 
 
 def plan(
-    program: Program, numbers: Sequence[Sequence[float]], arrays: Sequence[Any]
+    program: Program,
+    numbers: Sequence[Sequence[float]],
+    arrays: Sequence[Any],
+    *,
+    is_new: bool = False,
 ) -> list[Launch]:
     """Return the launches, in order: one for a table of rows that do not share memory."""
     rows = len(numbers)
     starts, sizes = _places(arrays, rows)
     dtype = arrays[0].dtype
-    if _share_memory(starts, sizes * dtype.itemsize):
+    if not is_new and _share_memory(starts, sizes * dtype.itemsize):
         return [
             step
             for row in range(rows)

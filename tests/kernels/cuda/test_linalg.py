@@ -78,6 +78,11 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
         for flags in ((False, False), (True, True), (True, False))
     ],
     *[
+        ("cholesky_solve", [drawn(2, 3, 2), definite(*shape, 3, 3)], [((2, 3, 2), "f8")], (upper,))
+        for shape in ((), (2,), (1,))
+        for upper in (False, True)
+    ],
+    *[
         ("inverse", [x], [(x.shape, "f8"), (x.shape[:-2], "i4")], ())
         for x in (definite(3, 3), pair(definite(2, 3, 3), SINGULAR), np.zeros((2, 0, 0)))
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu.pointwise import multi_tensor as cpu
-from fastdist.kernels.cuda.pointwise.multi_tensor import plan, plan_given
+from fastdist.kernels.cuda.pointwise.multi_tensor import plan, plan_given, plan_norms
 from fastdist.language.program import read_program
 from tests.fibre_shim.driver import run
 
@@ -127,3 +127,28 @@ def test_what_is_not_finite_sets_the_flag(dtype: str, odd: float) -> None:
     assert [flag.item() for flag in flags] == [float(not np.isfinite(odd))] * 2
     for one, other in zip(on_cpu, on_cuda, strict=True):
         assert one.tobytes() == other.tobytes() or np.isnan(odd)
+
+
+def test_arrays_that_are_written_and_new_are_one_launch_whatever_the_others_share() -> None:
+    program = read_program("out = a + s * b", ("out", "a", "b"), ("s",))
+    a, b = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    outs = [np.empty(8, np.float32) for _ in range(2)]
+    launches = plan(program, [[2.0]] * 2, [*outs, a, a, b, b], is_new=True)
+    assert len(launches) == 1
+    run(launches, 0)
+    assert [out.tolist() for out in outs] == [(1 + 2 * b).tolist()] * 2
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_norms_of_many_arrays_are_those_of_the_cpu(dtype: str, order: float) -> None:
+    shapes = [(1,), (2, 3), (300,), (1500,), *[(n,) for n in range(1, 200)]]
+    given = [2 * x - 1 for x in arrays(shapes, 1, dtype)]
+    given[2][17] = np.nan
+    found, expected = ([np.empty((), dtype) for _ in shapes] for _ in range(2))
+    launches = plan_norms(order, list(zip(found, given, strict=True)))
+    assert len(launches) == 2
+    run(launches, 0)
+    cpu.norms(order, *expected, *given)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.isnan(found[2])

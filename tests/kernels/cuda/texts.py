@@ -36,7 +36,7 @@ from fastdist.kernels.cuda.nn.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.nn.softmax import source_of_softmax
 from fastdist.kernels.cuda.nn.weighted_neighbours import source_of_weigh
 from fastdist.kernels.cuda.nn.windows import source_of_windows
-from fastdist.kernels.cuda.pointwise.multi_tensor import source_of_program
+from fastdist.kernels.cuda.pointwise.multi_tensor import source_of_norms, source_of_program
 from fastdist.kernels.cuda.pointwise.pointwise_source import Operand, pack_size, source_of
 from fastdist.kernels.cuda.reduce.radix import source_of_radix
 from fastdist.kernels.cuda.reduce.reductions import source_of_reduce
@@ -323,6 +323,9 @@ def texts_of_programs() -> Iterator[tuple[str, str]]:
         given = source_of_program(program, dtype, aligned=True, given=(1, 2))
         yield f"program of {dtype} whose numbers are on the device", given
     yield "program, not aligned", source_of_program(program, F32, aligned=False)
+    for dtype in (F32, F64):
+        for order in (1.0, 2.0, np.inf):
+            yield f"norms of order {order} of many {dtype}", source_of_norms(order, dtype)
 
 
 def texts_of_batch_norm() -> Iterator[tuple[str, str]]:

@@ -141,12 +141,12 @@ TRIANGLES = {
     "linalg.cholesky_ex": of_definite(lambda x: LA.cholesky_ex(x).L, np.linalg.cholesky),
     "cholesky": of_definite(fd.cholesky, np.linalg.cholesky),
     "cholesky_solve": of_regular(
-        lambda x, b: fd.cholesky_solve(b, x),
+        lambda x, b: fd.cholesky_solve(b, x.tril()),
         lambda x, b: np.linalg.solve(np.tril(x) @ np.tril(x).mT, b),
         (3, 2),
     ),
     "cholesky_inverse": of_regular(
-        lambda x: fd.cholesky_inverse(x, upper=True),
+        lambda x: fd.cholesky_inverse(x.triu(), upper=True),
         lambda x: np_inv(np.triu(x).mT @ np.triu(x)),
     ),
     "linalg.solve_triangular": [
@@ -500,6 +500,7 @@ CASES: dict[str, list[Case]] = {
 COVERED_BY = {
     "triangular": "linalg.solve_triangular",
     "cholesky_parts": "linalg.cholesky",
+    "cholesky_solved": "cholesky_solve",
     "solve_parts": "linalg.solve",
     "inverse_parts": "linalg.inv",
     "lu_parts": "linalg.lu_factor",

@@ -352,6 +352,47 @@ def test_tensors_have_pytorch_s_methods() -> None:
     assert fd.allclose(fd.norm(matrix, "nuc"), matrix.svd().S.sum())
 
 
+@pytest.mark.parametrize("dtype", [fd.float64, fd.complex128])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("name", ["cholesky_solve", "cholesky_inverse"])
+def test_gradients_by_a_factor_are_those_of_all_its_changes(
+    name: str, upper: bool, dtype: Any
+) -> None:
+    """The gradient is that of the product of the factor, also outside of the triangle."""
+    rng = np.random.default_rng(1)
+    triangle = np.tril(rng.standard_normal((2, 3, 3)), -1) + 2 * np.eye(3)
+    right = fd.tensor(rng.standard_normal((2, 3, 2))).to(dtype)
+    if dtype.is_complex:
+        triangle = triangle + 1j * np.tril(rng.standard_normal((2, 3, 3)), -1)
+    start = fd.tensor(triangle.swapaxes(-1, -2) if upper else triangle, dtype=dtype)
+    found = []
+    for by_product in (False, True):
+        factor = start.clone().requires_grad_()
+        product = factor.mH @ factor if upper else factor @ factor.mH
+        if name == "cholesky_inverse":
+            value = LA.inv(product) if by_product else fd.cholesky_inverse(factor, upper)
+        else:
+            solved = LA.solve(product, right)
+            value = solved if by_product else fd.cholesky_solve(right, factor, upper)
+        (first,) = fd.autograd.grad(value[..., 0].abs().sum(), factor, create_graph=True)
+        (second,) = fd.autograd.grad(first.abs().square().sum(), factor)
+        found.append((value.detach(), first.detach(), second))
+    assert (found[0][1].triu(1).abs() > 1e-3).any() and (found[0][1].tril(-1).abs() > 1e-3).any()
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one.resolve_conj().numpy(), other.resolve_conj().numpy(), 1e-8)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_elements_that_a_solution_does_not_read_change_no_gradient(upper: bool) -> None:
+    start = fd.tensor([[2.0, 0.5], [0.5, 3.0]])
+    given, cleared = start.clone(), start.triu() if upper else start.tril()
+    gradients = []
+    for factor in (given.requires_grad_(), cleared.requires_grad_()):
+        fd.cholesky_solve(fd.ones(2, 1), factor, upper).sum().backward()
+        gradients.append(factor.grad.tolist())
+    assert gradients[0] == gradients[1]
+
+
 @pytest.mark.parametrize("name", ["float64", "complex128"])
 @pytest.mark.parametrize("upper", ["L", "U"])
 def test_the_gradient_of_eigenvectors_is_symmetric_though_one_triangle_is_read(
