@@ -154,18 +154,21 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
             time
     """
     empty, lengths, array_type = np.empty, table(n), np.ndarray
-    launch, run = bound(name, dtype, rows, n, a), None
+    by_numpy: Run | None = None
+    run: Callable[[int, int], Any] | None = None
     job, kept = 0, []
 
     def make(x: Array) -> Array:
-        nonlocal run, job
+        nonlocal run, job, by_numpy
         operands = x, empty(final, dtype), lengths
         if run is None:
             if type(x) is not array_type:
                 require_arrays(x)
             loop = loop_or_none(name, dtype)
             if loop is None:
-                launch(operands)
+                if by_numpy is None:
+                    by_numpy = twin(SMALL[name], dtype, rows, n, a, 0.0)
+                by_numpy(operands)
                 return operands[1]
             found, words = loop.prepare(rows, n, a, 0.0, checks=True)
             kept.append(words)
