@@ -52,7 +52,7 @@ _INLINED: Final = (
         f"rows/{name}.py"
         for name in (
             "row_code", "along_row_code", "code_loops", "row_numbers", "wide_row_code",
-            "column_code", "short_row_code", "row_steps",
+            "column_code", "short_row_code", "row_steps", "exact_row_code", "small_row_steps",
         )
     ),
     "index/bounds.py",

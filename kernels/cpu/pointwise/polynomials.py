@@ -10,6 +10,11 @@ from typing import Final
 
 Coefficients = tuple[float, ...]
 
+# ln 2 in two parts, of which the first times a small whole number is exact.
+LN2: Final[dict[str, Coefficients]] = {
+    "float32": (0.693359375, -0.00021219444),
+    "float64": (0.693147175014019, 5.5459262969660605e-09),
+}
 # (expm1(r) - r) / r^2, |r| < ln(2) / 2: 1.4e-9 and 1.4e-18
 EXPM1: Final[dict[str, Coefficients]] = {
     "float32": (

@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from .code_loops import as_written
 from .row_numbers import BYTES, CONTRACT, I64, VECTORS, WIDE, Numbers, evaluate, halved
-from .row_steps import Add, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
+from .row_steps import Add, First, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step
 from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
@@ -31,7 +31,7 @@ def take(
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
     if isinstance(steps[0], Reduce | Map | Add):
-        _build_loop([_Loop(code, steps) for code in codes])
+        codes[0].build_loops(codes, steps)
     else:
         for code in codes:
             code.take(steps)
@@ -60,6 +60,8 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
 def _sort_of(step: Step) -> str:
     if isinstance(step, Reduce | Map | Add):
         return "loop"
+    if isinstance(step, Log):
+        return "log"
     return "place" if isinstance(step, Pick | Put) else "number"
 
 
@@ -77,11 +79,14 @@ class RowCode:
         self.size = 4 if isinstance(element, ir.FloatType) else 8
         self.lanes = BYTES // self.size
         self.element = element
-        self.many = Numbers(builder, element, self.lanes)
-        self.one = Numbers(builder, WIDE, 0)
+        self.many = Numbers(builder, element, self.lanes, is_exact=row.is_exact)
+        self.one = Numbers(builder, WIDE, 0, is_exact=row.is_exact)
         self.kinds = dict(row.operands)
         self.names = [*self.kinds, *numbers]
-        made = [step.name for step in row.steps if isinstance(step, Reduce | Let | Pick | First)]
+        inner = [one for step in row.steps if isinstance(step, If) for one in step.steps]
+        steps = [*row.steps, *inner]
+        named = [step.name for step in steps if isinstance(step, Reduce | Let | Log | Pick | First)]
+        made = list(dict.fromkeys(named))
         self.names += made
         self._of_all = numbers
         # A number of each row of the block. Not where the loop is: that would take more each time.
@@ -113,7 +118,7 @@ class RowCode:
                 with self.builder.if_then(self._number(step.text), likely=False):
                     for group in loops_of(step.steps):
                         if _sort_of(group[0]) == "loop":
-                            build_wide_loop(self, group)
+                            self.build_again(group)
                         else:
                             self.take(group)
                 # Of what was read before, some may be new.
@@ -130,6 +135,14 @@ class RowCode:
                 self.keep(step.name, self._load(self._place(step.row, step.place), self.element))
             elif isinstance(step, Put):
                 self._store(self._number(step.text), self._place(step.to, step.place), self.element)
+
+    def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
+        """Build a loop over the row that each of codes takes."""
+        _build_loop([_Loop(code, steps) for code in codes])
+
+    def build_again(self, steps: list[Step]) -> None:
+        """Build sums over the row in float64."""
+        build_wide_loop(self, steps)
 
     def keep(self, name: str, value: Any) -> None:
         """Keep a number of the row."""
@@ -313,7 +326,7 @@ class _Loop:
                 address = self._address(step.to, at)
                 joins = self.joins if mask is None else build.and_(self.joins, mask)
                 so_far = self.many.load(address, joins)
-                self.many.store(build.fadd(so_far, value, flags=CONTRACT), address, mask)
+                self.many.store(build.fadd(so_far, value, flags=code.many.flags), address, mask)
             elif isinstance(step, Reduce):
                 cell = self.sums[step.name][i]
                 self.builder.store(self._joined(step, build.load(cell), value, mask), cell)

@@ -27,9 +27,11 @@ from ..jit.waiting import compiling
 from .along_row_code import BLOCK, RowCode, loops_of, take
 from .code_loops import as_written
 from .column_code import ColumnCode
+from .exact_row_code import ExactRowCode
 from .row_numbers import I64, WIDE
-from .row_steps import KERNELS, Columns, Row, Short
+from .row_steps import KERNELS, Columns, Log, Row, Short
 from .short_row_code import ShortRowCode
+from .small_row_steps import SMALL
 
 # So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
 # that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
@@ -62,7 +64,8 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
         with compiling(what):
             found = _found.get((name, dtype))
             if found is None:
-                kernel, size = KERNELS[name], 4 if dtype == "float32" else 8
+                size = 4 if dtype == "float32" else 8
+                kernel = SMALL[name] if name in SMALL else KERNELS[name]
                 # Columns are added up by one thread.
                 share = _ALL if isinstance(kernel, Columns) else _SHARE
                 sizes = [size] * len(kernel.operands)
@@ -105,6 +108,7 @@ def _build_rows(
     eight = ir.Constant(I64, 8)
     whole = builder.mul(n, size)
     steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
+    steps["table"] = None
     # See Note [Reading array objects] in iteration.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
@@ -134,7 +138,8 @@ def _build_rows(
             found[name] = base if step is None else builder.add(base, builder.mul(at, step))
         return found
 
-    codes = [RowCode(builder, row, element, numbers, n, ahead) for _ in range(row.streams)]
+    of_row = ExactRowCode if row.is_exact else RowCode
+    codes = [of_row(builder, row, element, numbers, n, ahead) for _ in range(row.streams)]
     if row.streams > 1:
         _build_streams(builder, row, codes, first, count, places)
         return
@@ -142,7 +147,7 @@ def _build_rows(
 
 
 def _build_blocks(
-    builder: Any, row: Row, code: RowCode, first: Any, last: Any, band: Any, places: Any
+    builder: Any, row: Row, code: Any, first: Any, last: Any, band: Any, places: Any
 ) -> None:
     """Build the loops over the rows from first to last, block by block."""
     most = ir.Constant(I64, BLOCK)
@@ -156,6 +161,9 @@ def _build_blocks(
         end = builder.add(begin, block)
         end = builder.select(builder.icmp_signed("<", end, last), end, last)
         for group in loops_of(row.steps):
+            if isinstance(group[0], Log):
+                code.build_logs(group, places(begin), builder.sub(end, begin))
+                continue
             with as_written(builder, begin, end, one) as i:
                 if band is not None:
                     code.joins = builder.icmp_signed("!=", builder.urem(i, band), zero)

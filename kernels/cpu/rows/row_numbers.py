@@ -21,24 +21,23 @@ WIDE: Final = ir.DoubleType()
 # A vector, whatever the machine's own, and how many a loop takes a turn.
 BYTES: Final = 64
 VECTORS: Final = 4
-# ln 2 in two parts, of which the first times a small whole number is exact.
-_LN2: Final = {
-    "float32": (0.693359375, -0.00021219444),
-    "float64": (0.693147175014019, 5.5459262969660605e-09),
-}
 CONTRACT: Final = ("contract",)
 # Whether a register is a table of as many numbers as it has lanes, and something scales by 2^n.
 _HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 
 
 class Numbers:
-    """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers."""
+    """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers.
 
-    def __init__(self, builder: Any, element: Any, lanes: int) -> None:
+    is_exact    each operation is rounded by itself, so that NumPy makes the same bits
+    """
+
+    def __init__(self, builder: Any, element: Any, lanes: int, *, is_exact: bool = False) -> None:
         self.builder, self.element, self.lanes = builder, element, lanes
+        self.is_exact, self.flags = is_exact, () if is_exact else CONTRACT
         self.is_32 = isinstance(element, ir.FloatType)
         self._name = "float32" if self.is_32 else "float64"
-        self._ln2 = _LN2[self._name]
+        self._ln2 = polynomials.LN2[self._name]
         self._held: dict[Any, Any] = {}
         bits = I32 if self.is_32 else I64
         self.type = ir.VectorType(element, lanes) if lanes else element
@@ -74,9 +73,9 @@ class Numbers:
         return self.builder.call(function, args)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """Return a * b + c, rounded once where the machine has that."""
+        """Return a * b + c, rounded once where the machine has that, unless it is exact."""
         build = self.builder
-        return build.fadd(build.fmul(a, b, flags=CONTRACT), c, flags=CONTRACT)
+        return build.fadd(build.fmul(a, b, flags=self.flags), c, flags=self.flags)
 
     def smaller(self, a: Any, b: Any) -> Any:
         """Return a where it is below b, else b, which may be NaN."""
@@ -105,7 +104,7 @@ class Numbers:
         """
         is_32 = self.is_32
         # A vector of float64 with the lanes of float32 takes two registers.
-        by_table = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
+        by_table = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES and not self.is_exact
         constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)
@@ -249,12 +248,12 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
     arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
     if name in arithmetic:
         # Not of quotients: those are of a row's numbers, and few.
-        return arithmetic[name](*args, flags=() if name == "div" else CONTRACT)
+        return arithmetic[name](*args, flags=() if name == "div" else on.flags)
     if name in _COMPARED:
         return build.fcmp_ordered(_COMPARED[name], *args)
     one: dict[str, Callable[..., Any]] = {
         "neg": build.fneg,
-        "square": lambda x: build.fmul(x, x, flags=CONTRACT),
+        "square": lambda x: build.fmul(x, x, flags=on.flags),
         "log": on.log,
         "sqrt": lambda x: on.call("sqrt", x),
         "abs": lambda x: on.call("fabs", x),

@@ -17,7 +17,10 @@ from typing import Literal, NamedTuple
 # How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
 # place in each row; as one row for a band of rows; one number a column; or one integer for all,
 # which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
-Kind = Literal["rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside"]
+# In the table of an exact kernel stand integers that it needs, see exact_row_code.py.
+Kind = Literal[
+    "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table"
+]
 
 
 class Reduce(NamedTuple):
@@ -76,6 +79,13 @@ class First(NamedTuple):
     row: str
 
 
+class Log(NamedTuple):
+    """The logarithm of a number of the row, by the loop of NumPy's; of exact kernels alone."""
+
+    name: str
+    of: str
+
+
 class If(NamedTuple):
     """Steps of a row of which text holds; they may make numbers anew. Sums of theirs are made in
     float64, in a loop that is slower, for few rows are expected to ask.
@@ -99,7 +109,7 @@ class Put(NamedTuple):
     text: str
 
 
-Step = Reduce | Map | Add | Let | Give | Pick | First | If | Put
+Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put
 
 
 class Row(NamedTuple):
@@ -112,6 +122,8 @@ class Row(NamedTuple):
     steps: tuple[Step, ...]
     # How many rows are taken at a time, far apart from each other.
     streams: int = 1
+    # Whether NumPy makes the same bits, see exact_row_code.py.
+    is_exact: bool = False
 
     @property
     def has_bands(self) -> bool:

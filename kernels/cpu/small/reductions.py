@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import long_columns, long_rows
+from ..rows import long_columns, long_rows, small_rows
 from ..silence import silent
 from .call_facts import (
     TERMS,
@@ -17,13 +17,11 @@ from .call_facts import (
     adder_of_columns,
     adder_of_rows,
     gradients,
-    in_float64,
     number,
     ones,
     row_starts,
     small,
 )
-from .center_rows import centred, squares_of
 
 # A mean whose square is so many variances at most is rounded by so little that of a variance, which
 # notices the square, 1e-7 at most is wrong.
@@ -246,39 +244,17 @@ def _all(facts: CallFacts) -> Run | None:
 
 @small("reduce.reductions.var")
 def _var(facts: CallFacts) -> Run | None:
-    shape, n, axes = _axes(facts)
-    correction = facts.numbers[1]
-    if not facts.small or n > TERMS or n - correction <= 0 or (len(shape), axes) != (2, (1,)):
-        return long_rows.var(facts)
-    one, count = ones(n, facts.dtype), number(n, facts.dtype)
-    share = np.full(n, 1 / n, facts.dtype)
-    left = number(n - correction, facts.dtype)
-    column, final = (shape[0], 1), _final(facts)
-    squares, far = squares_of(n, facts.dtype), _FAR / n
-    divide, subtract = np.divide, np.subtract
-    of_huge, inf = in_float64("reduce.reductions.var", facts), math.inf
-
-    def var(x: Any) -> Any:
-        centre = x.dot(share)
-        away = subtract(x, centre.reshape(column))
-        total = squares(away)
-        if not centre.dot(centre) <= far * total.item(total.argmin()) < inf:
-            if of_huge is not None and not total.item(total.argmax()) < inf:
-                return of_huge(x)
-            total = squares(centred(x, centre, one, count)[1])
-        return divide(total, left, total)
-
-    return _seen(var, (shape[0],), final)
+    return (small_rows if facts.small else long_rows).var(facts)
 
 
 @gradients("reduce.reductions.var")
 def _var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    return long_rows.var_gradient(facts)
+    return (small_rows if facts.small else long_rows).var_gradient(facts)
 
 
 @small("reduce.reductions.std")
 def _std(facts: CallFacts) -> Run | None:
-    return long_rows.std(facts)
+    return small_rows.var(facts, "small_std") if facts.small else long_rows.std(facts)
 
 
 @silent
@@ -305,23 +281,17 @@ def _norm_across(facts: CallFacts) -> Run | None:
 
 @small("reduce.reductions.norm")
 def _norm(facts: CallFacts) -> Run | None:
-    shape, n, axes = _axes(facts)
-    dtype, empty, sqrt = facts.dtype, np.empty, np.sqrt
-    if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
-        return long_rows.norm(facts) or _norm_across(facts)
-
-    def norm(x: Any) -> Any:
-        out, flat = empty((), dtype), x.ravel()
-        flat.dot(flat, out)
-        return sqrt(out, out)
-
-    return _seen(norm, (), _final(facts))
+    if facts.numbers[1] == 2.0 and facts.small:
+        return small_rows.reduced(facts, "small_norm") or _norm_across(facts)
+    return long_rows.norm(facts) or _norm_across(facts)
 
 
 @gradients("reduce.reductions.norm")
 def _norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if facts.numbers[1] != 2.0:
         return None
+    if facts.small:
+        return small_rows.reduction_gradient(facts, "small_norm_gradient")
     return long_rows.reduction_gradient(facts, "norm_gradient")
 
 

@@ -1,0 +1,337 @@
+"""NumPy's side of the exact kernels along rows: functions written out from the steps of a Row.
+
+A twin takes the operands of the compiled loop and makes the same bits; see exact_row_code.py. It
+serves until the loop is there, and in processes that call few of them for good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.language.scalar import Call, Literal, Name, Node, parse
+
+from ..pointwise import polynomials
+from ..silence import define_silent, silent
+from ..small.call_facts import Run, number
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step
+
+Array = np.ndarray[Any, Any]
+_WIDE: Final = np.dtype(np.float64)
+_UFUNCS: Final = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "square": np.square, "sqrt": np.sqrt, "abs": np.abs, "eq": np.equal, "lt": np.less,
+    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "isnan": np.isnan, "isinf": np.isinf,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def twin(row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> Run:
+    """Return the function that does with a tuple of operands what the loop of row does with so many
+    rows (or bands) of n numbers.
+    """
+    return _Writer(row, dtype, rows, n, a, b).written()
+
+
+class _Writer:
+    """Writes a twin. A value is the name of a variable: `element` is an array of the row's dtype,
+    `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in float64.
+    """
+
+    def __init__(self, row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> None:
+        self.row, self.dtype, self.n = row, dtype, n
+        self.count, self.band = (int(a), int(b)) if row.has_bands else (rows, 0)
+        self.kinds = dict(row.operands)
+        steps = [*row.steps, *[one for s in row.steps if isinstance(s, If) for one in s.steps]]
+        made = [s.name for s in steps if isinstance(s, Reduce | Let | Log | Pick)]
+        self.names = [*self.kinds, "n", "a", "b", *dict.fromkeys(made)]
+        self.constants = {"n": float(n), "a": float(a), "b": float(b)}
+        self.scope: dict[str, Any] = {
+            "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
+            "_inside": _inside, "_sum": np.add.reduce, "_fmax": np.fmax.reduce, "_log": np.log,
+            "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
+            **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.depth = 1
+        # The variables of numbers of the row in float64; and what was made of texts, by the node,
+        # and whether that is in float64.
+        self.numbers: dict[str, str] = {}
+        self.made: dict[tuple[Any, bool], str] = {}
+        self.used: dict[tuple[Any, bool], set[str]] = {}
+
+    def written(self) -> Run:
+        for i, (name, kind) in enumerate(self.row.operands):
+            shape = {
+                "rows": (self.count, self.n), "numbers": (self.count, 1),
+                "wide": (self.count, 1), "places": (self.count, 1), "bands": (-1, self.n),
+            }.get(kind)  # fmt: skip
+            if kind != "table":
+                seen = "" if shape is None else f".reshape({shape})"
+                self.line(f"{name} = _operands[{i}]{seen}")
+        self.take(self.row.steps)
+        text = "\n".join(["def twin(_operands):", *self.lines])
+        return define_silent(text, "twin", self.scope)
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def new(self, text: str) -> str:
+        """Return the variable that a value is kept in."""
+        name = f"_{len(self.lines)}v"
+        self.line(f"{name} = {text}")
+        return name
+
+    def constant(self, value: float, wide: bool) -> str:
+        name = f"_c{len(self.scope)}"
+        self.scope[name] = number(value, _WIDE if wide else self.dtype)
+        return name
+
+    def changed(self, name: str) -> None:
+        """Forget what was made of a name."""
+        for key in [key for key, names in self.used.items() if name in names]:
+            self.made.pop(key, None)
+
+    def keep(self, name: str, variable: str) -> None:
+        """Keep a number of the row, in float64."""
+        self.changed(name)
+        self.numbers[name] = variable
+
+    def value(self, text: str, wide: bool, out: str = "") -> str:
+        """Return the variable of a text's value, or write it to out."""
+        tree = parse(text, self.names).tree
+        if out:
+            self._make(tree, wide, out)
+            return out
+        return self._of(tree, wide)
+
+    def _of(self, node: Node, wide: bool) -> str:
+        key = node, wide
+        if key not in self.made:
+            self.made[key] = self._make(node, wide)
+            self.used[key] = _names_of(node)
+        return self.made[key]
+
+    def _make(self, node: Node, wide: bool, out: str = "") -> str:
+        if isinstance(node, Call):
+            return self._call(node, wide, out)
+        if isinstance(node, Literal):
+            found = self.constant(float(node.value), wide)
+        elif isinstance(node, Name):
+            found = self._named(node.id, wide)
+        if out:
+            self.line(f"_copy({out}, {found}, 'unsafe')")
+        return found
+
+    def _call(self, node: Call, wide: bool, out: str) -> str:
+        args = [self._of(one, wide) for one in node.args]
+        if node.primitive == "where":
+            found = self.new(f"_where({', '.join(args)})")
+            if out:
+                self.line(f"_copy({out}, {found})")
+            return found
+        if node.primitive == "exp":
+            match node.args[0]:
+                case Call(primitive="sub", args=(_, Name(id="top"))):
+                    bounded = True
+                case _:
+                    bounded = False
+            self.scope["_exp_wide" if wide else "_exp"] = exp_of(
+                _WIDE if wide else self.dtype, bounded
+            )
+            text = f"_exp{'_wide' * wide}({', '.join([*args, *[out] * bool(out)])})"
+        else:
+            text = f"_{node.primitive}({', '.join([*args, *[out] * bool(out)])})"
+        if out:
+            self.line(text)
+            return out
+        return self.new(text)
+
+    def _named(self, name: str, wide: bool) -> str:
+        if name in self.constants:
+            return self.constant(self.constants[name], wide)
+        if name in self.numbers:
+            found = self.numbers[name]
+            return found if wide or self.dtype == _WIDE else self.new(f"{found}.astype(_own)")
+        kind = self.kinds[name]
+        if wide and kind != "wide" and self.dtype != _WIDE:
+            return self.new(f"{name}.astype(_wide)")
+        return name
+
+    def take(self, steps: Sequence[Step], *, again: bool = False) -> None:
+        """Write steps in turn; `again` where sums are made in float64."""
+        for step in steps:
+            match step:
+                case Reduce(name, "sum", text):
+                    total = self.new(f"_sum({self._full(text, again)}, 1, None, None, True, 0.0)")
+                    self._keep_narrow(name, total, again)
+                case Reduce(name, "top", text):
+                    top = f"_fmax({self._full(text, False)}, 1, None, None, True, -_inf)"
+                    self.scope["_inf"] = math.inf
+                    self._keep_narrow(name, self.new(f"{top} + 0.0"), again)
+                case Let(name, text, rounded):
+                    self.keep(name, self._let(text, rounded))
+                case Log(name, of):
+                    self.keep(name, self.new(f"_log({self._named(of, True)})"))
+                case Map(to, text):
+                    self.value(text, False, to)
+                    self.changed(to)
+                case Give(to, text):
+                    self.line(f"_copy({to}, {self.value(text, True)}, 'unsafe')")
+                case Add(to, text):
+                    self.line(f"_bands({to}, {self._full(text, False)}, {self.band})")
+                case Pick(name, row, place):
+                    picked = self.new(f"_take({row}, {self._place(place)}, 1)")
+                    self._keep_narrow(name, picked, False)
+                case Put(to, place, text):
+                    value = self.value(text, True)
+                    self.line(f"_put({to}, {self._place(place)}, {value}.astype(_own), 1)")
+                    self.changed(to)
+                case If(text, inner):
+                    self._where(text, inner)
+                case _:
+                    raise TypeError(f"an exact kernel has no step {step!r}")
+
+    def _let(self, text: str, rounded: bool) -> str:
+        found = self.value(text, True)
+        if isinstance(parse(text, self.names).tree, Literal | Name):
+            found = self.new(f"_add0({found}, _none)")
+            self.scope["_add0"], self.scope["_none"] = _full, self.count
+        if rounded and self.dtype != _WIDE:
+            return self.new(f"{found}.astype(_own).astype(_wide)")
+        return found
+
+    def _keep_narrow(self, name: str, variable: str, is_wide: bool) -> None:
+        """Keep a number of the row that has its dtype."""
+        if is_wide or self.dtype == _WIDE:
+            self.keep(name, variable)
+            return
+        self.keep(name, self.new(f"{variable}.astype(_wide)"))
+        key = parse(name, self.names).tree, False
+        self.made[key], self.used[key] = variable, {name}
+
+    def _full(self, text: str, wide: bool) -> str:
+        """Return the variable of an element of each place."""
+        return self.value(text, wide)
+
+    def _place(self, place: str) -> str:
+        (wrong,) = [name for name, kind in self.kinds.items() if kind == "outside"]
+        key = parse(place, self.names).tree, False
+        if key not in self.made:
+            self.made[key] = self.new(f"_inside({place}, {self.n}, {wrong})")
+            self.used[key] = set()
+        return self.made[key]
+
+    def _where(self, text: str, steps: Sequence[Step]) -> None:
+        """Write steps of rows of which a text holds; what they make is joined with what was."""
+        asked = self.value(text, True)
+        names = [s.name for s in steps if isinstance(s, Reduce | Let | Log | Pick)]
+        kept = {name: self.new(self.numbers[name]) for name in names if name in self.numbers}
+        for name, variable in kept.items():
+            self.keep(name, variable)
+        before = dict(self.made), dict(self.used), dict(self.numbers)
+        self.line(f"if {asked}.any():")
+        self.depth += 1
+        self.take(steps, again=True)
+        for name, variable in kept.items():
+            self.line(f"{variable} = _where({asked}, {self.numbers[name]}, {variable})")
+        self.depth -= 1
+        self.made, self.used, self.numbers = before
+        for name in kept:
+            self.keep(name, kept[name])
+
+
+def _names_of(node: Node) -> set[str]:
+    if isinstance(node, Name):
+        return {node.id}
+    if isinstance(node, Call):
+        return set().union(*[_names_of(one) for one in node.args])
+    return set()
+
+
+def _full(value: Any, rows: int) -> Array:
+    return np.array(np.broadcast_to(value, (rows, 1)))
+
+
+def _inside(places: Array, n: int, wrong: Array) -> Array:
+    """Return the places of the rows, 0 for what a row does not have, which is reported. They are
+    private: NumPy reads an index again after its check, see Note [Indices that change].
+    """
+    places = places.copy()
+    if places.min(initial=0) < 0 or places.max(initial=0) >= n:
+        is_outside = (places < 0) | (places >= n)
+        wrong[...] = places[is_outside][-1]
+        places[is_outside] = 0
+    return places
+
+
+@silent
+def _add_bands(to: Array, value: Array, band: int) -> None:
+    """Add up the rows of each band, in turn."""
+    rows, n = value.shape
+    whole = rows - rows % band
+    if whole:
+        seen = value[:whole].reshape(-1, band, n)
+        np.add.reduce(seen, 1, None, to[: len(seen)], False, 0.0)
+    if whole < rows:
+        np.add.reduce(value[whole:], 0, None, to[whole // band], False, 0.0)
+
+
+@lru_cache(maxsize=8)
+def exp_of(dtype: Any, bounded: bool) -> Run:
+    """Return exp as Numbers.exp of row_numbers.py makes it, in NumPy's operations."""
+    is_32 = dtype.itemsize == 4
+    bits, shift, bias = (np.int32, 23, 127) if is_32 else (np.int64, 52, 1023)
+    top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
+    high, low = polynomials.LN2[dtype.name]
+    rounder = number(1.5 * 2.0**shift, dtype)
+    start = int(rounder.view(bits))
+    at_once, least = np.array(bias - start, bits), 3 - bias
+    first, *others = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
+    terms = [number(one, dtype) for one in others]
+    first, per_ln2, one, top, bottom, high, low = (
+        number(value, dtype) for value in (first, 1 / math.log(2), 1.0, top, bottom, -high, -low)
+    )
+    maximum, minimum, multiply, add, subtract = (
+        np.maximum, np.minimum, np.multiply, np.add, np.subtract,
+    )  # fmt: skip
+
+    @silent
+    def exp(x: Any, out: Any = None) -> Any:
+        y = maximum(x if bounded else minimum(x, top), bottom)
+        z = multiply(y, per_ln2)
+        add(z, rounder, z)
+        n = subtract(z, rounder)
+        r = multiply(n, high)
+        add(r, y, r)
+        rest = multiply(n, low, y)
+        add(r, rest, r)
+        tail = multiply(r, first)
+        add(tail, terms[0], tail)
+        for term in terms[1:]:
+            multiply(tail, r, tail)
+            add(tail, term, tail)
+        for _ in range(2):
+            multiply(tail, r, tail)
+            add(tail, one, tail)
+        k = z.view(bits)
+        if n.item(n.argmin()) > least and (bounded or n.item(n.argmax()) < -least):
+            # One factor does, of numbers that are not at an end: the same bits in less time.
+            add(k, at_once, k)
+            k <<= shift
+            return multiply(tail, z, out)
+        subtract(k, start, k)
+        half = k >> 1
+        subtract(k, half, k)
+        for part in (half, k):
+            part += bias
+            part <<= shift
+        multiply(tail, half.view(dtype), tail)
+        return multiply(tail, z, out)
+
+    return exp

@@ -1,0 +1,183 @@
+"""The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
+
+A program that calls few of them never loads the compiler, and none waits for it: after some calls a
+thread compiles, or loads, what they want. See Note [The same bits].
+"""
+
+# Note [The same bits]
+# For each kernel of small_row_steps there are two functions: one of NumPy's calls (numpy_twins.py)
+# and a compiled loop (exact_row_code.py). Both make the same bits, so that it does not matter when
+# the loop is ready, or whether it ever is. Before a loop serves it is compared with NumPy's side on
+# rows of several lengths; where they differ, as with a NumPy that adds up in another order, NumPy
+# serves for good. Times of a softmax of 8 x 64 float32, in us: 16 by NumPy, of which 10 are exp in
+# operations that a loop makes alike, 0.33 by the loop (AMD EPYC, Zen 5).
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ..index.indices import ALL_INSIDE
+from ..jit.array_objects import require_arrays
+from ..small.call_facts import Run
+from .numpy_twins import twin
+from .row_steps import Row
+from .small_row_steps import SMALL
+from .small_tables import log_loop, table
+
+Array = np.ndarray[Any, Any]
+Key = tuple[str, str]
+
+_logger = logging.getLogger(__name__)
+# So many calls a process leaves to NumPy before it loads the compiler for them, which takes 0.3 s
+# of another core where all is in the cache.
+CALLS_BEFORE: Final = 1000
+_COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
+_COMPARED: Final = ((3, 7), (2, 64), (1, 300))
+
+
+class _State:
+    calls = 0
+    loops: ClassVar[dict[Key, Any]] = {}
+    refused: ClassVar[set[Key]] = set()
+
+
+def loop_or_none(name: str, dtype: Any) -> Any:
+    """Return the compiled loop of a name, or None where NumPy serves.
+
+    Thread  any
+    """
+    key = name, str(dtype.name)
+    found = _State.loops.get(key)
+    if found is None and key not in _State.refused:
+        _State.calls += 1
+        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules:
+            _compile_later(key)
+    return found
+
+
+def _compile_later(key: Key) -> None:
+    from ..jit.background import compile_later
+
+    def compile_it() -> None:
+        try:
+            found = compiled(*key)
+        except Exception:  # an op does not fail for what it can do without
+            _State.refused.add(key)
+            _logger.warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
+            return
+        if found is None:
+            _State.refused.add(key)
+            _logger.info("%s of %s stays with NumPy: a compiled loop makes other bits", *key)
+        else:
+            _State.loops[key] = found
+
+    compile_later(("exact rows", key), compile_it)
+
+
+def compiled(name: str, dtype: str) -> Any:
+    """Return the compiled loop of a name, or None if it makes other bits than NumPy here."""
+    if log_loop() is None:
+        return None
+    from .row_code import row_loop
+
+    loop: Any = row_loop(name, dtype)
+    for checks in (False, True):
+        loop.prepare(1, 1, 0.0, 0.0, checks=checks)
+    row, kind = SMALL[name], np.dtype(dtype)
+    for rows, n in _COMPARED:
+        a, b = (float(rows), 32.0) if row.has_bands else (0.37, 0.0)
+        count = 1 if row.has_bands else rows
+        given = _operands(row, kind, rows, n)
+        by_numpy, by_loop = (tuple([one.copy() for one in given]) for _ in range(2))
+        twin(row, kind, count, n, a, b)(by_numpy)
+        loop(by_loop, count, n, a, b)
+        if any(x.tobytes() != y.tobytes() for x, y in zip(by_numpy, by_loop, strict=True)):
+            return None
+    return loop
+
+
+def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
+    """Return operands to compare a loop by: whole numbers in turn, scaled, of several signs."""
+    made = []
+    for place, (_, kind) in enumerate(row.operands):
+        shape = {"rows": (rows, n), "columns": (n,), "bands": (1, n)}.get(kind, (rows,))
+        if kind == "table":
+            made.append(table(n))
+        elif kind == "outside":
+            made.append(ALL_INSIDE.copy())
+        elif kind == "places":
+            made.append(np.arange(rows) % n)
+        else:
+            turns = np.arange(np.prod(shape), dtype=np.int64) * (7 + place) % 101
+            values = (turns - (0 if kind == "numbers" else 50)).reshape(shape) / 13 + 0.1
+            made.append(values.astype(dtype))
+    return made
+
+
+def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0.0) -> Run:
+    """Return the function that runs a kernel over a tuple of operands, of which the last is the
+    table for n; it does not look at their types.
+    """
+    by_numpy: Run | None = None
+    run: Callable[[int, int], Any] | None = None
+    job, kept = 0, []
+
+    def launch(operands: tuple[Array, ...]) -> None:
+        nonlocal run, job, by_numpy
+        if run is not None:
+            run(job, id(operands))
+            return
+        loop = loop_or_none(name, dtype)
+        if loop is None:
+            if by_numpy is None:
+                by_numpy = twin(SMALL[name], dtype, rows, n, a, b)
+            by_numpy(operands)
+            return
+        found, words = loop.prepare(rows, n, a, b)
+        kept.append(words)  # those of each thread that comes here meanwhile
+        job = words.ctypes.data
+        run = found
+        found(words.ctypes.data, id(operands))
+
+    return launch
+
+
+def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+    """Return the function that makes a result of shape final of one array in C order.
+
+    Note    nothing of Python's stands between it and the loop, where each call is a tenth of the
+            time
+    """
+    empty, lengths, array_type = np.empty, table(n), np.ndarray
+    by_numpy: Run | None = None
+    run: Callable[[int, int], Any] | None = None
+    job, kept = 0, []
+
+    def make(x: Array) -> Array:
+        nonlocal run, job, by_numpy
+        operands = x, empty(final, dtype), lengths
+        if run is None:
+            if type(x) is not array_type:
+                require_arrays(x)
+            loop = loop_or_none(name, dtype)
+            if loop is None:
+                if by_numpy is None:
+                    by_numpy = twin(SMALL[name], dtype, rows, n, a, 0.0)
+                by_numpy(operands)
+                return operands[1]
+            found, words = loop.prepare(rows, n, a, 0.0, checks=True)
+            kept.append(words)
+            job = words.ctypes.data
+            run = found
+        if run(job, id(operands)):  # x is of a derived class, or something else
+            require_arrays(x)
+            operands = np.asarray(x), operands[1], lengths
+            run(job, id(operands))
+        return operands[1]
+
+    return make

@@ -1,0 +1,230 @@
+"""Kernels along rows of few numbers, which NumPy and a compiled loop make with the same bits.
+
+They are what row_steps has for many numbers, in steps of which NumPy takes few: see
+exact_row_code.py for what is exact, and numpy_twins.py for NumPy's side.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, row
+
+_TOP = Reduce("top", "top", "x")
+_IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
+
+
+def _log(powers: str) -> tuple[Step, ...]:
+    """Return the steps to the logarithm of the total of powers, of which the greatest is 1.
+
+    See Note [Rows with one large share] in row_steps.py.
+    """
+    return (
+        Log("log_total", "total"),
+        If(
+            _IS_ONE,
+            (
+                Reduce("total", "sum", f"where(x < top, {powers}, T(0))"),
+                Let("above", "T(1) + total"),
+                Log("log_total", "above"),
+                # log(1 + total)
+                Let(
+                    "log_total",
+                    "where(above == T(1), total, log_total * total / (above - T(1)))",
+                ),
+            ),
+        ),
+    )
+
+
+# About the mean as it is rounded, with what that is off; anew in float64 where the numbers or their
+# squares are too great for float32, or the numbers are alike.
+_ABOUT = (
+    Reduce("total", "sum", "x"),
+    Let("centre", "total / n", rounded=True),
+    Reduce("rest", "sum", "x - centre"),
+    Reduce("squares", "sum", "square(x - centre)"),
+    Let("off", "rest / n"),
+    Let("spread", "squares - rest * off"),
+)
+_SPREAD = (
+    *_ABOUT,
+    If("logical_or(rest * off > spread, logical_or(isinf(spread), isnan(spread)))", _ABOUT),
+)
+_LOSS = (
+    Pick("chosen", "x", "target"),
+    Give("loss", "log_total - (chosen - top)"),
+)
+_OF_NORMAL = "g x mean:numbers deviation:numbers"
+_NORMAL = "((x - mean) * scale)"
+_DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
+_BANDS = "by_weight:bands by_bias:bands"
+
+
+def _exact(operands: str, *steps: Step) -> Row:
+    return row(f"{operands} table:table", *steps)._replace(is_exact=True)
+
+
+def _slope(*others: Step) -> tuple[Step, ...]:
+    """Return the steps to layer norm's gradient by x, with others where a row is read first."""
+    return (
+        Let("scale", "T(1) / deviation"),
+        Reduce("total", "sum", "g * weight"),
+        Reduce("product", "sum", f"g * weight * {_NORMAL}"),
+        *others,
+        Let("even", "total / n"),
+        Let("along", "product / n"),
+        Map("out", f"(g * weight - even - {_NORMAL} * along) * scale"),
+    )
+
+
+SMALL: Final[dict[str, Row]] = {
+    "small_sum": _exact("x out:numbers", Reduce("all", "sum", "x"), Give("out", "all * a")),
+    "small_softmax": _exact(
+        "x out",
+        _TOP,
+        Map("out", "exp(x - top)"),
+        Reduce("total", "sum", "out"),
+        Map("out", "out / total"),
+    ),
+    "small_softmax_gradient": _exact(
+        "g y out", Reduce("even", "sum", "g * y"), Map("out", "(g - even) * y")
+    ),
+    # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
+    "small_softmax_gradient_wide": _exact(
+        "g y out",
+        Reduce("even", "sum", "g * y"),
+        Reduce("rest", "sum", "(g - even) * y"),
+        Map("out", "((g - even) - rest) * y"),
+    ),
+    "small_log_softmax": _exact(
+        "x out",
+        _TOP,
+        Map("out", "exp(x - top)"),
+        Reduce("total", "sum", "out"),
+        *_log("out"),
+        Map("out", "(x - top) - log_total"),
+    ),
+    "small_log_softmax_gradient": _exact(
+        "g y out", Reduce("even", "sum", "g"), Map("out", "g - exp(y) * even")
+    ),
+    "small_log_softmax_gradient_wide": _exact(
+        "g y out",
+        Reduce("most", "top", "y"),
+        Reduce("even", "sum", "g"),
+        Let("held", "T(0)"),
+        Let("others", "T(0)"),
+        Let("large", "T(inf)"),
+        Let("slope", "T(0)"),
+        If(
+            "most > T(-0.0645)",
+            (
+                Reduce("held", "sum", "where(y == most, g, T(0))"),
+                Reduce("others", "sum", "where(y == most, T(0), g)"),
+                Let("large", "most"),
+                Let("power", "exp(most)"),
+                Log("log_power", "power"),
+                # -expm1(most) * held - exp(most) * others
+                Let(
+                    "slope",
+                    "left = where(power == T(1), most, (power - T(1)) * most / log_power); "
+                    "-(left * held) - power * others",
+                ),
+            ),
+        ),
+        Map("out", "where(y == large, slope, g - exp(y) * even)"),
+    ),
+    "small_logsumexp": _exact(
+        "x powers out:numbers",
+        _TOP,
+        Let("shift", "where(isinf(top), T(0), top)"),
+        Map("powers", "exp(x - shift)"),
+        Reduce("total", "sum", "powers"),
+        *_log("powers"),
+        Give("out", "shift + log_total"),
+    ),
+    "small_logsumexp_gradient": _exact(
+        "g:numbers total:numbers x out", Map("out", "g * exp(x - total)")
+    ),
+    "small_cross_entropy": _exact(
+        "x target:places loss:numbers weights totals:numbers wrong:outside",
+        _TOP,
+        Map("weights", "exp(x - top)"),
+        Reduce("total", "sum", "weights"),
+        Give("totals", "total"),
+        *_log("weights"),
+        *_LOSS,
+    ),
+    "small_cross_entropy_gradient": _exact(
+        "g:numbers target:places weights totals:numbers out wrong:outside",
+        Let("given", "g * a"),
+        Let("share", "given / totals"),
+        Map("out", "weights * share"),
+        Pick("own", "weights", "target"),
+        Let("slope", "own * share - given"),
+        # See Note [Rows with one large share] in row_steps.py.
+        If(
+            "own > totals * T(0.9375)",
+            (
+                Reduce("own", "sum", "where(weights < own, weights, T(0))"),
+                Let("slope", "-(own * share)"),
+            ),
+        ),
+        Put("out", "target", "slope"),
+    ),
+    "small_var": _exact("x out:numbers", *_SPREAD, Give("out", "spread * a")),
+    "small_std": _exact("x out:numbers", *_SPREAD, Give("out", "sqrt(spread * a)")),
+    "small_var_gradient": _exact(
+        "g:numbers x out",
+        Reduce("total", "sum", "x"),
+        Let("centre", "total / n"),
+        Let("even", "g * a"),
+        Map("out", "(x - centre) * even"),
+    ),
+    "small_norm": _exact(
+        "x out:numbers",
+        Reduce("all", "sum", "square(x)"),
+        If("isinf(all)", (Reduce("all", "sum", "square(x)"),)),
+        Give("out", "sqrt(all)"),
+    ),
+    "small_norm_gradient": _exact(
+        "g:numbers norm:numbers x out",
+        Let("size", "where(norm == T(0), T(inf), norm)"),
+        Map("out", "x / size * g"),
+    ),
+    "small_layer_norm": _exact(
+        "x weight:columns bias:columns out mean:numbers deviation:numbers",
+        *_SPREAD,
+        Let("size", "sqrt(spread / n + a)"),
+        Let("scale", "T(1) / size"),
+        Let("middle", "centre + off", rounded=True),
+        Let("begin", "(centre - middle + off) * scale"),
+        Map("out", "((x - middle) * scale - begin) * weight + bias"),
+        Give("mean", "centre + off"),
+        Give("deviation", "size"),
+    ),
+    "small_layer_norm_gradient": _exact(f"{_OF_NORMAL} weight:columns out", *_slope()),
+    "small_layer_norm_gradients": _exact(
+        f"{_OF_NORMAL} weight:columns out {_BANDS}", *_slope(*_DOWN)
+    ),
+    "small_normal_bands": _exact(
+        f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
+    ),
+    "small_rms_norm": _exact(
+        "x weight:columns out scale:numbers",
+        Reduce("squares", "sum", "square(x)"),
+        If("isinf(squares)", (Reduce("squares", "sum", "square(x)"),)),
+        Let("by", "T(1) / sqrt(squares / n + a)"),
+        Map("out", "x * by * weight"),
+        Give("scale", "by"),
+    ),
+    "small_rms_norm_gradient": _exact(
+        "g x weight:columns scale:numbers out",
+        Reduce("product", "sum", "g * weight * x"),
+        Let("along", "product / n * square(scale)"),
+        Map("out", "(g * weight - x * along) * scale"),
+    ),
+    "small_scaled_bands": _exact(
+        "g x scale:numbers by_weight:bands", Add("by_weight", "g * x * scale")
+    ),
+}  # fmt: skip

@@ -1,0 +1,314 @@
+"""Softmax, norms, losses and reductions of few numbers along rows, by the exact kernels.
+
+Each function takes the CallFacts of a call, and returns what makes its results, or None where the
+ordinary kernel does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..index.indices import ALL_INSIDE, INSIDE, refuse_class
+from ..jit.array_objects import ARRAY, gapless
+from ..silence import silent
+from ..small.call_facts import CallFacts, Run, ones
+from .small_loops import bound, result_by
+from .small_tables import table
+
+Array = np.ndarray[Any, Any]
+# So many rows are added up in turn.
+_BAND: Final = 32
+
+
+def _rows(facts: CallFacts) -> tuple[int, int] | None:
+    """Return number and length of the rows if the axis is the last one."""
+    shape, axis = facts.shapes[0], facts.numbers[0]
+    if not shape or axis != len(shape) - 1 or not facts.one_dtype:
+        return None
+    return math.prod(shape[:-1]), shape[-1]
+
+
+def _reduced(facts: CallFacts) -> tuple[int, int] | None:
+    """Return number and length of the rows if the axes are the last ones."""
+    shape, axes = facts.shapes[0], facts.numbers[0]
+    if shape is None or not facts.contiguous[0] or not facts.one_dtype:
+        return None
+    axes = tuple(range(len(shape))) if axes is None else tuple(axes)
+    first = len(shape) - len(axes)
+    if axes != tuple(range(first, len(shape))):
+        return None
+    return math.prod(shape[:first]), math.prod(shape[first:])
+
+
+def _final(facts: CallFacts) -> Any:
+    return facts.shape if facts.view_shape is None else facts.view_shape
+
+
+def mapped(facts: CallFacts, name: str) -> Run | None:
+    """Return what the kernel `name` makes of rows along the last axis, of the same shape."""
+    rows = _rows(facts)
+    return None if rows is None else result_by(name, facts.shape, facts.dtype, *rows)
+
+
+def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | None:
+    """Return the gradient by the kernel `name`, of g and the result."""
+    rows = _rows(facts)
+    if rows is None:
+        return None
+    name = f"{name}_wide" if facts.dtype.itemsize == 8 else name
+    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+
+
+def _of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+    """Return the function that makes a result of shape of several arrays."""
+    empty, lengths, launch, array_type = np.empty, table(n), bound(name, dtype, rows, n, a), ARRAY
+
+    def make(*arrays: Array) -> Array:
+        made = empty(shape, dtype)
+        for array in arrays:
+            if type(array) is not array_type or not array.flags.c_contiguous:
+                arrays = tuple(gapless(*arrays))
+                break
+        launch((*arrays, made, lengths))
+        return made
+
+    return make
+
+
+def reduced(facts: CallFacts, name: str, a: float = 0.0) -> Run | None:
+    """Return the reduction by the kernel `name` over the last axes."""
+    found = _reduced(facts)
+    return None if found is None else result_by(name, _final(facts), facts.dtype, *found, a)
+
+
+def reduction_gradient(
+    facts: CallFacts, name: str, a: float = 0.0
+) -> tuple[Run | None, ...] | None:
+    """Return the gradient of a reduction by the kernel `name`, of g and what that asks for."""
+    found = _reduced(facts)
+    if found is None:
+        return None
+    return (_of_several(name, facts.shapes[0], facts.dtype, *found, a),)
+
+
+def logsumexp(facts: CallFacts) -> Run | None:
+    """Return log(sum(exp(x))) over the last axes."""
+    found = _reduced(facts)
+    if found is None:
+        return None
+    rows, n = found
+    final, dtype, size = _final(facts), facts.dtype, rows * n
+    launch, lengths = bound("small_logsumexp", dtype, rows, n), table(n)
+    empty, array_type = np.empty, ARRAY
+
+    def make(x: Array) -> Array:
+        made = empty(final, dtype)
+        if type(x) is not array_type:
+            (x,) = gapless(x)
+        launch((x, empty(size, dtype), made, lengths))
+        return made
+
+    return make
+
+
+def var(facts: CallFacts, name: str = "small_var") -> Run | None:
+    """Return the variance over the last axes."""
+    found = _reduced(facts)
+    left = 0.0 if found is None else found[1] - facts.numbers[1]
+    return reduced(facts, name, 1.0 / left) if left > 0 else None
+
+
+def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of the variance, from g and x."""
+    found = _reduced(facts)
+    left = 0.0 if found is None else found[1] - facts.numbers[1]
+    return reduction_gradient(facts, "small_var_gradient", 2.0 / left) if left > 0 else None
+
+
+def _in_order(*arrays: Array) -> bool:
+    """Return whether arrays are NumPy's own, in C order."""
+    for array in arrays:  # all() takes twice the time
+        if type(array) is ARRAY and array.flags.c_contiguous:
+            continue
+        return False
+    return True
+
+
+def _are_plain(facts: CallFacts) -> bool:
+    """Return whether all that is given of a norm has one dtype and lies in C order."""
+    given = zip(facts.contiguous, facts.shapes, strict=True)
+    return facts.one_dtype and all(in_order or shape is None for in_order, shape in given)
+
+
+def layer_norm(facts: CallFacts) -> Run | None:
+    """Return layer norm of a matrix: the result, the rows' means and their deviations."""
+    if not _are_plain(facts):
+        return None
+    shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
+    rows, n = shape
+    nothing = np.zeros(n, dtype)
+    one, column, lengths, empty, array_type = ones(n, dtype), (rows, 1), table(n), np.empty, ARRAY
+    launch = bound("small_layer_norm", dtype, rows, n, eps)
+
+    def of_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
+        if weight is None:
+            weight = one
+        if bias is None:
+            bias = nothing
+        if not (type(x) is type(weight) is type(bias) is array_type):
+            x, weight, bias = gapless(x, weight, bias)
+        out, mean, deviation = empty(shape, dtype), empty(column, dtype), empty(column, dtype)
+        launch((x, weight, bias, out, mean, deviation, lengths))
+        return out, mean, deviation
+
+    return of_rows
+
+
+@silent
+def _joined(totals: Array) -> Array:
+    """Return the sum of bands."""
+    return np.add.reduce(totals, 0)  # type: ignore[no-any-return]
+
+
+def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of layer norm by its input, weight and bias, made together."""
+    if not _are_plain(facts):
+        return None
+    (rows, n), dtype = facts.shape, facts.dtype
+    one, lengths, empty, shape = ones(n, dtype), table(n), np.empty, (rows, n)
+    bands = -(-rows // _BAND)
+    of_bands = n if bands == 1 else (bands, n)
+    alone = bound("small_layer_norm_gradient", dtype, rows, n)
+    told = bands, n, float(rows), float(_BAND)
+    all_three = bound("small_layer_norm_gradients", dtype, *told)
+    down = bound("small_normal_bands", dtype, *told)
+
+    def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
+        mean, deviation = others
+        if weight is None:
+            weight = one
+        if not _in_order(g, x, weight, mean, deviation):
+            g, x, weight, mean, deviation = gapless(g, x, weight, mean, deviation)
+        made = empty(shape, dtype) if wanted[0] else None
+        if not (wanted[1] or wanted[2]):
+            alone((g, x, mean, deviation, weight, made, lengths))
+            return made, None, None
+        by_weight, by_bias = empty(of_bands, dtype), empty(of_bands, dtype)
+        if made is None:
+            down((g, x, mean, deviation, by_weight, by_bias, lengths))
+        else:
+            all_three((g, x, mean, deviation, weight, made, by_weight, by_bias, lengths))
+        if bands > 1:
+            by_weight, by_bias = _joined(by_weight), _joined(by_bias)
+        return made, by_weight, by_bias
+
+    return by_all, None, None
+
+
+def rms_norm(facts: CallFacts) -> Run | None:
+    """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
+    if not _are_plain(facts):
+        return None
+    shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
+    rows, n = shape
+    one, column, lengths, empty, array_type = ones(n, dtype), (rows, 1), table(n), np.empty, ARRAY
+    launch = bound("small_rms_norm", dtype, rows, n, eps)
+
+    def of_rows(x: Array, weight: Any) -> tuple[Array, Array]:
+        if weight is None:
+            weight = one
+        if not (type(x) is type(weight) is array_type):
+            x, weight = gapless(x, weight)
+        out, scale = empty(shape, dtype), empty(column, dtype)
+        launch((x, weight, out, scale, lengths))
+        return out, scale
+
+    return of_rows
+
+
+def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of RMS norm by its input and weight."""
+    if not _are_plain(facts):
+        return None
+    (rows, n), dtype = facts.shape, facts.dtype
+    one, lengths, empty, shape = ones(n, dtype), table(n), np.empty, (rows, n)
+    bands = -(-rows // _BAND)
+    of_bands = n if bands == 1 else (bands, n)
+    along = bound("small_rms_norm_gradient", dtype, rows, n)
+    down = bound("small_scaled_bands", dtype, bands, n, float(rows), float(_BAND))
+
+    def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
+        made, (scale,) = empty(shape, dtype), others
+        if weight is None:
+            weight = one
+        if not _in_order(g, x, weight, scale):
+            g, x, weight, scale = gapless(g, x, weight, scale)
+        along((g, x, weight, scale, made, lengths))
+        return made
+
+    def by_weight(g: Array, others: Any, x: Array) -> Array:
+        total, (scale,) = empty(of_bands, dtype), others
+        if not _in_order(g, x, scale):
+            g, x, scale = gapless(g, x, scale)
+        down((g, x, scale, total, lengths))
+        return total if bands == 1 else _joined(total)
+
+    return by_input, by_weight
+
+
+def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
+    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
+    loss alone.
+    """
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    if not facts.contiguous[1] or facts.dtypes[0] != dtype:
+        return None
+    empty, copy_of, array_type, shape = np.empty, np.ndarray.copy, ARRAY, (rows, classes)
+    lengths, of_losses = table(classes), table(rows)
+    launch = bound("small_cross_entropy", dtype, rows, classes)
+    add = bound("small_sum", dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
+
+    def of_rows(x: Array, target: Array) -> Any:
+        if not (type(x) is type(target) is array_type):
+            x, target = gapless(x, target)
+        losses, totals = empty(rows, dtype), empty(rows, dtype)
+        weights, wrong = empty(shape, dtype), copy_of(ALL_INSIDE)
+        launch((x, target, losses, weights, totals, wrong, lengths))
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
+        if reduction:
+            loss = empty((), dtype)
+            add((losses, loss, of_losses))
+            losses = loss
+        return losses if is_alone else (losses, weights, totals)
+
+    return of_rows
+
+
+def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of cross entropy by its input."""
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    if not facts.contiguous[1] or facts.dtypes[0] != dtype:
+        return None
+    empty, copy_of, shape, lengths = np.empty, np.ndarray.copy, (rows, classes), table(classes)
+    scale, one = 1.0 / rows if reduction == 1 else 1.0, ones(rows, dtype)
+    launch = bound("small_cross_entropy_gradient", dtype, rows, classes, scale)
+
+    def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
+        made, (weights, totals), wrong = empty(shape, dtype), others, copy_of(ALL_INSIDE)
+        if not g.ndim:
+            value, g = g.item(), one
+            if value != 1.0:
+                g = empty(rows, dtype)
+                g.fill(value)
+        if not _in_order(g, target, weights, totals):
+            g, target, weights, totals = gapless(g, target, weights, totals)
+        launch((g, target, weights, totals, made, wrong, lengths))
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
+        return made
+
+    return by_input, None

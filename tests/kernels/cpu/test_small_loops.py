@@ -1,0 +1,115 @@
+"""Who serves a call of few numbers along rows: NumPy at first, a compiled loop once it pays."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cpu.jit import background
+from fastdist.kernels.cpu.rows import small_loops, small_row_steps
+from fastdist.kernels.cpu.rows.small_tables import table
+
+FLOAT = np.dtype(np.float32)
+
+
+@pytest.fixture
+def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A process in which nothing is compiled yet; returns what a thread is asked to compile."""
+    asked: list[Any] = []
+    monkeypatch.setattr(small_loops._State, "loops", {})
+    monkeypatch.setattr(small_loops._State, "refused", set())
+    monkeypatch.setattr(small_loops._State, "calls", 0)
+    monkeypatch.setattr(background, "compile_later", lambda key, work: asked.append((key, work)))
+    return asked
+
+
+def softmax() -> Any:
+    return small_loops.result_by("small_softmax", (3, 20), FLOAT, 3, 20)
+
+
+def test_few_calls_ask_for_no_compiler(wanted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
+    run, x = softmax(), np.ones((3, 20), np.float32)
+    for _ in range(small_loops.CALLS_BEFORE):
+        run(x)
+    assert wanted == []
+    run(x)
+    assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
+
+
+def test_a_call_gives_the_same_bits_before_and_after_its_loop_is_ready(wanted: list[Any]) -> None:
+    run = softmax()
+    x = np.random.default_rng(0).standard_normal((3, 20)).astype(np.float32)
+    small_loops._State.calls = small_loops.CALLS_BEFORE
+    before = run(x)
+    ((_, compile_it),) = wanted
+    compile_it()
+    assert ("small_softmax", "float32") in small_loops._State.loops
+    assert run(x).tobytes() == before.tobytes()
+
+
+def test_a_loop_that_makes_other_bits_is_never_run(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right = small_loops.twin
+
+    def off(*given: Any) -> Any:
+        run = right(*given)
+
+        def rounded_otherwise(operands: Any) -> None:
+            run(operands)
+            operands[1][0, 0] = np.nextafter(operands[1][0, 0], np.float32(9))
+
+        return rounded_otherwise
+
+    monkeypatch.setattr(small_loops, "twin", off)
+    small_loops._State.calls = small_loops.CALLS_BEFORE
+    small_loops.loop_or_none("small_softmax", FLOAT)
+    with caplog.at_level(logging.INFO, small_loops.__name__):
+        wanted[0][1]()
+    assert "makes other bits" in caplog.text
+    small_loops.loop_or_none("small_softmax", FLOAT)
+    assert len(wanted) == 1
+    assert small_loops._State.loops == {}
+
+
+def test_what_does_not_compile_stays_with_numpy(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(name: str, dtype: str) -> Any:
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(small_loops, "compiled", fail)
+    small_loops._State.calls = small_loops.CALLS_BEFORE
+    small_loops.loop_or_none("small_softmax", FLOAT)
+    wanted[0][1]()
+    assert "does not compile" in caplog.text
+    assert softmax()(np.ones((3, 20), np.float32)).sum() == pytest.approx(3.0)
+
+
+def test_without_numpys_logarithm_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_loops, "log_loop", lambda: None)
+    assert small_loops.compiled("small_softmax", "float32") is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", small_row_steps.SMALL)
+def test_every_loop_passes_the_comparison_before_it_serves(name: str, dtype: str) -> None:
+    assert small_loops.compiled(name, dtype) is not None
+
+
+def test_an_array_of_a_derived_class_is_read_as_an_array() -> None:
+    class Derived(np.ndarray):
+        pass
+
+    x = np.ones((3, 20), np.float32)
+    run = softmax()
+    assert run(x.view(Derived)).tobytes() == run(x).tobytes()
+    launch = small_loops.bound("small_sum", FLOAT, 1, 60, 1.0)
+    out = np.empty((), np.float32)
+    launch((x, out, table(60)))
+    assert out == 60
