@@ -116,14 +116,15 @@ def test_the_first_failure_stays_and_is_raised_anew_each_time() -> None:
 
 
 def test_errors_travel_by_number_and_keep_their_type() -> None:
-    kinds = {
-        alarm.LOST: CollectiveLostError,
-        alarm.TIMED_OUT: CollectiveTimeoutError,
-        alarm.MISMATCH: CollectiveMismatchError,
-        alarm.FAILED: CollectiveError,
-    }
-    for kind, error in kinds.items():
-        assert alarm.kind_of(error("it")) == kind
+    kinds = (
+        (alarm.LOST, CollectiveLostError),
+        (alarm.TIMED_OUT, CollectiveTimeoutError),
+        (alarm.MISMATCH, CollectiveMismatchError),
+        (alarm.FAILED, CollectiveError),
+    )
+    assert len({alarm.LEFT, *(kind for kind, _ in kinds)}) == 5
+    for kind, error in kinds:
+        assert alarm.kind_of(error("it")) == kind != 0
         assert type(alarm.error_of(kind, "it")) is error
     assert alarm.kind_of(ValueError("it")) == alarm.FAILED
     assert type(alarm.error_of(alarm.LEFT, "it")) is CollectiveLostError
