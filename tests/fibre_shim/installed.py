@@ -17,7 +17,7 @@ from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.linalg import library_product
 from fastdist.kernels.cuda.nn import attention, convolution
 from fastdist.kernels.cuda.pointwise import pointwise
-from tests.fibre_shim import cublas, cublas_lt, cupy, lapack
+from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
 # What of it multiplies stands in a file of its own.
@@ -45,6 +45,8 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     # given back when there is no CuPy any more.
     engine().device_threads.shutdown()
     cuda.close()
+    # A copy that nobody has waited for fails this test, not the next one on fibres.
+    streams.arrive()
     forget_cupy()
 
 

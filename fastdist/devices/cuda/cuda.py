@@ -75,7 +75,7 @@ class CudaBackend:
         products.watch(_choose_products)
 
     def close(self) -> None:
-        """End host functions' threads and copies of pinned memory; products are as CuPy has them."""
+        """End host functions' threads and copies of pinned memory; products are as in CuPy."""
         products.forget(_choose_products)
         with self._streams_lock:
             streams = list(self._streams.values())

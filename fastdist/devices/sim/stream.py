@@ -313,7 +313,10 @@ class SimStream:
 
     def _wait_for(self, event: Any) -> None:
         if not isinstance(event, SimEvent):
-            event.synchronize()
+            try:
+                event.synchronize()
+            except BaseException as error:
+                self._fail(f"an event of another device failed: {error}", error)
             return
         event._stream.flush()
         event._passed.wait()

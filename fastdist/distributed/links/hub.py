@@ -328,8 +328,10 @@ class Hub:
             with self._lock:
                 peers = [peer for peer in self._peers.values() if not peer.why_lost]
             for peer in peers:
-                lane = peer.lane
-                for fd in (peer.pidfd, -1 if lane is None else lane.connection_fileno()):
+                with peer.watch_lock:
+                    lane = peer.lane
+                    found = peer.pidfd, -1 if lane is None else lane.connection_fileno()
+                for fd in found:
                     if fd >= 0:
                         by_fd[fd] = peer
                         poller.register(fd, select.POLLIN)

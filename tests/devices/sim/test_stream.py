@@ -146,6 +146,24 @@ def test_failure_reaches_streams_that_wait_for_the_one_that_failed(sim: SimBacke
     first.synchronize()
 
 
+def test_failure_of_another_devices_event_reaches_the_stream_that_waits_for_it(
+    sim: SimBackend,
+) -> None:
+    class Failing:
+        def query(self) -> bool:
+            return False
+
+        def synchronize(self) -> None:
+            raise KernelError("lost")
+
+    stream = sim.current_stream(0)
+    stream.wait_event(Failing())
+    with pytest.raises(KernelError, match=r"^sim:0: an event of another device failed: lost"):
+        stream.synchronize()
+    stream.synchronize()
+    assert sim.to_numpy(sim.from_numpy(np.ones(3))).tolist() == [1, 1, 1]
+
+
 def test_host_function_runs_even_after_a_failed_kernel(sim: SimBackend) -> None:
     sim.behaviour.fail_kernel("*")
     stream = sim.current_stream(0)

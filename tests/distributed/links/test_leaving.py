@@ -15,11 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveLostError
-from fastdist.distributed.links import bulk, segment
+from fastdist.distributed.links import bulk, hub, segment
 from fastdist.distributed.links.alarm import LEFT, Alarm, Waiting
 from fastdist.distributed.links.machine import Machine
+from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.sockets import Doorbell
+from tests.distributed.links.members import together
 
 BOARD_BYTES = 1 << 20
 
@@ -182,3 +184,30 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
         mine.meet(waiting_for(alarm))
     shared.close()
     os.close(descriptor)
+
+
+def test_the_watcher_queries_a_lane_that_no_other_thread_can_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The query of a closed socket would end the watcher's thread.
+    peers: list[hub._Peer] = []
+    unguarded: list[str] = []
+    queried = threading.Event()
+    query = ZmqLane.connection_fileno
+
+    class Peer(hub._Peer):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            peers.append(self)
+
+    def connection_fileno(self: ZmqLane) -> int:
+        (peer,) = [one for one in peers if one.lane is self]
+        if not peer.watch_lock.locked():
+            unguarded.append(self.address)
+        queried.set()
+        return query(self)
+
+    monkeypatch.setattr(hub, "_Peer", Peer)
+    monkeypatch.setattr(ZmqLane, "connection_fileno", connection_fileno)
+    together("ab", lambda member: member.transport.barrier(member.call()))
+    assert queried.is_set() and unguarded == []
