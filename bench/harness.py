@@ -71,6 +71,7 @@ class Case:
     number: int | None = None  # turns a sample; found by trial if not given
     amount: Amount | None = None
     measures: bool = False  # others are held against it: timed whatever `choose` says
+    unit: str = "s"  # or "bytes": what ours and peer return
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Row:
     target: float | None
     rounds: int
     amount: Amount | None = None
+    unit: str = "s"  # of ours_s and peer_s: they are bytes where it says so
 
     @property
     def missed(self) -> bool:
@@ -226,6 +228,7 @@ def row(case: Case, ours_s: Sequence[float], peer_s: Sequence[float]) -> Row:
         target=case.target,
         rounds=len(ours_s),
         amount=case.amount,
+        unit=case.unit,
     )
 
 
@@ -238,7 +241,8 @@ def table(rows: Sequence[Row], sides: tuple[str, str] = ("fastdist", "peer")) ->
     for row in rows:
         verdict = "" if row.target is None else f"{row.target:g}{' missed' if row.missed else ''}"
         ratio = "" if row.ratio is None else f"{row.ratio.median:.2f} [{_range(row.ratio, 1.0)}]"
-        lines.append((row.name, _time(row.ours_s), _time(row.peer_s), ratio, _rates(row), verdict))
+        ours, peer = (_shown(spread, row.unit) for spread in (row.ours_s, row.peer_s))
+        lines.append((row.name, ours, peer, ratio, _rates(row), verdict))
     columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
     padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
@@ -254,9 +258,13 @@ def _rates(row: Row) -> str:
     return f"{ours} {row.amount.unit}" + (f" ({peer})" if peer else "")
 
 
-def _time(spread: Spread | None) -> str:
+def _shown(spread: Spread | None, unit: str) -> str:
     if spread is None:
         return "-"
+    return f"{spread.median:,.0f} bytes" if unit == "bytes" else _time(spread)
+
+
+def _time(spread: Spread) -> str:
     unit, scale = next(
         ((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)) if spread.median >= s),
         ("us", 1e-6),

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 
-from .distributed.jobs import require_same, serve_steps
+from .distributed.jobs import Steps, require_same, serve_steps
 from .distributed.rpc import Couple, warn_nobody
 from .harness import Case, Row, chosen, compare, peer_torch
 
@@ -95,7 +95,7 @@ def _live(library: str, connection: Connection) -> None:
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.package_steps")
     steps.import_torchvision()
-    serve_steps(steps.MAKERS, connection)
+    serve_steps(Steps(steps.MAKERS).do, connection)
 
 
 if __name__ == "__main__":

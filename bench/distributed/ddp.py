@@ -1,4 +1,6 @@
-"""Steps of training of two processes with DistributedDataParallel, beside PyTorch's over gloo."""
+"""Steps of training of two processes with DistributedDataParallel, beside PyTorch's over gloo, and
+the bytes that optimizers keep in each process.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,27 @@ import importlib
 import logging
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Any
 
 from ..harness import Case, Row, chosen, compare, peer_torch
-from .jobs import CHECKED, require_same
+from .jobs import Steps, require_same, serve_steps
 from .rpc import Couple, warn_nobody
 
-Step = Callable[[], float]
 NEEDS = ("zmq",)
 TARGET = 0.9  # the ratio that each model is to reach
 WORLD_SIZE = 2
 # model: steps a sample
 MODELS = {"MLP 784-256-256-10": 20, "GPT, 4 layers of 128": 2, "ResNet-18": 1}
+OPTIMIZERS = ("Adam", "ZeRO-1 of Adam")
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each model, once its first losses are found to be the same."""
+    """Compare a step of each model, once its first losses are found to be the same; then the bytes
+    of optimizers' state on the rank that has most.
+    """
     models = [model for model in MODELS if chosen() in model]
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
     with ExitStack() as ends:
@@ -35,7 +38,7 @@ def run(rounds: int) -> list[Row]:
             ends.callback(sides[-1].end)
         for model in models:
             require_same(model, [side.ask("losses", model) for side in sides])
-        return compare(
+        rows = compare(
             [
                 Case(
                     model,
@@ -47,6 +50,15 @@ def run(rounds: int) -> list[Row]:
             ],
             rounds,
         )
+        kept = [f"{model}: {which}" for model in MODELS for which in OPTIMIZERS]
+        return rows + compare([_bytes_of(one, sides) for one in kept if chosen() in one], 2)
+
+
+def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
+    """Return the case of an optimizer's state, which each side counts once."""
+    ours, *theirs = (side.ask("losses", what)[-1] for side in sides)
+    watches = [lambda turns, found=found: found for found in (ours, *theirs)]
+    return Case(what, *watches, target=1.0, number=1, unit="bytes")
 
 
 def _live(library: str, rank: int, connection: Connection) -> None:
@@ -61,26 +73,25 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     torch.set_num_threads(1)
     steps: Any = importlib.import_module("bench.distributed.ddp_steps")
     steps.dist.init_process_group("gloo", rank=rank, world_size=WORLD_SIZE)
-    work = Together(steps.MAKERS, steps.dist, torch.zeros(2, dtype=torch.int64))
+    work = Together(Steps(steps.MAKERS), steps.dist, torch.zeros(2, dtype=torch.int64))
     if rank > 0:
         work.follow()
     else:
-        _serve(work, connection)
+        serve_steps(work.lead, connection)
+        work.end()
     steps.dist.destroy_process_group()
 
 
 class Together:
-    """Steps that all ranks do as rank 0 says: it broadcasts which model, and how many steps."""
+    """Steps that all ranks do as rank 0 says: it broadcasts which job, and how many steps."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], Step]], dist: Any, told: Any) -> None:
-        self._makers, self._dist, self._told = makers, dist, told
-        self._names = list(makers)
-        self._made: dict[str, Step] = {}
+    def __init__(self, steps: Steps, dist: Any, told: Any) -> None:
+        self._steps, self._dist, self._told = steps, dist, told
 
-    def lead(self, model: str, number: int) -> list[float]:
-        """Let all ranks do steps of a model; return the losses of this one."""
-        self._tell(self._names.index(model), number)
-        return self._do(model, number)
+    def lead(self, job: str, number: int) -> list[float]:
+        """Let all ranks do steps of a job; return the losses of this one."""
+        self._tell(self._steps.names.index(job), number)
+        return self._steps.do(job, number)
 
     def end(self) -> None:
         """Let the others end."""
@@ -92,32 +103,13 @@ class Together:
             place, number = self._tell(0, 0)
             if place < 0:
                 return
-            self._do(self._names[place], number)
+            self._steps.do(self._steps.names[place], number)
 
     def _tell(self, place: int, number: int) -> list[int]:
         self._told[0], self._told[1] = place, number
         self._dist.broadcast(self._told, 0)
         told: list[int] = self._told.tolist()
         return told
-
-    def _do(self, model: str, number: int) -> list[float]:
-        if model not in self._made:
-            self._made[model] = self._makers[model]()
-        step = self._made[model]
-        return [step() for _ in range(number)]
-
-
-def _serve(work: Together, connection: Connection) -> None:
-    while True:
-        what, asked = connection.recv()
-        if what == "end":
-            return work.end()
-        if what == "losses":
-            connection.send(work.lead(asked, CHECKED))
-            continue
-        began = time.perf_counter()
-        work.lead(what, asked)
-        connection.send(time.perf_counter() - began)
 
 
 if __name__ == "__main__":

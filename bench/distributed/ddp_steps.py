@@ -8,6 +8,7 @@ Weights and data are NumPy's draws, the data others on each rank.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from .same_numbers import draw
@@ -120,11 +122,16 @@ def trainer(model: Any, inputs: Any, target: Any) -> Step:
     return step
 
 
+def mlp_layers() -> Any:
+    """Return the layers 784-256-256-10."""
+    sizes = (nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    return nn.Sequential(*sizes)
+
+
 def mlp() -> Step:
     """Train 784-256-256-10 on 64 images a rank."""
-    sizes = (nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
     images = draw(64, 784, seed=50 + dist.get_rank())
-    return trainer(nn.Sequential(*sizes), images, labels(64, classes=10))
+    return trainer(mlp_layers(), images, labels(64, classes=10))
 
 
 def gpt() -> Step:
@@ -139,8 +146,41 @@ def resnet() -> Step:
     return trainer(resnet_18(), images, labels(4, classes=10))
 
 
-MAKERS: dict[str, Callable[[], Step]] = {
-    "MLP 784-256-256-10": mlp,
-    "GPT, 4 layers of 128": gpt,
-    "ResNet-18": resnet,
+def state_bytes(make: Callable[[], Any], is_shared: bool) -> Step:
+    """Return what steps Adam once, and returns the bytes of its state on the rank with most.
+
+    With is_shared each rank keeps the state of a part of the parameters: ZeRO, stage 1.
+    """
+    model = make()
+    if is_shared:
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.001)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+
+    def step() -> float:
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        state = getattr(optimizer, "optim", optimizer).state
+        storages = {
+            one.untyped_storage().data_ptr(): one.untyped_storage().nbytes()
+            for values in state.values()
+            for one in values.values()
+            if isinstance(one, torch.Tensor)
+        }
+        most = torch.tensor(sum(storages.values()), dtype=torch.float64)
+        dist.all_reduce(most, dist.ReduceOp.MAX)
+        return most.item()
+
+    return step
+
+
+MODELS: dict[str, tuple[Callable[[], Step], Callable[[], Any]]] = {
+    "MLP 784-256-256-10": (mlp, mlp_layers),
+    "GPT, 4 layers of 128": (gpt, Gpt),
+    "ResNet-18": (resnet, resnet_18),
 }
+MAKERS: dict[str, Callable[[], Step]] = {name: step for name, (step, _) in MODELS.items()}
+for name, (_, make) in MODELS.items():
+    MAKERS[f"{name}: Adam"] = partial(state_bytes, make, is_shared=False)
+    MAKERS[f"{name}: ZeRO-1 of Adam"] = partial(state_bytes, make, is_shared=True)

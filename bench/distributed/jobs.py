@@ -89,29 +89,39 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
     if rank == 0:
-        serve_steps(steps.MAKERS, connection)
+        serve_steps(Steps(steps.MAKERS).do, connection)
     else:
         stand_by()
     steps.rpc.shutdown()
 
 
-def serve_steps(
-    makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection
-) -> None:
-    """Make jobs, do their steps, and tell losses or seconds, until the end."""
-    steps: dict[str, Callable[[], float]] = {}
+class Steps:
+    """Steps of jobs, each of which is made when it is first asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Callable[[], float]]]) -> None:
+        self.names = list(makers)
+        self._makers = makers
+        self._made: dict[str, Callable[[], float]] = {}
+
+    def do(self, job: str, number: int) -> list[float]:
+        """Do so many steps of a job, and return their losses."""
+        if job not in self._made:
+            self._made[job] = self._makers[job]()
+        step = self._made[job]
+        return [step() for _ in range(number)]
+
+
+def serve_steps(do: Callable[[str, int], list[float]], connection: Connection) -> None:
+    """Do steps of jobs, and send losses or seconds, until the end."""
     while True:
         what, asked = connection.recv()
         if what == "end":
             return
         if what == "losses":
-            step = steps[asked] = makers[asked]()
-            connection.send([step() for _ in range(CHECKED)])
+            connection.send(do(asked, CHECKED))
             continue
-        step = steps[what]
         began = time.perf_counter()
-        for _ in range(asked):
-            step()
+        do(what, asked)
         connection.send(time.perf_counter() - began)
 
 

@@ -151,3 +151,15 @@ def test_fastdist_is_there_before_any_benchmark_and_chooses_the_kernels_of_blas(
         [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ran.stdout.splitlines()[-1] in {"chosen", "left", "user's"}
+
+
+def test_a_case_in_bytes_is_printed_in_bytes() -> None:
+    state = Case("state", fixed(2_154_600), fixed(4_309_200), number=1, unit="bytes")
+    (found,) = compare([state], rounds=2)
+    assert found.unit == "bytes"
+    assert table([found]).splitlines()[1].split("  ")[:4] == [
+        "state",
+        "2,154,600 bytes",
+        "4,309,200 bytes",
+        "0.50 [0.5-0.5]",
+    ]

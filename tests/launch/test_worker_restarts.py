@@ -392,6 +392,37 @@ def test_data_parallel_training_goes_on_after_workers_were_killed(
     assert re.search(r"lost: .*rank 1 \(pid \d+", out) and re.search(r"lost: .*rank 0 \(pid", out)
 
 
+_MEETS = """
+    import fastdist as torch
+    from fastdist import distributed as dist
+    from fastdist.core.errors import CollectiveLostError
+    from fastdist.distributed.links import joining
+    if rank == 1 and count < 2:
+        joining._share_memory = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        try:
+            dist.init_process_group()
+            break
+        except CollectiveLostError as error:
+            print("lost:", error, flush=True)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    print("total", int(total), flush=True)
+    dist.destroy_process_group()
+"""
+
+
+def test_a_worker_that_is_killed_while_groups_are_made_meets_the_others_when_it_is_back(
+    start_run: Any,
+) -> None:
+    run = start_run(WORKER + _MEETS, "-n", "3", "--max-restarts=2", "--restart=worker")
+    assert run.end() == 0, run.err.decode()
+    out = run.out.decode()
+    assert out.count("total 3") == 3
+    lost = [line for line in out.splitlines() if "lost:" in line]
+    assert all(re.search(r"rank 1 (\(pid \d+ on .* was lost|does not come)", line) for line in lost)
+
+
 @pytest.mark.slow
 def test_data_parallel_training_goes_on_after_every_kill(start_run: Any, tmp_path: Path) -> None:
     draw = random.Random(0)

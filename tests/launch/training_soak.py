@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import fastdist
 
 SIZE = 3
-# Workers lost for good end the soak; so does a job that makes no progress for so long.
 _MOST_RESTARTS = 10_000
-STANDS_STILL_S = 60.0
+# A job that makes no progress for so long hangs.
+STANDS_STILL_S = 120.0
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
 # Each step takes at least `pace_s`, so that kills meet all parts of the program: starts as well.
@@ -220,14 +220,20 @@ class _Progress:
 
 
 def _victim(folder: Path, draw: random.Random) -> int:
-    """Return the process of a worker to kill; 0 if that rank has none now."""
-    rank = draw.randrange(SIZE)
-    lives = sorted(folder.glob(f"log.{rank}.*"), key=lambda path: int(path.suffix[1:]))
+    """Return the process of a worker to kill; 0 while none has begun with its program.
+
+    On a busy machine a worker may take longer to start than kills are apart.
+    """
+    found = {}
     for pid in _workers(folder):
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-        if lives and b"\0RANK=%d\0" % rank in b"\0" + environment:
-            return pid
-    return 0
+        pairs = (
+            one.partition(b"=") for one in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        )
+        given = {name: value.decode() for name, _, value in pairs}
+        rank, life = given.get(b"RANK", ""), given.get(b"FASTDIST_RESTART_COUNT", "")
+        if (folder / f"log.{rank}.{life}").exists():
+            found[rank] = pid
+    return found[draw.choice(sorted(found))] if found else 0
 
 
 def _workers(folder: Path) -> Iterator[int]:
@@ -236,6 +242,7 @@ def _workers(folder: Path) -> Iterator[int]:
             words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
+        # The launcher has -m and the name of its module as well.
         if str(folder / "train.py").encode() in words and b"-m" not in words:
             yield int(entry.name)
 

@@ -27,7 +27,7 @@ from .reductions import combine
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
 # How long a short message that nobody waits for may take to leave.
-_NOTICE_S: Final = 0.2
+NOTICE_S: Final = 0.2
 # Pieces that one member sends to another have this step; those of rings have their own.
 _DIRECT: Final = 0
 _PORT_BYTES: Final = 4
@@ -51,28 +51,31 @@ class Post:
         Raises  CollectiveLostError, CollectiveTimeoutError, which name the member; the failure of
                 the group
         """
-        record, frames = self._members.records[to], (head.encode(), *body)
+        frames = (head.encode(), *body)
+        while not self._has_sent(to, frames, min(call.deadline, time.monotonic() + LOOK_S)):
+            self._alarm.look()
+            if time.monotonic() >= call.deadline:
+                name = self._members.name(to)
+                text = f"{call.name} at {one_line(call.line)}: {name} could not be reached in time"
+                raise CollectiveTimeoutError(text)
+
+    def _has_sent(self, to: int, frames: Sequence[Buffer], until: float) -> bool:
         try:
-            while (until := time.monotonic() + LOOK_S) < call.deadline:
-                try:
-                    return self._hub.send(record, frames, until)
-                except TimeoutError:
-                    self._alarm.look()
-            self._hub.send(record, frames, call.deadline)
+            self._hub.send(self._members.records[to], frames, until)
         except CollectiveLostError as error:
             raise CollectiveLostError(f"{self._members.name(to)} was lost: {error}") from error
-        except TimeoutError as error:
-            name = self._members.name(to)
-            text = f"{call.name} at {one_line(call.line)}: {name} could not be reached in time"
-            raise CollectiveTimeoutError(text) from error
+        except TimeoutError:
+            self._hub.knock(self._members.records[to])
+            return False
+        return True
 
-    def notify(self, to: int, kind: int, text: bytes = b"", step: int = 0) -> bool:
+    def notify(
+        self, to: int, kind: int, text: bytes = b"", step: int = 0, timeout_s: float = NOTICE_S
+    ) -> bool:
         """Send a short message that nobody waits for; False if the member is lost."""
-        head = Head(kind, self.group, self.rank, 0, step)
+        frames = Head(kind, self.group, self.rank, 0, step).encode(), text
         try:
-            self._hub.send(
-                self._members.records[to], (head.encode(), text), time.monotonic() + _NOTICE_S
-            )
+            self._hub.send(self._members.records[to], frames, time.monotonic() + timeout_s)
         except (CollectiveLostError, TimeoutError):
             return False
         return True

@@ -27,7 +27,7 @@ from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
 from .alarm import LEFT, Alarm, Waiting, error_of, kind_of
-from .between import Between, Post
+from .between import NOTICE_S, Between, Post
 from .hub import Hub, close_if_unused
 from .inbox import Inbox
 from .machine import Machine
@@ -356,12 +356,15 @@ class LinksTransport:
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
-        for member in list(awaited):
-            if not self._post.notify(member, wire.BYE):
+        has_failed = self._alarm.error is not None
+        until = time.monotonic() + (0.0 if has_failed else _READ_S)
+        # A connection may have to be made first: one that ends without a goodbye is taken for lost.
+        for member in sorted(awaited, key=self._is_reached, reverse=True):
+            left_s = max(NOTICE_S, until - time.monotonic())
+            if not self._post.notify(member, wire.BYE, timeout_s=left_s):
                 awaited.discard(member)
-        if self._alarm.error is not None:
+        if has_failed:
             return
-        until = time.monotonic() + _READ_S
         with self._closing:
             while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:
                 self._closing.wait(left_s)

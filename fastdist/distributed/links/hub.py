@@ -158,17 +158,20 @@ class Hub:
             with self._connected:
                 while peer.awaits_connection() and (left_s := deadline - time.monotonic()) > 0:
                     if not self._connected.wait(min(left_s, _KNOCKS_S)):
-                        self._knock(peer)
+                        self.knock(peer.record)
             if peer.why_lost or peer.awaits_connection():
                 name = Members([peer.record]).name(0)
                 if peer.why_lost:
                     raise CollectiveLostError(f"{name} was lost: {peer.why_lost}")
                 raise CollectiveTimeoutError(f"{name} could not be connected to in time")
 
-    def _knock(self, peer: _Peer) -> None:
+    def knock(self, record: Record) -> None:
         """Look why a connection is not made: nothing listens where a process has ended."""
-        address = peer.record.addresses["uv"]
-        if knock(address, time.monotonic() + _KNOCKS_S) is False:
+        with self._lock:
+            peer = self._peers.get(record.incarnation)
+        if peer is None or not peer.awaits_connection():
+            return
+        if knock(record.addresses["uv"], time.monotonic() + _KNOCKS_S) is False:
             self._declare_lost(peer, "nothing listens at its address any more")
 
     def require_there(self, ranks: Sequence[int]) -> None:

@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fastdist.distributed.links import movement, segment, sums
+from fastdist.distributed.links import LinksTransport, movement, segment, sums, wire
+from fastdist.distributed.links.between import Post
 from tests.distributed.links.members import TOPOLOGIES, Member, together
 
 topologies = pytest.mark.parametrize("machines", TOPOLOGIES.values(), ids=TOPOLOGIES)
@@ -250,3 +251,20 @@ def test_two_groups_of_one_process_do_not_disturb_each_other() -> None:
         assert play(member) == 1
 
     together("ab", play_both)
+
+
+def test_a_member_that_leaves_reports_no_loss_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: list[int] = []
+
+    def lose_another(transport: LinksTransport) -> None:
+        # One that left before ends while this one waits for others to read what it has sent.
+        transport.peer_lost(transport._members.records[1], "its connection has ended")
+
+    def notify(self: Post, to: int, kind: int, *_: Any, **__: Any) -> bool:
+        kinds.append(kind)
+        return True
+
+    monkeypatch.setattr(LinksTransport, "_say_goodbye", lose_another)
+    monkeypatch.setattr(Post, "notify", notify)
+    together("abc", lambda member: member.transport.barrier(member.call()))
+    assert wire.FAILED not in kinds

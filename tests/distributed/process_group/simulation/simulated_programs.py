@@ -317,7 +317,9 @@ class Groups:
             if one.pid == pid and (one.dead or one.was_cut or one.was_frozen or one.was_late):
                 return True
         its = [one for one in self.outcomes if one.member.pid == pid]
-        if any(one.error is not None and one.generation == outcome.generation for one in its):
+        if any(one.generation > outcome.generation for one in its) or any(
+            one.error is not None and one.generation == outcome.generation for one in its
+        ):
             return True
         # It waits elsewhere, for one that has not come itself.
         begun = self.begun.get((pid, outcome.generation, outcome.step), HORIZON_S * 1000)
