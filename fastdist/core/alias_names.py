@@ -18,6 +18,7 @@ ALIASES: Final = {
     "_functorch.apis": "func",
     "_functorch.eager_transforms": "func",
     "_functorch.vmap": "func",
+    "_C._distributed_c10d": "distributed.distributed_c10d",
     "utils.data.datapipes.iter": "data.ready_pipes",
     **dict.fromkeys(
         (

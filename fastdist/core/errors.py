@@ -16,7 +16,7 @@ from .moved_modules import earlier_names
 # +-- StoreError                       a DistStoreError too
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
-# +-- CollectiveError                  a collective of a process group failed; a DistBackendError too
+# +-- CollectiveError                  a collective failed; a DistBackendError too
 # |   +-- CollectiveMismatchError, CollectiveLostError, CollectiveTimeoutError
 # +-- CollectiveArgumentError          found before anything is sent
 # +-- RpcError                         everything that a call to another worker can end with

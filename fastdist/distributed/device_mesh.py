@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -156,7 +157,10 @@ class DeviceMesh:
             mesh_dim = 0
         axes = self._axes_of(mesh_dim)
         if axes not in self._root.groups:
-            raise RuntimeError("the mesh has no process groups, or this process is not in it")
+            raise RuntimeError(
+                "DeviceMesh process groups not initialized! The mesh has none, or this process is "
+                "not in it"
+            )
         found: ProcessGroup = self._root.groups[axes]
         return found
 
@@ -274,16 +278,17 @@ class DeviceMesh:
         """
         groups = [group] if isinstance(group, ProcessGroup) else list(group)
         if not groups:
-            raise ValueError("Expect at least one ProcessGroup to be specified")
-        if mesh is None:
-            if len(groups) > 1:
-                raise ValueError("Must pass mesh if passing multiple ProcessGroups")
-            mesh = list(groups[0]._ranks)
+            raise ValueError("Expects at least one ProcessGroup to be passed")
+        ranks = list(groups[0]._ranks)
+        if isinstance(group, ProcessGroup):
+            mesh = ranks if mesh is None else mesh
+        elif mesh is None:
+            raise ValueError("Must pass mesh if passing multiple ProcessGroups")
+        elif mesh_dim_names is None:
+            raise ValueError("Must pass mesh_dim_names if passing multiple ProcessGroups")
         grid = _grid_of(mesh)
-        if len(groups) == 1 and grid.ravel().tolist() != list(groups[0]._ranks):
-            raise ValueError(
-                f"Invalid mesh {grid.tolist()} for ProcessGroup with ranks {list(groups[0]._ranks)}"
-            )
+        if isinstance(group, ProcessGroup) and grid.tolist() != ranks:
+            raise ValueError(f"Invalid mesh {grid.tolist()} for ProcessGroup with ranks {ranks}")
         if grid.ndim != len(groups):
             raise ValueError(
                 "Expects mesh with ndim equal to number of ProcessGroups but got mesh "
@@ -292,6 +297,41 @@ class DeviceMesh:
         made = DeviceMesh(device_type, grid, mesh_dim_names=mesh_dim_names, _init_backend=False)
         made._root.groups.update({(axis,): one for axis, one in enumerate(groups)})
         return made
+
+    def _get_root_mesh(self) -> DeviceMesh:
+        """Return the whole mesh of which this one is a slice."""
+        root = self._root
+        axes = tuple((axis,) for axis in range(root.grid.ndim))
+        is_whole = axes == self._axes and self.mesh_dim_names == root.names
+        return self if is_whole else self._slice(axes, root.names or ())
+
+    def _get_mesh_dim_by_name(self, mesh_dim_name: str) -> int:
+        """Return the number of an axis.
+
+        Raises:
+            KeyError: There is no such axis.
+        """
+        names = self.mesh_dim_names or ()
+        if mesh_dim_name not in names:
+            raise KeyError(
+                f"Mesh dimension {mesh_dim_name!r} does not exist. Available mesh dimensions are: "
+                f"mesh_dim_names={names}"
+            )
+        return names.index(mesh_dim_name)
+
+    def _get_all_submeshes(self, mesh_dim_name: str) -> list[DeviceMesh]:
+        """Return the meshes along one axis, one for each place on the others."""
+        axis = self._get_mesh_dim_by_name(mesh_dim_name)
+        ranks = self._ranks
+        found = []
+        for row in np.moveaxis(ranks, axis, -1).reshape(-1, ranks.shape[axis]):
+            one = DeviceMesh(
+                self.device_type, row, mesh_dim_names=(mesh_dim_name,), _init_backend=False
+            )
+            if get_rank() in row:
+                one._root.groups[(0,)] = self.get_group(axis)
+            found.append(one)
+        return found
 
     def _key(self) -> tuple[Any, ...]:
         root = self._root
@@ -307,10 +347,12 @@ class DeviceMesh:
         return hash(self._key())
 
     def __enter__(self) -> DeviceMesh:
+        _mesh_resources.mesh_stack.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing: a block only shows which mesh its code is for."""
+        """End the block in which this is the current mesh of the thread."""
+        _mesh_resources.mesh_stack.pop()
 
     def __repr__(self) -> str:
         ranks = self._ranks
@@ -320,6 +362,33 @@ class DeviceMesh:
         strides = tuple(grid.strides[axes[-1]] // grid.itemsize for axes in self._axes)
         text = ", ".join(map(str, lengths)) + ("," if not names and ranks.ndim == 1 else "")
         return f"DeviceMesh(({text}), {self.device_type!r}, stride={strides})"
+
+
+class _MeshEnvironment(threading.local):
+    """The meshes of the blocks that a thread is in: `with mesh:`."""
+
+    def __init__(self) -> None:
+        self.mesh_stack: list[DeviceMesh] = []
+
+    def get_current_mesh(self) -> DeviceMesh:
+        """Return the mesh of the innermost block.
+
+        Raises:
+            RuntimeError: There is none.
+        """
+        if not self.mesh_stack:
+            raise RuntimeError("No device mesh is currently active!")
+        return self.mesh_stack[-1]
+
+    def get_root_mesh(self, device_mesh: DeviceMesh) -> DeviceMesh:
+        """Return the whole mesh of which one is a slice."""
+        return device_mesh._get_root_mesh()
+
+    def _get_all_submeshes(self, device_mesh: DeviceMesh, mesh_dim_name: str) -> list[DeviceMesh]:
+        return device_mesh._get_all_submeshes(mesh_dim_name)
+
+
+_mesh_resources = _MeshEnvironment()
 
 
 def init_device_mesh(

@@ -74,6 +74,7 @@ from .process_group.subgroups import (
 )
 from .process_group.subgroups import split_group as split_group
 from .process_group.work import Work as Work
+from .process_group.work import work_of_future
 from .process_group.world import GroupMember as GroupMember
 from .process_group.world import get_pg_count as get_pg_count
 from .process_group.world import group as group
@@ -135,6 +136,7 @@ all_gather_single = all_gather_into_tensor
 reduce_scatter_single = reduce_scatter_tensor
 _all_gather_base = all_gather_into_tensor
 _Work = Work
+_create_work_from_future = work_of_future
 _CoalescingManager = coalescing.CoalescingManager
 _DistributedBackendOptions = options.DistributedBackendOptions
 _abort_process_group = init.abort_process_group
@@ -142,6 +144,8 @@ _get_default_group = world.default_group
 _get_default_store = world.default_store
 _group_of = world.group_of
 _make_nccl_premul_sum = reductions.premultiplied_sum
+_store_based_barrier = init.store_based_barrier
+_world = world.world_view
 _rank_not_in_group = world.is_outside
 _resolve_process_group = world.resolve_group
 _reduce_scatter_base = reduce_scatter_tensor
@@ -231,6 +235,10 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
             "fallback_rank to get_node_local_rank()."
         )
     return int(fallback_rank)
+
+
+def _get_process_group_store(group: Any) -> Any:
+    return _group_of(group).get_group_store()
 
 
 def _get_group_size(group: Any) -> int:

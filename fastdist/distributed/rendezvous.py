@@ -73,7 +73,7 @@ class Rendezvous(NamedTuple):
     world_size: int
 
     def __next__(self) -> Rendezvous:
-        """Return the three: PyTorch's programs write `store, rank, size = next(rendezvous(url))`."""
+        """Return the three, for `store, rank, size = next(rendezvous(url))`, as with PyTorch."""
         return self
 
 
@@ -139,18 +139,7 @@ def rendezvous(
         "certificates": certificates,
     }
     if parts.scheme == "env":
-        place = from_env(rank=given.get("rank"), world_size=given.get("world_size"))
-        store = _tcp_store(
-            place.store_host,
-            place.store_port,
-            place.rank,
-            place.store_hosted,
-            timeout,
-            protection,
-            takes_back=takes_back or not place.world_size,
-            shares=shares,
-        )
-        return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
+        return _meet_by_environment(given, timeout, protection, takes_back, shares)
     if parts.scheme not in ("tcp", "file"):
         raise RendezvousError(
             f"No rendezvous handler for {parts.scheme}://: url is {url!r}; known: env://, "
@@ -173,6 +162,27 @@ def rendezvous(
         host, port, rank, hosted, timeout, protection, takes_back=returns, shares=shares
     )
     return Rendezvous(_of_this_round(store), rank, world_size)
+
+
+def _meet_by_environment(
+    given: Mapping[str, int],
+    timeout: Timeout,
+    protection: _Protection,
+    takes_back: bool,
+    shares: bool,
+) -> Rendezvous:
+    place = from_env(rank=given.get("rank"), world_size=given.get("world_size"))
+    store = _tcp_store(
+        place.store_host,
+        place.store_port,
+        place.rank,
+        place.store_hosted,
+        timeout,
+        protection,
+        takes_back=takes_back or not place.world_size,
+        shares=shares,
+    )
+    return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
 
 
 def worker_address(

@@ -99,7 +99,10 @@ def test_wrong_meshes_and_names_are_refused() -> None:
             (ValueError, "at least one ProcessGroup", lambda: DeviceMesh.from_group([], "cpu")),
             (ValueError, "Must pass mesh", lambda: DeviceMesh.from_group([world] * 2, "cpu")),
             (ValueError, "Invalid mesh", lambda: DeviceMesh.from_group(world, "cpu", [1])),
-            (ValueError, "ndim equal", lambda: DeviceMesh.from_group([world] * 2, "cpu", [0])),
+            (ValueError, "Must pass mesh_dim_names", lambda: DeviceMesh.from_group(
+                [world] * 2, "cpu", [[0]])),
+            (ValueError, "ndim equal", lambda: DeviceMesh.from_group(
+                [world] * 2, "cpu", [0], mesh_dim_names=("a", "b"))),
         ):  # fmt: skip
             with pytest.raises(kind, match=words):
                 call()

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from fastdist.core.errors import GraphError
+
 from ...concurrency.future import Future
 from .grad_bucket import GradBucket
 
@@ -39,15 +41,19 @@ def require_hook(hook: Any) -> None:
         )
 
 
+class HookResultError(GraphError, TypeError):
+    """A communication hook returned something else than a Future."""
+
+
 def call_hook(hook: Callable[[Any, GradBucket], Any], state: Any, bucket: GradBucket) -> Any:
     """Return the Future of a hook.
 
     Raises:
-        TypeError: It returned something else.
+        HookResultError: It returned something else.
     """
     future = hook(state, bucket)
     if not hasattr(future, "wait"):
-        raise TypeError(
+        raise HookResultError(
             "DDP communication hook's callback must return a torch.futures.Future object, but got "
             f"{type(future).__name__}"
         )

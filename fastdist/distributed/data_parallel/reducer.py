@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from ...tensor.tensor import Tensor, from_array
 from ..process_group.group import ProcessGroup
 from ..process_group.options import AllreduceOptions, BroadcastOptions
 from ..process_group.reductions import ReduceOp
+from ..process_group.work import wait_for
 from . import messages
 from .backward_pass import (
     call_when_reached,
@@ -44,6 +46,8 @@ from .comm_hooks import call_hook, require_hook
 from .grad_bucket import GradBucket, value_of
 from .times import Times
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 
 class _State(enum.Enum):
     # Gradients stay as they are: before the first forward, and after one in no_sync.
@@ -51,6 +55,20 @@ class _State(enum.Enum):
     PREPARED = 1
     STARTED = 2
     FINISHED = 3
+
+
+def _noted(method: Method) -> Method:
+    """Return a method of a Reducer that keeps the text of an error which it raises."""
+
+    @functools.wraps(method)
+    def call(self: Reducer, *args: Any, **named: Any) -> Any:
+        try:
+            return method(self, *args, **named)
+        except Exception as error:
+            self.error = str(error)
+            raise
+
+    return cast("Method", call)
 
 
 class Reducer:
@@ -89,6 +107,8 @@ class Reducer:
         # By how many members sums are divided; the group's size, but for uneven inputs.
         self.divisor: int | None = None
         self.hook: tuple[Any, Any] | None = None
+        # The text of the last error, for logs.
+        self.error = ""
         self._lock = threading.RLock()
         self._state = _State.LOCAL
         # Numbers of parameters, in the order in which their gradients came.
@@ -138,6 +158,7 @@ class Reducer:
         for leaf in self._leaves:
             context_hooks.pop(leaf, None)
 
+    @_noted
     def set_static(self) -> None:
         """Take the graph for the same in each iteration.
 
@@ -148,6 +169,7 @@ class Reducer:
             raise RuntimeError(messages.STATIC_LATE)
         self.is_static, self.finds_unused = True, False
 
+    @_noted
     def set_hook(self, state: Any, hook: Any) -> None:
         """Let a communication hook reduce the buckets.
 
@@ -162,6 +184,7 @@ class Reducer:
             raise RuntimeError(messages.HOOK_LATE)
         self.hook = state, hook
 
+    @_noted
     def require_finished(self) -> None:
         """Raise if gradients of the last backward are missing.
 
@@ -210,6 +233,7 @@ class Reducer:
         # Whether some parameters may be left alone: those that no member used.
         self._shares_used = self.finds_unused or self.is_static
 
+    @_noted
     def begin(self, *, ends_with_pass: bool) -> None:
         """Note that a pass begins at outputs of the forward.
 
@@ -245,6 +269,7 @@ class Reducer:
             return self._context.gradient_of(accumulator_of(self.parameters[index]))
         return self.parameters[index].grad
 
+    @_noted
     def arrive(self, index: int, context: Any = None) -> None:
         """Take the gradient that was added to a parameter, or in a context."""
         with self._lock:
@@ -388,7 +413,7 @@ class Reducer:
                 if not bucket.is_sparse:
                     self._wait(bucket)
             if work is not None:
-                work.wait()
+                wait_for(work)
                 used = work.result()[0].array
             for bucket in self.buckets:
                 if not bucket.is_sparse:
@@ -402,7 +427,7 @@ class Reducer:
     def _wait(self, bucket: Bucket) -> None:
         work, bucket.work = bucket.work, None
         if self.hook is None:
-            work.wait()
+            wait_for(work)
             if self.divisor is not None:
                 with no_grad():
                     flat: Any = bucket.flat

@@ -10,6 +10,7 @@ from ...tensor.tensor import Tensor
 from ..process_group.group import ProcessGroup
 from ..process_group.objects import all_gather_object
 from ..process_group.options import BroadcastOptions
+from ..process_group.work import wait_for
 
 # Tensors travel together up to this size.
 _TOGETHER_BYTES = 250 * 1024 * 1024
@@ -69,7 +70,7 @@ def broadcast_tensors(group: ProcessGroup, tensors: Sequence[Tensor], root: int 
         return
     for batch in _batches(tensors):
         joined = cat([one.reshape(-1) for one in batch])
-        group.broadcast([joined], BroadcastOptions(rootRank=root, asyncOp=False))
+        wait_for(group.broadcast([joined], BroadcastOptions(rootRank=root, asyncOp=False)))
         if group.rank() != root:
             for one, part in zip(batch, joined.split([one.numel() for one in batch]), strict=True):
                 one.copy_(part.reshape(one.shape))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Final
+
+_ALL_BEFORE: Final = 10
 
 
 class Times:
@@ -14,6 +17,9 @@ class Times:
         self._marks: dict[str, int] = {}
         self._sums: dict[str, int] = {}
         self._counts: dict[str, int] = {}
+        # After the first iterations, times of one in so many are kept.
+        self.sample_rate = 1
+        self._iterations = 0
 
     def mark(self, name: str, *, keep: bool = False) -> None:
         """Remember that something happens now; with keep, only the first of the iteration."""
@@ -25,6 +31,9 @@ class Times:
         """Add the durations of the iteration that ends now."""
         with self._lock:
             marks, self._marks = self._marks, {}
+            self._iterations += 1
+            if self._iterations > _ALL_BEFORE and self._iterations % self.sample_rate:
+                return
             for name, begin, end in (
                 ("forward_compute_time", "forward", "forward_end"),
                 ("backward_compute_time", "backward", "backward_end"),

@@ -152,6 +152,7 @@ class Waiting:
         if now >= deadline:
             raise CollectiveTimeoutError(
                 f"{call.name} at {one_line(call.line)} (number {call.sequence} of the group): "
+                f"Timed out waiting {(now - self._since) * 1e3:.0f}ms: "
                 f"{self._members.names(missing)} had not come after {now - self._since:.3g} s"
             )
         if now >= self._notice_at:

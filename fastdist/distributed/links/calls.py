@@ -42,7 +42,8 @@ def mismatch(members: Members, texts: Sequence[tuple[int, bytes]]) -> Collective
         kinds.setdefault(shared_of(text), []).append((member, text))
     calls = [_describe(members, alike) for alike in kinds.values()]
     return CollectiveMismatchError(
-        f"the members of the group called differently: {'; '.join(calls)}"
+        "Detected mismatch between collectives on ranks: the members of the group called "
+        f"differently: {'; '.join(calls)}"
     )
 
 

@@ -153,7 +153,6 @@ def _known(name: str) -> str:
 _NOT_HERE: Final = {
     Backend.XCCL: "Distributed package doesn't have XCCL built in",
     Backend.UCC: 'there is no backend "ucc": use "gloo"',
-    Backend.FAKE: 'there is no backend "fake": a group of one process needs no other ones',
 }
 
 
@@ -214,12 +213,20 @@ def connect_by_mpi(place: Place) -> Transport:
     return connect(place)
 
 
+def connect_nothing(place: Place) -> Transport:
+    """Return a transport that sends nothing, for a group of any size in one process."""
+    from .fake import connect
+
+    return connect(place)
+
+
 # Backend -> what makes its transport. Tests add theirs.
 connections: dict[str, Connect] = {
     Backend.ZMQ: connect_links,
     Backend.GLOO: connect_links,
     Backend.NCCL: connect_gpus,
     Backend.MPI: connect_by_mpi,
+    Backend.FAKE: connect_nothing,
 }
 # Backends whose groups of one member are theirs as well, and which need no store then.
 _ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
@@ -238,7 +245,8 @@ def make_carrier(backend: str, place: Place, options: Any) -> Any:
         return _make_by_plugin(plugin, place, options)
     if place.size == 1 and backend not in _ALSO_ALONE:
         return Alone()
-    if place.store is None and place.size > 1 and backend != Backend.MPI:
+    needs_store = backend not in (Backend.MPI, Backend.FAKE)
+    if place.store is None and place.size > 1 and needs_store:
         raise CollectiveError(f"process group {place.name!r} has no store to connect by")
     return connections[backend](place)
 

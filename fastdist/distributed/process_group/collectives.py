@@ -21,8 +21,8 @@ from .options import (
     ScatterOptions,
 )
 from .ranks import rank_in
-from .reductions import ReduceOp
-from .work import Work
+from .reductions import ReduceOp, supports_complex
+from .work import Work, wait_for
 from .world import member_group
 
 
@@ -82,6 +82,9 @@ def all_reduce_coalesced(
         return None
     options = AllreduceOptions(reduceOp=op, asyncOp=async_op)
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if supports_complex(op):
+        # The two halves of a complex number are added like other numbers.
+        given = [_as_real(one) for one in given]
     return _future_of(found.allreduce_coalesced(given, options), async_op)
 
 
@@ -387,6 +390,11 @@ def _require_list(name: str, given: Any) -> None:
         )
 
 
+def _as_real(tensor: Any) -> Any:
+    is_complex = isinstance(tensor, Tensor) and tensor._layout.dtype.numpy.kind == "c"
+    return Tensor.view_as_real(tensor) if is_complex else tensor
+
+
 def _future_of(work: Work, async_op: bool) -> Future[Any] | None:
     if async_op:
         return work.get_future()
@@ -399,5 +407,5 @@ def _returned(work: Work, async_op: bool) -> Work | None:
         return work
     # One of ours has ended already.
     if work is not None:
-        work.wait()
+        wait_for(work)
     return None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import os
 
+from fastdist.core.errors import CollectiveArgumentError
+
 
 class DebugLevel(enum.IntEnum):
     """How much collectives check and errors say: that of TORCH_DISTRIBUTED_DEBUG.
 
-    DETAIL lets the members of a group of NCCL compare each call before it is given to the GPU.
+    DETAIL lets the members of a group of NCCL compare each call before it is given to the GPU, and
+    lets collectives with async_op end, or raise, before the call returns.
     """
 
     OFF = 0
@@ -38,7 +41,7 @@ def set_debug_level_from_env() -> None:
     """Set the level from TORCH_DISTRIBUTED_DEBUG.
 
     Raises:
-        RuntimeError: The variable has another value than OFF, INFO and DETAIL.
+        CollectiveArgumentError: The variable has another value than OFF, INFO and DETAIL.
     """
     set_debug_level(_level_of_environment())
 
@@ -46,5 +49,7 @@ def set_debug_level_from_env() -> None:
 def _level_of_environment() -> DebugLevel:
     text = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
     if text not in DebugLevel.__members__:
-        raise RuntimeError(f"TORCH_DISTRIBUTED_DEBUG is {text!r}; it can be OFF, INFO or DETAIL")
+        raise CollectiveArgumentError(
+            f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO or DETAIL; it is {text!r}"
+        )
     return DebugLevel[text]

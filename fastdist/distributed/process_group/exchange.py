@@ -7,7 +7,7 @@ from typing import Any
 
 from ...tensor.tensor import Tensor
 from .ranks import rank_in
-from .work import Work
+from .work import Work, wait_for
 from .world import default_group, member_group
 
 
@@ -33,7 +33,8 @@ def send(
     """
     found = member_group("send", group)
     if found is not None:
-        found.send([tensor], rank_in(found, "send", dst, group_dst, None), tag, is_async=False)
+        root = _other(found, "send", dst, group_dst)
+        found.send([tensor], root, tag, is_async=False)
 
 
 def isend(
@@ -47,7 +48,7 @@ def isend(
     found = member_group("isend", group)
     if found is None:
         return None
-    return found.send([tensor], rank_in(found, "isend", dst, group_dst, None), tag)
+    return found.send([tensor], _other(found, "isend", dst, group_dst), tag)
 
 
 def recv(
@@ -75,7 +76,7 @@ def recv(
     root = _sender(found, "recv", src, group_src)
     if root is None and _is_foreign(found):
         work: Any = found.recv_anysource([tensor], tag)
-        work.wait()
+        wait_for(work)
     else:
         work = found.recv([tensor], root, tag, is_async=False)
     return src if src is not None else int(work._source_rank())
@@ -105,7 +106,23 @@ def _is_foreign(group: Any) -> bool:
 def _sender(group: Any, what: str, src: int | None, group_src: int | None) -> int | None:
     if src is None and group_src is None:
         return None
-    return rank_in(group, what, src, group_src, None)
+    return _other(group, what, src, group_src)
+
+
+def _other(group: Any, what: str, global_rank: int | None, group_rank: int | None) -> int:
+    """Return another member's rank in the group.
+
+    Raises:
+        ValueError: It is this process, not in the group, or given twice or not at all.
+    """
+    root = rank_in(group, what, global_rank, group_rank, None)
+    if root == group.rank():
+        kind = "destination" if what in ("send", "isend") else "source"
+        raise ValueError(
+            f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the current "
+            "process."
+        )
+    return root
 
 
 class P2POp:

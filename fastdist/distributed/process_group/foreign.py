@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .group import ProcessGroup
+from .work import wait_for
 
 _METHODS: Final = (
     "_allgather_base", "_reduce_scatter_base", "allgather", "allreduce", "allreduce_coalesced",
@@ -27,8 +28,8 @@ class ForeignGroup(ProcessGroup):
 def _forwarding(name: str) -> Callable[..., Any]:
     def forward(self: ForeignGroup, *args: Any, is_async: bool = True, **named: Any) -> Any:
         work = getattr(self.foreign, name)(*args, **named)
-        if not is_async:
-            work.wait()
+        if not is_async or any(getattr(one, "asyncOp", True) is False for one in args):
+            wait_for(work)
         return work
 
     forward.__name__ = name

@@ -46,8 +46,9 @@ class GlooOptions:
 
     @_timeout.setter
     def _timeout(self, timeout: timedelta | float) -> None:
-        is_number = isinstance(timeout, int | float)
-        self._longest = checked_timeout(timedelta(seconds=timeout) if is_number else timeout)
+        if isinstance(timeout, int | float):
+            timeout = timedelta(seconds=timeout)
+        self._longest = checked_timeout(timeout)
 
 
 class ProcessGroupGloo(ProcessGroup):

@@ -16,9 +16,9 @@ from .arrays import (
     require_target,
     require_tensors,
 )
-from .coalescing import AllOf, start_together
 from .group_base import GroupBase
 from .lists import (
+    all_gather_lists,
     all_gather_together,
     all_reduce_together,
     only,
@@ -43,6 +43,7 @@ from .options import (
 from .point_to_point import Messages
 from .reductions import Reduction, reduction_of
 from .split_sizes import rows_of, slices_of
+from .together import start_together
 from .transport import Call, Transport
 from .work import Work
 
@@ -100,7 +101,8 @@ class ProcessGroup(Messages, GroupBase):
             copy_parts(joined, tensors, memory)
 
         agreed = f"{dtype.name} of shapes {shapes}, {how.name}"
-        return self._run("all_reduce_coalesced", agreed, act, list(tensors), opts)
+        given = list(tensors)
+        return self._run("all_reduce_coalesced", agreed, act, given, opts, inputs=given)
 
     def reduce(
         self,
@@ -200,11 +202,7 @@ class ProcessGroup(Messages, GroupBase):
         """Fill `output_lists[member][i]` with that member's `input_list[i]`."""
         opts = AllgatherOptions() if opts is None else opts
         require_member_lists(output_lists, input_list, self._size)
-        works = [
-            self.allgather([[one[index] for one in output_lists]], [tensor], opts)
-            for index, tensor in enumerate(input_list)
-        ]
-        return AllOf(works, list(output_lists))
+        return all_gather_lists(self, output_lists, input_list, opts)
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Fill each of `outputs` with the tensors of all members at its place in `inputs`."""
@@ -443,9 +441,9 @@ class ProcessGroup(Messages, GroupBase):
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """Wait until all members have called; rank 0 names those that have not."""
-        from .monitored import monitored_barrier
+        from .arrivals import wait_for_members
 
-        monitored_barrier(self, timeout, wait_all_ranks)
+        wait_for_members(self, timeout, wait_all_ranks)
 
     def _require_member(self, what: str, rank: int) -> int:
         if not 0 <= rank < self._size:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastdist.core.errors import CollectiveError
 
@@ -15,6 +15,7 @@ from ..constants import default_pg_timeout
 from .arrays import settle
 from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
+from .debug_level import DebugLevel, get_debug_level
 from .transport import Call, Transport
 from .work import Lane, Work, destroyed, finished
 
@@ -28,10 +29,35 @@ Act = Callable[[Transport, Call], None]
 Direction = tuple[str, int | None, int]
 
 
+# Methods of a program's subclass of ProcessGroup -> the methods and attributes that they define.
+_GIVEN_METHODS: Final = {
+    "getRank": "rank",
+    "getSize": "size",
+    "getBackendName": "name",
+    "setGroupName": "_set_group_name",
+    "setGroupDesc": "_set_group_desc",
+}
+_GIVEN_PROPERTIES: Final = {"getGroupName": "group_name", "getGroupDesc": "group_desc"}
+
+
+def _ignore_value(group: Any, value: str) -> None:
+    """Ignore a name: only the method of the subclass sets it."""
+
+
 class GroupBase:
     """The members of a group, what carries its collectives, and the threads that run them."""
 
     bound_device_id: Any = None
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Let a program's subclass define what PyTorch's backends do, such as getRank."""
+        super().__init_subclass__(**named)
+        for given, name in _GIVEN_METHODS.items():
+            if given in vars(cls):
+                setattr(cls, name, vars(cls)[given])
+        for given, name in _GIVEN_PROPERTIES.items():
+            if given in vars(cls):
+                setattr(cls, name, property(vars(cls)[given], _ignore_value))
 
     def __init__(self, *place: Any) -> None:
         if len(place) not in (2, 3):
@@ -198,8 +224,20 @@ class GroupBase:
             kind = next(iter(self._config.device_backend_map))
         return self._carrier(self._backend_for(kind))  # type: ignore[no-any-return]
 
-    def _run(self, what: str, agreed: str, act: Act, result: list[Any], options: Any) -> Work:
-        """Run a collective, or queue it; `result` begins with the tensors that it fills."""
+    def _run(
+        self,
+        what: str,
+        agreed: str,
+        act: Act,
+        result: list[Any],
+        options: Any,
+        inputs: Sequence[Tensor] | None = None,
+    ) -> Work:
+        """Run a collective, or queue it.
+
+        `result` begins with the tensors that it fills. A profile shows the shapes of `inputs`,
+        which are by default the first of these.
+        """
         first = _first_tensor(result)
         transport = self._transport(first)
         line, timeout = caller_line(), options.timeout or self._timeout
@@ -216,12 +254,20 @@ class GroupBase:
             start_ns = clock() if time_ranges.on else 0
             act(transport, Call(number, what, agreed, line, time.monotonic() + seconds))
             if start_ns:
-                time_ranges.add(f"{self._backend_name}:{what}", "collective", start_ns)
+                given = inputs or ([] if first is None else [first])
+                self._note_time(what, start_ns, given)
 
-        if options.asyncOp:
+        # At DETAIL an error is raised at the line of the call, as by PyTorch's wrapper.
+        if options.asyncOp and get_debug_level() is not DebugLevel.DETAIL:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)
+
+    def _note_time(self, what: str, start_ns: int, tensors: Sequence[Tensor]) -> None:
+        """Hand the time of a collective or message to a profile."""
+        shapes = tuple(tuple(one._layout.shape) for one in tensors)
+        name = f"{self._backend_name}:{what}"
+        time_ranges.add(name, "collective", start_ns, is_async=True, shapes=shapes)
 
     def _gpu_of(self, options: Any) -> Any:
         """Return the GPU of a barrier: that of its options, or this process's if it is known."""

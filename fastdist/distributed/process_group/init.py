@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import CollectiveError, CollectiveLostError
+from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
 
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
@@ -244,6 +244,40 @@ def abort_process_group(group: Any = None) -> None:
     for one in groups:
         one.abort()
     destroy_process_group(group)
+
+
+def store_based_barrier(
+    rank: int,
+    store: Store,
+    group_name: str,
+    rendezvous_count: int,
+    timeout: timedelta,
+    logging_interval: timedelta = timedelta(seconds=10),
+) -> None:
+    """Wait in a store until so many processes have called with the same group_name.
+
+    Args:
+        rank: The number of this process, for the error.
+        store: What all share.
+        group_name: The name of the barrier; used once.
+        rendezvous_count: How many processes call.
+        timeout: The longest wait.
+        logging_interval: Ignored: the error says how many came.
+
+    Raises:
+        StoreTimeoutError: Some did not come in time.
+    """
+    key = f"store_based_barrier_key:{group_name}"
+    if store.add(key, 1) == rendezvous_count:
+        store.set(f"{key}:last_worker", "1")
+    try:
+        store.wait([f"{key}:last_worker"], timeout)
+    except StoreTimeoutError as late:
+        raise StoreTimeoutError(
+            f"Timed out initializing process group in store based barrier on rank {rank}, for key "
+            f"{key}: {store.add(key, 0)} of {rendezvous_count} processes came within {timeout}",
+            late.missing,
+        ) from late
 
 
 _process_id = os.getpid()

@@ -13,7 +13,6 @@ from ...tensor.tensor import Tensor
 from .arrays import (
     agreed_text,
     require_alike,
-    require_one_dtype,
     require_readable,
     require_target,
     require_tensors,
@@ -23,6 +22,8 @@ from .reductions import Reduction, reduction_of
 from .transport import Call, Transport
 from .work import Work
 
+# Where each tensor begins in a message of several: arrays of GPUs need it.
+_ALIGNMENT: Final = 16
 _COMBINE: Final[dict[str, Callable[..., Any]]] = {
     "sum": np.add,
     "product": np.multiply,
@@ -198,4 +199,34 @@ def all_gather_together(
 
     agreed = agreed_text(inputs[0], f"{count} tensors")
     work: Work = group._run("all_gather", agreed, act, [list(outs) for outs in lists], options)
+    return work
+
+
+def all_gather_lists(
+    group: Any, lists: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], options: Any
+) -> Work:
+    """Fill the list of each member with its inputs, of any dtypes, in one message of bytes."""
+    begins = [0]
+    for one in inputs:
+        begins.append(begins[-1] + -(-one._layout.nbytes // _ALIGNMENT) * _ALIGNMENT)
+
+    def act(transport: Transport, call: Call) -> None:
+        memory = memory_of(transport)
+        joined = memory.empty(begins[-1], np.uint8)
+        for begin, one in zip(begins, inputs):
+            array = memory.flat(one)
+            memory.place(joined[begin : begin + array.nbytes], array.view(np.uint8))
+        room = memory.empty((transport.size, begins[-1]), np.uint8)
+        transport.all_gather(call, room, joined)
+        for outs, row in zip(lists, room):
+            for begin, out in zip(begins, outs):
+                layout = out._layout
+                part = row[begin : begin + layout.nbytes]
+                memory.copy_back(part.view(layout.dtype.numpy), out)
+
+    shapes = [f"{one._layout.dtype.name} of shape {one._layout.shape}" for one in inputs]
+    result = [list(outs) for outs in lists]
+    work: Work = group._run(
+        "all_gather_coalesced", ", ".join(shapes), act, result, options, inputs=list(inputs)
+    )
     return work

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastdist.core.errors import CollectiveError
 
+from ...instrumentation.time_ranges import clock, time_ranges
 from ...tensor.tensor import Tensor
 from .arrays import Target, flat, require_readable, require_target, settle
 from .caller import caller_line
@@ -33,7 +34,10 @@ class Messages(GroupBase):
         def job(_: int) -> None:
             number = self._next_message(direction)
             call = Call(number, "send", _agreed(tensor), line, time.monotonic() + seconds)
+            start_ns = clock() if time_ranges.on else 0
             transport.send(call, flat(tensor), dst, tag)
+            if start_ns:
+                self._note_time("send", start_ns, [tensor])
 
         if is_async:
             return self._pair(direction).start(job, Work([tensor]))
@@ -59,10 +63,13 @@ class Messages(GroupBase):
             number = -1 if src is None else self._next_message(direction)
             call = Call(number, "send", _agreed(tensor), line, time.monotonic() + seconds)
             target = Target(tensor, reads=False)
+            start_ns = clock() if time_ranges.on else 0
             sender = transport.recv(call, target.array, src, tag)
             if src is None:
                 self._next_message(("recv", sender, tag))
             target.done()
+            if start_ns:
+                self._note_time("recvAnySource" if src is None else "recv", start_ns, [tensor])
             work._source = self._ranks[sender]
 
         if is_async:

@@ -62,6 +62,8 @@ class ReduceOp(metaclass=_ReduceOpMeta):
 
 
 _Operation.__module__ = ReduceOp.__module__ = _PUBLIC
+# Pickles find it there.
+_Operation.__qualname__ = "ReduceOp.RedOpType"
 
 
 def premultiplied_sum(factor: Any) -> ReduceOp:

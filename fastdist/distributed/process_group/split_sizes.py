@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from ...tensor.tensor import Tensor
 
 
-def rows_of(tensor: Tensor, sizes: Sequence[int] | None, members: int) -> list[int]:
+def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) -> list[int]:
     """Return how many rows of a tensor each member gets; equally many without sizes.
 
     Raises:
         RuntimeError: The sizes do not add up, or the rows do not divide equally.
     """
+    if isinstance(sizes, Tensor):
+        sizes = [int(size) for size in sizes.to_numpy()]
     shape = tensor._layout.shape
     if not shape:
         raise RuntimeError("all_to_all_single: a tensor of 0 dimensions has no rows to split")

@@ -36,7 +36,8 @@ def new_group(
             the order of `ranks`.
 
     Returns:
-        The group; GroupMember.NON_GROUP_MEMBER in processes that are not in it.
+        The group; GroupMember.NON_GROUP_MEMBER in processes that are not in it, and None there
+        with use_local_synchronization.
 
     Raises:
         ValueError: A rank is not one of the job, or is there twice.
@@ -48,7 +49,7 @@ def new_group(
     _require_ranks(members, parent.size())
     name = _name_of(world, members, is_local=use_local_synchronization)
     if parent.rank() not in members:
-        return GroupMember.NON_GROUP_MEMBER
+        return None if use_local_synchronization else GroupMember.NON_GROUP_MEMBER
     found = _make(
         world, parent, members, name, timeout, backend, pg_options, group_desc or "undefined"
     )

@@ -15,6 +15,7 @@ from ...concurrency.future import Future
 # A lane's thread ends when nothing has come for so long; the next job starts another.
 _IDLE_S: Final = 5.0
 _END_S: Final = 2.0
+_OURS: Final = "fastdist."
 
 
 class Work:
@@ -98,6 +99,31 @@ class Work:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+
+def wait_for(work: Any) -> None:
+    """Wait for a Work. A program's own subclass gets a timeout of 0, which stands for none."""
+    own = isinstance(work, Work) and not type(work).wait.__module__.startswith(_OURS)
+    if own:
+        work.wait(timedelta(0))
+    else:
+        work.wait()
+
+
+def work_of_future(future: Future[Any]) -> Work:
+    """Return a Work that ends when a Future does, with its value as the result."""
+    work = Work()
+
+    def finish(done: Future[Any]) -> None:
+        try:
+            work._result = done.value()
+        except Exception as error:
+            work._finish(error)
+        else:
+            work._finish()
+
+    future.add_done_callback(finish)
+    return work
 
 
 Work.__module__ = "fastdist.distributed.distributed_c10d"

@@ -73,6 +73,49 @@ class group(metaclass=_GroupMemberMeta):
 GroupMember.__module__ = group.__module__ = "fastdist.distributed.distributed_c10d"
 
 
+class WorldView:
+    """The groups of this process, by the names that code for PyTorch reads: `_world`."""
+
+    @property
+    def default_pg(self) -> ProcessGroup | None:
+        """The default group."""
+        return here.world.default
+
+    @default_pg.setter
+    def default_pg(self, group: ProcessGroup | None) -> None:
+        here.world.default = group
+
+    @property
+    def group_count(self) -> int:
+        """The number of groups that this process has made, the default one as well."""
+        return here.world.num_groups + (here.world.default is not None)
+
+    @property
+    def pg_map(self) -> dict[Any, tuple[str, Store | None]]:
+        """Group -> the name of its backend, and its store."""
+        groups = here.world.by_name.values()
+        return {one: (one.name(), one.get_group_store()) for one in groups}
+
+    @property
+    def pg_names(self) -> dict[Any, str]:
+        """Group -> its name."""
+        return {one: name for name, one in here.world.by_name.items()}
+
+    @property
+    def pg_group_ranks(self) -> dict[Any, dict[int, int]]:
+        """Group -> the rank in it of each global rank."""
+        groups = here.world.by_name.values()
+        return {one: {rank: i for i, rank in enumerate(one._ranks)} for one in groups}
+
+    @property
+    def pg_backend_config(self) -> dict[Any, str]:
+        """Group -> which backend serves which device."""
+        return {one: repr(one._config) for one in here.world.by_name.values()}
+
+
+world_view: Final = WorldView()
+
+
 def is_initialized() -> bool:
     """Return whether this process has a default group."""
     return here.world.default is not None

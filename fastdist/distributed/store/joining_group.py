@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .state import Request
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -15,7 +12,8 @@ class Group:
 
     world_size: int
     values: dict[int, bytes] = field(default_factory=dict)
-    parked: list[Request] = field(default_factory=list)
+    # Requests; state.py, which has their class, imports this module.
+    parked: list[Any] = field(default_factory=list)
     error: str = ""
     # What two brought that say they have one rank.
     claims: list[bytes] = field(default_factory=list)

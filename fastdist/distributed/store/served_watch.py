@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fastdist.core.errors import StoreError
 
 from .connection import Connection
 from .store import Change, Timeout, Watch
 
-if TYPE_CHECKING:
-    from .tcp_store import TCPStore
-
 
 class ServedWatch(Watch):
     """A watch with a connection of its own, on which the server speaks unasked."""
 
-    def __init__(self, store: TCPStore, connection: Connection) -> None:
+    def __init__(self, store: Any, connection: Connection) -> None:
         self._store = store
         # Held by whoever uses the connection: next while it waits, close after.
         self._connection_lock = threading.RLock()

@@ -73,11 +73,13 @@ class TCPStore(Store):
 
     Each call that waits has a connection of its own, taken from those that idle or made anew, so
     that no call holds up another. With `world_size`, the constructor of the master waits until
-    that many stores have connected, unless `wait_for_workers` is false. Who is refused is told, with `is_master`, to
-    `tell`: by default to the log, a line for each host and reason. With `multi_tenant`, a master
-    uses the store that this process serves at the address already. `master_listen_fd` is a socket
-    that listens at the port; it is closed, and the store takes its port. With `goes_on`, a master keeps
-    the secret that another has left which was killed at the port: its clients know that one.
+    that many stores have connected, unless `wait_for_workers` is false. With `multi_tenant`, a
+    master uses the store that this process serves at the address already. `master_listen_fd` is a
+    socket that listens at the port; it is closed, and the store takes its port.
+
+    Who is refused is told, with `is_master`, to `tell`: by default to the log, a line for each
+    host and reason. With `goes_on`, a master keeps the secret that another has left which was
+    killed at the port: its clients know that one.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
             needs one; StoreTimeoutError when no store answers within timeout; StoreError when the
@@ -106,7 +108,8 @@ class TCPStore(Store):
         super().__init__(timeout)
         if world_size == 0:
             raise ValueError("TCPStore world size cannot be 0")
-        self._use_libuv = use_libuv
+        # Ignored: ZeroMQ carries the requests.
+        self.libuvBackend = use_libuv
         require_port(port, is_master)
         self.host = require_host(host_name)
         # A name that has no address yet is left to libzmq, which asks again each time it tries.
@@ -120,29 +123,13 @@ class TCPStore(Store):
         self._tell = tell
         # What our own secret was left in.
         self._published: int | None = None
-        self._bell = Doorbell()
-        # Guards the four names below; threads that give a connection back notify it.
-        self._connections_lock = threading.Condition()
-        self._idle: list[Connection] = []
-        self._lent = 0
-        self._watches: set[ServedWatch] = set()
-        self._is_closed = False
-        # Other stores of this process that need the one served here, and whether it closes
-        # after them; and the one that this store needs.
-        self._num_sharers, self._closes_later = 0, False
-        self._shares: TCPStore | None = None
-        # Whether the store has been there: who finds it gone need not wait for it to come.
-        self._was_reached = False
+        self._prepare()
         self.port = port
         try:
-            if is_master and multi_tenant:
-                is_master = not self._share(port)
-            if is_master:
+            if is_master and not (multi_tenant and self._share(port)):
                 if master_listen_fd is not None:
                     port = take_over(master_listen_fd, port)
-                if goes_on and self._source is SecretSource.PUBLISHED:
-                    self._secret = read_published_secret(self._address, port)
-                self._host_store(port, world_size)
+                self._begin_service(port, world_size, goes_on=goes_on)
             self._endpoint = (
                 self._server.local_endpoint
                 if self._server is not None
@@ -154,6 +141,25 @@ class TCPStore(Store):
         except BaseException:
             self.close()
             raise
+
+    def _prepare(self) -> None:
+        self._bell = Doorbell()
+        # Guards the four names below; threads that give a connection back notify it.
+        self._connections_lock = threading.Condition()
+        self._idle: list[Connection] = []
+        self._lent = 0
+        self._watches: set[ServedWatch] = set()
+        self._is_closed = False
+        # Stores of this process that need this one, and whether it closes after them.
+        self._num_sharers, self._closes_later = 0, False
+        self._shares: TCPStore | None = None  # the one that this store needs
+        # Whether the store has been there: once it is gone, it is not waited for.
+        self._was_reached = False
+
+    def _begin_service(self, port: int, world_size: int | None, *, goes_on: bool) -> None:
+        if goes_on and self._source is SecretSource.PUBLISHED:
+            self._secret = read_published_secret(self._address, port)
+        self._host_store(port, world_size)
 
     def _share(self, port: int) -> bool:
         """Use the store that this process serves at the address, if it does."""
@@ -167,10 +173,11 @@ class TCPStore(Store):
 
     def _wait_for_workers(self, world_size: int, *, is_master: bool) -> None:
         try:
+            # The others are counted; the master alone waits, as in PyTorch.
             self.join(_WORKERS, -1, b"", world_size, None if is_master else 0.0)
         except StoreTimeoutError as late:
             if not is_master and late.missing:
-                return  # counted; the master alone waits, as in PyTorch
+                return
             came = world_size - len(late.missing) if late.missing else 1
             raise StoreTimeoutError(
                 f"Timed out after {self._seconds(None):.0f} seconds waiting for clients. "
@@ -187,20 +194,13 @@ class TCPStore(Store):
         """Let nobody wait in a join of world_size members for a worker whose process has ended."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
 
-    @property
-    def libuvBackend(self) -> bool:
-        """The `use_libuv` that was given. Ignored: ZeroMQ carries the requests."""
-        return self._use_libuv
-
     def clone(self) -> TCPStore:
         """Return another client of the same store, with a timeout and an end of its own."""
         options: dict[str, Any] = {"rank": self._rank}
         if self._folder is not None:
             options["certificates"] = self._folder
-        elif self._secret is None:
-            options["security"] = "none"
         elif self._source is not SecretSource.PUBLISHED:
-            options["secret"] = self._secret
+            options.update({"secret": self._secret} if self._secret else {"security": "none"})
         shared = share_served(self.host, self.port, self.timeout, **options)
         return shared or TCPStore(self.host, self.port, timeout=self.timeout, **options)
 

@@ -269,6 +269,15 @@ class DistributedDataParallel(Module):
     def _remove_autograd_hooks(self) -> None:
         self.reducer.remove_hooks()
 
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
+        """Measure times in one of so many iterations, after the first 10."""
+        if sample_rate < 1:
+            raise ValueError(
+                "DDP runtime logging sample rate should be equal or greater than 1, got "
+                f"{sample_rate}"
+            )
+        self.reducer.times.sample_rate = sample_rate
+
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """Return facts about the reductions: sizes in bytes and times in nanoseconds."""
         reducer, group = self.reducer, self.process_group
@@ -293,8 +302,11 @@ class DistributedDataParallel(Module):
             "total_parameter_size_bytes": sum(one.nbytes for one in reducer.parameters),
             "num_buckets": len(reducer.buckets),
             "has_rebuilt_buckets": int(reducer.has_rebuilt),
-            "comm_hook": "" if hook is None else getattr(hook[1], "__qualname__", repr(hook[1])),
+            "has_error": int(bool(reducer.error)),
+            "error": reducer.error,
         }
+        if hook is not None:
+            data["comm_hook"] = getattr(hook[1], "__qualname__", repr(hook[1]))
         if reducer.has_rebuilt:
             data["rebuilt_bucket_sizes"] = sizes
         return {**data, **reducer.times.means()}
