@@ -115,7 +115,7 @@ class Module(StateDict):
 
         Note    keyword arguments are not passed to the hook
         """
-        self._require_other("old")
+        self.__require_other("old")
         # Among the forward hooks, so that a module without any asks for nothing more at a call.
         return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
 
@@ -125,10 +125,10 @@ class Module(StateDict):
 
         Raises  RuntimeError where the module has hooks of the other kind
         """
-        self._require_other("full")
+        self.__require_other("full")
         return add_hook(self._forward_hooks, Hook(hook, backward="old"), prepend=False)
 
-    def _require_other(self, kind: str) -> None:
+    def __require_other(self, kind: str) -> None:
         if any(hook.backward == kind for hook in self._forward_hooks.values()):
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a single "

@@ -51,15 +51,15 @@ class ModuleTree:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
-            self._forget(name, "parameters", keep="_parameters")
+            self.__forget(name, "parameters", keep="_parameters")
             self.register_parameter(name, value)
             return
         if isinstance(value, ModuleTree):
-            self._forget(name, "module", keep="_modules")
+            self.__forget(name, "module", keep="_modules")
             self._modules[name] = _through(MODULE_HOOKS, self, name, value)
             return
         if isinstance(value, Buffer):
-            self._forget(name, "buffer", keep="_buffers")
+            self.__forget(name, "buffer", keep="_buffers")
             self.register_buffer(name, value, value.persistent)
             return
         state = self.__dict__
@@ -88,7 +88,7 @@ class ModuleTree:
         names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
         return sorted(name for name in names if not name[:1].isdigit())
 
-    def _forget(self, name: str, what: str, keep: str) -> None:
+    def __forget(self, name: str, what: str, keep: str) -> None:
         state = self.__dict__
         if keep not in state:
             raise AttributeError(f"cannot assign {what} before Module.__init__() call")
@@ -104,7 +104,7 @@ class ModuleTree:
         Raises  KeyError for a name that is taken or has a dot; TypeError, ValueError for a tensor
                 that is not a leaf Parameter
         """
-        self._require_name(name, "parameter", "_parameters")
+        self.__require_name(name, "parameter", "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
@@ -123,7 +123,7 @@ class ModuleTree:
 
         Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Tensor
         """
-        self._require_name(name, "buffer", "_buffers")
+        self.__require_name(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
@@ -142,12 +142,12 @@ class ModuleTree:
         """
         if module is not None and not isinstance(module, ModuleTree):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._require_name(name, "module", "_modules")
+        self.__require_name(name, "module", "_modules")
         self._modules[name] = _through(MODULE_HOOKS, self, name, module)
 
     register_module = add_module
 
-    def _require_name(self, name: str, kind: str, registry: str) -> None:
+    def __require_name(self, name: str, kind: str, registry: str) -> None:
         if registry not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
@@ -196,7 +196,7 @@ class ModuleTree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Yield path and parameter of this module and, if recurse, of all below it."""
-        return self._members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
+        return self.__members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield the parameters, each once."""
@@ -207,14 +207,14 @@ class ModuleTree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Yield path and buffer of this module and, if recurse, of all below it."""
-        return self._members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
+        return self.__members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yield the buffers, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def _members(
+    def __members(
         self,
         of: Callable[[Child], dict[str, Any]],
         prefix: str,
@@ -272,7 +272,7 @@ class ModuleTree:
 
         Raises  AttributeError if there is none
         """
-        found = self._at(target)
+        found = self.__at(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{target}` is not an nn.Parameter")
         return found
@@ -283,12 +283,12 @@ class ModuleTree:
         Raises  AttributeError if there is none
         """
         path, _, name = target.rpartition(".")
-        found: Tensor = self._at(target)
+        found: Tensor = self.__at(target)
         if name not in self.get_submodule(path)._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
         return found
 
-    def _at(self, target: str) -> Any:
+    def __at(self, target: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):

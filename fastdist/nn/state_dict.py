@@ -72,7 +72,7 @@ class StateDict(ModuleTree):
         metadata = {"version": self._version}
         if hasattr(entries, "_metadata"):
             entries._metadata[prefix[:-1]] = metadata
-        for hook in self._state_hooks("pre-save"):
+        for hook in self.__state_hooks("pre-save"):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
@@ -80,63 +80,63 @@ class StateDict(ModuleTree):
                 module.state_dict(
                     destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        for hook in self._state_hooks("post-save-any"):
+        for hook in self.__state_hooks("post-save-any"):
             changed = hook(self, entries, prefix, metadata)
             entries = entries if changed is None else changed
-        for hook in self._state_hooks("post-save"):
+        for hook in self.__state_hooks("post-save"):
             if hook(self, entries, prefix, metadata) is not None:
                 raise RuntimeError("state_dict post-hook must return None")
         return entries  # type: ignore[no-any-return]
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, prefix, keep_vars) before state_dict reads this module."""
-        return self._add_state_hook("pre-save", hook)
+        return self.__add_state_hook("pre-save", hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         # As PyTorch's older programs do: what the hook returns takes the state dict's place.
-        return self._add_state_hook("post-save-any", hook)
+        return self.__add_state_hook("post-save-any", hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) after state_dict has read this
         module and all below it; it changes the state dict in place and returns None.
         """
-        return self._add_state_hook("post-save", hook)
+        return self.__add_state_hook("post-save", hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs) before a state dict is loaded into this module: it may change
         the state dict, which is a copy, and add to the lists.
         """
-        return self._add_state_hook("pre-load", hook)
+        return self.__add_state_hook("pre-load", hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        return self._add_state_hook("pre-load" if with_module else "pre-load-alone", hook)
+        return self.__add_state_hook("pre-load" if with_module else "pre-load-alone", hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, incompatible_keys) after a state dict was loaded into this module and
         all below it; it may change the lists of keys in place, and returns None.
         """
-        return self._add_state_hook("post-load", hook)
+        return self.__add_state_hook("post-load", hook)
 
-    def _add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    def __add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
         # Made when the first one comes: few modules have any.
         hooks = self.__dict__.setdefault("_state_dict_hooks", {}).setdefault(kind, {})
         return RemovableHandle(hooks, hook)
 
-    def _state_hooks(self, kind: str) -> list[Callable[..., Any]]:
+    def __state_hooks(self, kind: str) -> list[Callable[..., Any]]:
         return list(self.__dict__.get("_state_dict_hooks", {}).get(kind, {}).values())
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        for name, tensor in self._own_entries():
+        for name, tensor in self.__own_entries():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
-        if self._has_extra_state():
+        if self.__has_extra_state():
             destination[prefix + _EXTRA] = self.get_extra_state()
 
-    def _own_entries(self) -> list[tuple[str, Tensor]]:
+    def __own_entries(self) -> list[tuple[str, Tensor]]:
         persistent = [
             (name, buffer)
             for name, buffer in self._buffers.items()
@@ -145,7 +145,7 @@ class StateDict(ModuleTree):
         entries = [*self._parameters.items(), *persistent]
         return [(name, tensor) for name, tensor in entries if tensor is not None]
 
-    def _has_extra_state(self) -> bool:
+    def __has_extra_state(self) -> bool:
         return type(self).get_extra_state is not StateDict.get_extra_state
 
     def load_state_dict(
@@ -180,7 +180,7 @@ class StateDict(ModuleTree):
                     below = f"{prefix}{name}."
                     part = {key: one for key, one in entries.items() if key.startswith(below)}
                     load(child, part, below)
-            for hook in module._state_hooks("post-load"):
+            for hook in module.__state_hooks("post-load"):
                 if hook(module, found) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not "
@@ -215,21 +215,21 @@ class StateDict(ModuleTree):
         older versions of it (local_metadata's "version") have saved.
         """
         lists = (missing_keys, unexpected_keys, error_msgs)
-        for hook in self._state_hooks("pre-load"):
+        for hook in self.__state_hooks("pre-load"):
             hook(self, state_dict, prefix, local_metadata, strict, *lists)
-        for hook in self._state_hooks("pre-load-alone"):
+        for hook in self.__state_hooks("pre-load-alone"):
             hook(state_dict, prefix, local_metadata, strict, *lists)
         assign = local_metadata.get("assign_to_params_buffers", False)
-        own = dict(self._own_entries())
+        own = dict(self.__own_entries())
         for name, tensor in own.items():
             if prefix + name in state_dict:
-                error = self._load(name, tensor, prefix + name, state_dict[prefix + name], assign)
+                error = self.__load(name, tensor, prefix + name, state_dict[prefix + name], assign)
                 if error:
                     error_msgs.append(error)
             elif strict:
                 missing_keys.append(prefix + name)
         known = set(own)
-        if self._has_extra_state():
+        if self.__has_extra_state():
             known.add(_EXTRA)
             if prefix + _EXTRA in state_dict:
                 self.set_extra_state(state_dict[prefix + _EXTRA])
@@ -242,7 +242,7 @@ class StateDict(ModuleTree):
                 if key.startswith(prefix) and not is_known:
                     unexpected_keys.append(key)
 
-    def _load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
+    def __load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
         """Write one entry into its tensor; return what is wrong with it, if anything is."""
         if not isinstance(given, Tensor):
             return (

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from fastdist.core.dtypes import WIDE
+from fastdist.core.dtypes import FLOAT8, WIDE
+from fastdist.core.errors import KernelError
 
 from .compile import OPTIONS, header_options
 
@@ -27,8 +28,14 @@ class _Types(dict["np.dtype[Any]", str]):
     """NumPy's dtypes -> the C types as which memory holds them."""
 
     def __missing__(self, dtype: np.dtype[Any]) -> str:
-        # bfloat16, which NumPy has once ml_dtypes is imported.
-        return "__nv_bfloat16" if dtype in WIDE else dict.__getitem__(self, dtype)
+        # Those that NumPy has once ml_dtypes is imported.
+        if dtype in WIDE:
+            return "__nv_bfloat16"
+        if is_float8(dtype):
+            return dtype.name
+        raise KernelError(
+            f"no CUDA kernel loads or stores {dtype.name}: move the tensor with .cpu(), or cast it"
+        )
 
 
 C_TYPES: Final = _Types(
@@ -59,6 +66,11 @@ def computing_type(dtype: np.dtype[Any]) -> str:
 def adding_type(dtype: np.dtype[Any]) -> str:
     """Return the C type in which a kernel adds elements of dtype: integers and bool in 64 bits."""
     return "long long" if is_whole(dtype) else computing_type(dtype)
+
+
+def is_float8(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements of dtype are real numbers of a byte each."""
+    return dtype in FLOAT8 and dtype.itemsize == 1
 
 
 def is_whole(dtype: np.dtype[Any]) -> bool:
@@ -204,6 +216,7 @@ def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
     halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
     files = ["headers/memory.cuh", *["headers/half.cuh"] * bool(halves)]
     files += ["headers/bfloat16.cuh"] * ("__nv_bfloat16" in halves)
+    files += ["headers/float8.cuh"] * any(is_float8(dtype) for dtype in dtypes)
     return text_of(*["headers/complex.cuh"] * any(dtype.kind == "c" for dtype in dtypes), *files)
 
 

@@ -149,12 +149,17 @@ def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[in
     described = {
         "version": 3,
         "shape": tuple(shape),
-        "typestr": dtype.str,
+        "typestr": _type_string(dtype),
         "strides": tuple(strides),
         "data": (start.ptr, False),
     }
     # The interface knows of bfloat16 no more than its size.
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
+
+
+def _type_string(dtype: np.dtype) -> str:
+    """Return what the array interface calls a dtype; of float8 types it knows the size alone."""
+    return f"|V{dtype.itemsize}" if dtype.name.startswith("float8") else dtype.str
 
 
 class PinnedMemory:
@@ -205,7 +210,8 @@ class ndarray(Operators):
         memptr: MemoryPointer | None = None,
         strides: Sequence[int] | None = None,
     ) -> None:
-        plain = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides or None)
+        one = np.empty(1, dtype).view(_type_string(np.dtype(dtype)))
+        plain = np.lib.stride_tricks.as_strided(one, shape, strides or None).view(dtype)
         if strides is None:
             plain = np.empty(shape, dtype)
         self.data = allocator[0](plain.nbytes) if memptr is None else memptr

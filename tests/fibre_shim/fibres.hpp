@@ -118,6 +118,16 @@ template <typename T> T atomicAdd(T* at, T value) {
     *at = old + value;
     return old;
 }
+static inline float __uint_as_float(unsigned int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline unsigned int __float_as_uint(float value) {
+    unsigned int bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 static inline double __longlong_as_double(long long bits) {
     double value;
     memcpy(&value, &bits, sizeof value);

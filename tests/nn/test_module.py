@@ -273,3 +273,20 @@ def test_to_may_be_overridden_by_the_methods_that_convert() -> None:
     model = Own(2, 2)
     assert model.to("cpu") is model and model.to("other").weight.dtype is fastdist.float64
     assert model.half().bfloat16().float().weight.dtype is fastdist.float32
+
+
+def test_names_of_a_subclass_s_own_methods_do_not_meet_those_of_module() -> None:
+    """A subclass may have any method that PyTorch's Module does not have."""
+    names = [
+        *("_load", "_at", "_forget", "_members", "_own_entries", "_require_name", "_state_hooks"),
+        *("_add_state_hook", "_has_extra_state", "_require_other"),
+    ]
+    own = {name: lambda self, path: f"from {path}" for name in names}
+    model = type("Model", (nn.Linear,), own)(2, 2)
+    other = nn.Linear(2, 2)
+    model.register_load_state_dict_post_hook(lambda module, keys: None)
+    assert model.load_state_dict(other.state_dict()).missing_keys == []
+    assert fastdist.equal(model.get_parameter("weight"), other.weight)
+    model.register_buffer("scale", fastdist.ones(1))
+    model.scale = None
+    assert len(list(model.parameters())) == 2 and model._load("here") == "from here"

@@ -20,6 +20,7 @@ from fastdist.language.scalar import parse
 from ..backend import Result, replace_backend
 from ..find_kernel import find_kernel
 from ..host_ring import HostRing
+from .float8 import downloaded, uploaded, without_gaps
 from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, give_back_lent, hold_for
@@ -93,9 +94,7 @@ class CudaBackend:
         with self._device(index):
             return cupy().empty(tuple(shape), dtype)
 
-    def maker(
-        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
-    ) -> Callable[[], Any]:
+    def maker(self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None) -> Any:
         return functools.partial(self.empty, shape, dtype, index)
 
     def from_numpy(
@@ -115,7 +114,7 @@ class CudaBackend:
             return made
         # CuPy copies through pinned memory of its own, so the caller's may change at once.
         with self._device(index), device_errors():
-            return cupy().array(array, order="C")
+            return uploaded(array)
 
     def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
         if self._capturing is None or not self.is_capturing(index):
@@ -156,8 +155,7 @@ class CudaBackend:
             return room
         sync_debug_mode.about_to_wait()
         with array.device, device_errors():
-            copy: np.ndarray = cupy().asnumpy(array)
-        return copy
+            return downloaded(array, self.packed)
 
     def into_host(self, room: np.ndarray, array: Any) -> bool:
         alike = room.shape == array.shape and room.dtype == array.dtype
@@ -166,7 +164,7 @@ class CudaBackend:
         index = array.device.id
         with array.device, device_errors():
             stream = self.current_stream(index)
-            copied_out(cupy().ascontiguousarray(array), room, stream)
+            copied_out(without_gaps(array, self.packed), room, stream)
             if self._capturing is not None and self.is_capturing(index):
                 self._kept_by_capture.append(room)
             else:
@@ -199,11 +197,7 @@ class CudaBackend:
         return cupy().broadcast_to(array, tuple(shape))
 
     def as_strided(
-        self,
-        array: Any,
-        shape: Sequence[int],
-        strides_bytes: Sequence[int],
-        offset_bytes: int = 0,
+        self, array: Any, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int = 0
     ) -> Any:
         start = array.data + offset_bytes
         return cupy().ndarray(tuple(shape), array.dtype, start, tuple(strides_bytes))
@@ -221,7 +215,7 @@ class CudaBackend:
         # Each side waits for the other: the values must be there, and stay until they are read.
         here, there = (self.current_stream(a.device.id) for a in (out, array))
         with array.device:
-            array = cupy().ascontiguousarray(array)
+            array = without_gaps(array, self.packed)
         here.wait_event(there.record_event())
         with out.device, device_errors():
             copy = cupy().empty(array.shape, array.dtype)

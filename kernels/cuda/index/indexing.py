@@ -21,6 +21,7 @@ import numpy as np
 
 from fastdist.core.determinism import determinism
 from fastdist.core.dtypes import WIDE
+from fastdist.core.errors import NoKernelError
 from fastdist.language.scalar import parse
 
 from ..launch import (
@@ -32,6 +33,7 @@ from ..launch import (
     computing_type,
     headers_for,
     int64_fields,
+    is_float8,
     is_whole,
     launch,
     text_of,
@@ -242,6 +244,11 @@ def plan_add(
     """Return the launches that add src, times alpha, at sorted places of out: that of the chunks,
     and where there are several that which joins them.
     """
+    if is_float8(out.dtype):
+        raise NoKernelError(
+            f"no CUDA kernel adds elements of {out.dtype.name} at places: cast with "
+            ".to(fastdist.float32) first, and the result back"
+        )
     real = _ADDED.get(computing_type(out.dtype), np.int64)
     chunks = -(-runs.num_entries // CHUNK)
     tails, heads = [Scratch((chunks, runs.width), np.dtype(real)) for _ in range(2)]
@@ -419,6 +426,8 @@ def source_of_indexing(
     writes at once has the kernels of at_once.cu besides.
     """
     files = ("headers/poison.cuh", "index/indexing.cu", *(("index/at_once.cu",) if at_once else ()))
+    if is_float8(dtype):
+        dtype = np.dtype(np.uint8)  # its bytes are moved, never added
     added = "Real" if dtype in WIDE else "Stored"
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

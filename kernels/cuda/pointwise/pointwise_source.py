@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core.dtypes import WIDE
+from fastdist.core.dtypes import FLOAT8, WIDE
 from fastdist.language.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, render, walk
 
-from ..launch import C_TYPES, THREADS, headers_for, text_of
+from ..launch import C_TYPES, THREADS, headers_for, is_float8, text_of
 
 DType = np.dtype[Any]
 _BOOL: Final[DType] = np.dtype(np.bool_)
@@ -140,8 +140,11 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
 def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
     """Return the dtype of T: that of the inputs, or out's where all inputs are bool.
 
-    Half types compute in float32.
+    Half types compute in float32, and so does all that is read or written in a float8 type: a
+    float64 is rounded twice, as on the CPU.
     """
+    if FLOAT8 and any(is_float8(dtype) for dtype in (out, *[one.dtype for one in operands])):
+        return np.dtype(np.float32)
     dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL] or [out]
     # Widened first: NumPy knows no dtype in which bfloat16 meets others.
     return np.result_type(*[WIDE.get(dtype, dtype) for dtype in dtypes])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core import dtypes as all_dtypes
 from fastdist.core.dtypes import WIDE, bfloat16
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
@@ -326,6 +327,21 @@ def texts_of_programs() -> Iterator[tuple[str, str]]:
     for dtype in (F32, F64):
         for order in (1.0, 2.0, np.inf):
             yield f"norms of order {order} of many {dtype}", source_of_norms(order, dtype)
+
+
+def texts_of_float8() -> Iterator[tuple[str, str]]:
+    """Yield casts from and to the float8 types, and what moves them."""
+    same = parse("x", ("x",))
+    for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"):
+        float8 = getattr(all_dtypes, f"float8_{name}").numpy
+        for other in (F16, BF16, F32, F64, I64, BOOL):
+            if other == F32 or name == "e4m3fn":
+                yield f"{other} to {float8}", source_of(same, (Operand(other),), float8)
+                yield f"{float8} to {other}", source_of(same, (Operand(float8),), other)
+        yield f"{float8} moved", source_of_move(float8)
+    e4m3fn, e5m2 = all_dtypes.float8_e4m3fn.numpy, all_dtypes.float8_e5m2.numpy
+    yield "float8_e4m3fn to float8_e5m2", source_of(same, (Operand(e4m3fn),), e5m2)
+    yield "float8_e5m2, strided, to float32", source_of(same, (Operand(e5m2),), F32, 3, False)
 
 
 def texts_of_batch_norm() -> Iterator[tuple[str, str]]:
