@@ -46,6 +46,7 @@ def checked(
     known_as: str | None = None,
     node: str = "",
     of_one: Callable[..., Any] | None = None,
+    quick: Callable[..., Any] | None = None,
 ) -> F:
     """Return function with errors that name the argument at fault; see `composite`."""
     fitted = set[Any]()
@@ -57,6 +58,12 @@ def checked(
             is_alone = of_one is not None and len(args) == 1 and not kwargs
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
+            if quick is not None and not modes.tracers:
+                found = quick(*args, **kwargs)
+                if found is not NOT_TAKEN:
+                    if node and (edge := found.edge) is not None:
+                        (edge.node if edge.__class__ is Edge else edge)._called = node
+                    return found
             if modes.tracers:
                 found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
                 if found is not NOT_TAKEN:

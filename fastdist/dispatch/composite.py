@@ -44,6 +44,7 @@ def composite(
     known_as: str | None = None,
     node: str = "",
     of_one: Op | None = None,
+    quick: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Add the decorated function to the table of composites, in the place of an op of its name. The
     name of a function in `linalg` or `fft` begins with that.
@@ -51,7 +52,8 @@ def composite(
     A value of OUT_WORDS as `out` adds an `out=`, into which its result is written, or a tuple of
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
-    then; known_as and node are PyTorch's names for it: see pytorch_names.py
+    then; quick is given each call first, and returns NOT_TAKEN for those that it does not serve;
+    known_as and node are PyTorch's names for it: see pytorch_names.py
     """
 
     def declare(call: F) -> F:
@@ -68,6 +70,7 @@ def composite(
             known_as=known if known_as is None else known_as,
             node=node_named(node),
             of_one=None if of_one is None else of_one.public,
+            quick=quick,
         )
         if out:
             made = _with_out(OutRule(known, out, memory), made)

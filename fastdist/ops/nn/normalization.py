@@ -9,12 +9,14 @@ from ...core.dtypes import float_limits, real_of
 from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import COMPOSITES, composite
+from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
-from ...tensor.layout import Layout, Shape, count_elements
+from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 from ..refusals import require_dtype_of_norm
@@ -107,7 +109,36 @@ def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) ->
     return Plan(input._layout.shape, input._layout.dtype)
 
 
-@composite(homes="function functional", node="native_layer_norm")
+def _layer_norm_of_plain_rows(
+    input: Any = None,
+    normalized_shape: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    """Return layer norm where nothing is left to look for: the commonest call, in a fifth less."""
+    if (
+        input.__class__ in PLAIN
+        and weight.__class__ in PLAIN
+        and bias.__class__ in PLAIN
+        and eps.__class__ is float
+        and not (others or named)
+    ):
+        of_row, layout = weight._layout, input._layout
+        if (
+            bias._layout is of_row
+            and of_row.dtype is layout.dtype
+            and of_row.dtype.is_floating_point
+            and len(layout.shape) == 2
+            and layout.shape[1:] == of_row.shape == normalized_shape
+        ):
+            return layer_norm_rows.public(input, weight, bias, eps)[0]
+    return NOT_TAKEN
+
+
+@composite(homes="function functional", node="native_layer_norm", quick=_layer_norm_of_plain_rows)
 def layer_norm(
     input: Tensor,
     normalized_shape: Any,
@@ -118,8 +149,6 @@ def layer_norm(
 ) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
     shape = input._layout.shape
-    if weight is not None and _are_plain_rows(input._layout, normalized_shape, weight, bias):
-        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input._layout, weight, bias)
     if len(shape) == 2 and len(last) == 1:
@@ -131,19 +160,6 @@ def layer_norm(
         return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)  # type: ignore[no-any-return]
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
-
-
-def _are_plain_rows(layout: Layout, last: Any, weight: Tensor, bias: Tensor | None) -> bool:
-    """Return whether nothing is left to look for: the commonest call, in a tenth of its time."""
-    of_row, dtype = weight._layout, layout.dtype
-    return (
-        bias is not None
-        and bias._layout is of_row
-        and of_row.dtype is dtype
-        and dtype.is_floating_point
-        and len(layout.shape) == 2
-        and layout.shape[1:] == of_row.shape == tuple(last)
-    )
 
 
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:

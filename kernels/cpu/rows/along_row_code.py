@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from .code_loops import as_written
 from .row_numbers import BYTES, CONTRACT, I64, VECTORS, WIDE, Numbers, evaluate, halved
-from .row_steps import Add, First, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step
+from .row_steps import Add, First, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total
 from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
@@ -62,7 +62,7 @@ def _sort_of(step: Step) -> str:
         return "loop"
     if isinstance(step, Log):
         return "log"
-    return "place" if isinstance(step, Pick | Put) else "number"
+    return "place" if isinstance(step, Pick | Put | Total) else "number"
 
 
 def _words(text: str) -> set[str]:

@@ -24,7 +24,7 @@ from fastdist.language.scalar import Name, parse, walk
 from .along_row_code import RowCode
 from .code_loops import as_written
 from .row_numbers import I32, I64, WIDE, Numbers, evaluate
-from .row_steps import Log, Reduce, Step
+from .row_steps import Log, Reduce, Step, Total
 
 _cgutils: Any = cgutils  # untyped
 _EIGHT: Final = 8
@@ -37,6 +37,11 @@ Find = Callable[[str], Any]
 
 class ExactRowCode(RowCode):
     """The code of one row on its way, in operations that NumPy makes as well."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        # The sums over all rows so far.
+        self._all: dict[str, Any] = {}
 
     def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
         """Build the loops over a row: what is mapped first, and then the sums."""
@@ -65,7 +70,22 @@ class ExactRowCode(RowCode):
                 assert isinstance(step, Log)
                 self._numbers.pop(step.name, None)
             return
-        super().take(steps)
+        super().take([step for step in steps if not isinstance(step, Total)])
+        for step in steps:
+            if isinstance(step, Total):
+                self._add_to_all(step)
+
+    def _add_to_all(self, step: Total) -> None:
+        build = self.builder
+        if step.to not in self._all:
+            self._all[step.to] = _cgutils.alloca_once(build, WIDE)
+            with build.goto_entry_block():
+                build.store(ir.Constant(WIDE, 0.0), self._all[step.to])
+        cell = self._all[step.to]
+        total = build.fadd(build.load(cell), self.number(step.of))
+        build.store(total, cell)
+        scaled = build.fmul(total, self.number("a"))
+        self._store(scaled, self.places[step.to], self.element)
 
     def build_logs(
         self, steps: Sequence[Step], places: dict[str, Any], count: Any, first: Any = None

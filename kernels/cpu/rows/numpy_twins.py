@@ -18,7 +18,7 @@ from fastdist.language.scalar import Call, Literal, Name, Node, parse
 from ..pointwise import polynomials
 from ..silence import define_silent, silent
 from ..small.call_facts import Run, number
-from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total
 
 Array = np.ndarray[Any, Any]
 _WIDE: Final = np.dtype(np.float64)
@@ -53,7 +53,8 @@ class _Writer:
         self.constants = {"n": float(n), "a": float(a), "b": float(b)}
         self.scope: dict[str, Any] = {
             "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
-            "_inside": _inside, "_sum": np.add.reduce, "_fmax": np.fmax.reduce, "_log": np.log,
+            "_inside": _inside, "_sum": np.add.reduce, "_accumulate": np.add.accumulate,
+            "_fmax": np.fmax.reduce, "_log": np.log,
             "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
             **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
         }  # fmt: skip
@@ -192,6 +193,9 @@ class _Writer:
                     value = self.value(text, True)
                     self.line(f"_put({to}, {self._place(place)}, {value}.astype(_own), 1)")
                     self.changed(to)
+                case Total(to, of):
+                    added = f"_accumulate({self._named(of, True)}.ravel())[-1]"
+                    self.line(f"{to}[...] = {added} * {self.constant(self.constants['a'], True)}")
                 case If(text, inner):
                     self._where(text, inner)
                 case _:

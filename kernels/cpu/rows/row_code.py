@@ -108,7 +108,7 @@ def _build_rows(
     eight = ir.Constant(I64, 8)
     whole = builder.mul(n, size)
     steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
-    steps["table"] = None
+    steps["table"] = steps["sum"] = None
     # See Note [Reading array objects] in iteration.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):

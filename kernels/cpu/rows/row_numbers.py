@@ -123,6 +123,8 @@ class Numbers:
             return self._scaled(self.fma(step, self.builder.fmul(tail, r), step), n)
         tail = self._series(polynomials.EXP if is_32 else polynomials.EXPM1["float64"], r, constant)
         made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
+        if _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES:
+            return self._scaled(made, n)  # rounded once, as by two factors
         return self._times_power(made, z, rounder)
 
     def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:

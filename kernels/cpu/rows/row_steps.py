@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 # which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
 # In the table of an exact kernel stand integers that it needs, see exact_row_code.py.
 Kind = Literal[
-    "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table"
+    "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum"
 ]
 
 
@@ -86,6 +86,15 @@ class Log(NamedTuple):
     of: str
 
 
+class Total(NamedTuple):
+    """A number of the row is added to those of the rows before, in float64; the sum times `a` goes
+    to an operand of kind "sum". Of exact kernels alone, which one thread runs.
+    """
+
+    to: str
+    of: str
+
+
 class If(NamedTuple):
     """Steps of a row of which text holds; they may make numbers anew. Sums of theirs are made in
     float64, in a loop that is slower, for few rows are expected to ask.
@@ -109,7 +118,7 @@ class Put(NamedTuple):
     text: str
 
 
-Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put
+Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total
 
 
 class Row(NamedTuple):

@@ -110,6 +110,8 @@ def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
             made.append(table(n))
         elif kind == "outside":
             made.append(ALL_INSIDE.copy())
+        elif kind == "sum":
+            made.append(np.zeros((), dtype))
         elif kind == "places":
             made.append(np.arange(rows) % n)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, row
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total, row
 
 _TOP = Reduce("top", "top", "x")
 _IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
@@ -53,7 +53,13 @@ _SPREAD = (
 )
 _LOSS = (
     Pick("chosen", "x", "target"),
-    Give("loss", "log_total - (chosen - top)"),
+    Let("loss", "log_total - (chosen - top)"),
+)
+_POWERS = (
+    _TOP,
+    Map("weights", "exp(x - top)"),
+    Reduce("total", "sum", "weights"),
+    Give("totals", "total"),
 )
 _OF_NORMAL = "g x mean:numbers deviation:numbers"
 _NORMAL = "((x - mean) * scale)"
@@ -79,7 +85,6 @@ def _slope(*others: Step) -> tuple[Step, ...]:
 
 
 SMALL: Final[dict[str, Row]] = {
-    "small_sum": _exact("x out:numbers", Reduce("all", "sum", "x"), Give("out", "all * a")),
     "small_softmax": _exact(
         "x out",
         _TOP,
@@ -147,13 +152,19 @@ SMALL: Final[dict[str, Row]] = {
         "g:numbers total:numbers x out", Map("out", "g * exp(x - total)")
     ),
     "small_cross_entropy": _exact(
-        "x target:places loss:numbers weights totals:numbers wrong:outside",
-        _TOP,
-        Map("weights", "exp(x - top)"),
-        Reduce("total", "sum", "weights"),
-        Give("totals", "total"),
+        "x target:places losses:numbers weights totals:numbers wrong:outside",
+        *_POWERS,
         *_log("weights"),
         *_LOSS,
+        Give("losses", "loss"),
+    ),
+    # The loss of all rows, times a.
+    "small_cross_entropy_of_all": _exact(
+        "x target:places all:sum weights totals:numbers wrong:outside",
+        *_POWERS,
+        *_log("weights"),
+        *_LOSS,
+        Total("all", "loss"),
     ),
     "small_cross_entropy_gradient": _exact(
         "g:numbers target:places weights totals:numbers out wrong:outside",

@@ -267,23 +267,19 @@ def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
     if not facts.contiguous[1] or facts.dtypes[0] != dtype:
         return None
     empty, copy_of, array_type, shape = np.empty, np.ndarray.copy, ARRAY, (rows, classes)
-    lengths, of_losses = table(classes), table(rows)
-    launch = bound("small_cross_entropy", dtype, rows, classes)
-    add = bound("small_sum", dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
+    lengths, final = table(classes), () if reduction else rows
+    name = "small_cross_entropy_of_all" if reduction else "small_cross_entropy"
+    launch = bound(name, dtype, rows, classes, 1.0 / rows if reduction == 1 else 1.0)
 
     def of_rows(x: Array, target: Array) -> Any:
         if not (type(x) is type(target) is array_type):
             x, target = gapless(x, target)
-        losses, totals = empty(rows, dtype), empty(rows, dtype)
-        weights, wrong = empty(shape, dtype), copy_of(ALL_INSIDE)
-        launch((x, target, losses, weights, totals, wrong, lengths))
+        loss, weights, totals = empty(final, dtype), empty(shape, dtype), empty(rows, dtype)
+        wrong = copy_of(ALL_INSIDE)
+        launch((x, target, loss, weights, totals, wrong, lengths))
         if (found := wrong.item()) != INSIDE:
             refuse_class(found, classes)
-        if reduction:
-            loss = empty((), dtype)
-            add((losses, loss, of_losses))
-            losses = loss
-        return losses if is_alone else (losses, weights, totals)
+        return loss if is_alone else (loss, weights, totals)
 
     return of_rows
 

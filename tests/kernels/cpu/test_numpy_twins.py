@@ -34,6 +34,8 @@ def operand(
         return ALL_INSIDE.copy()
     if kind == "table":
         return table(n)
+    if kind == "sum":
+        return np.zeros((), dtype)
     if kind == "numbers":
         return drawn.uniform(0.5, 2.0, rows).astype(dtype)
     found = drawn.standard_normal({"rows": shape, "bands": (bands, n), "columns": (n,)}[kind])
