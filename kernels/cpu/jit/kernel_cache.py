@@ -21,6 +21,8 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from fastdist.instrumentation.time_ranges import time_range
+
 from . import object_store
 from .machine_code import MachineCode
 from .object_file import BrokenObjectError
@@ -280,13 +282,14 @@ def _find(
         kernel = make(_maker(module, name))
         _found[key] = kernel
         return kernel
-    text = _text_of(key, exact=exact)
-    stored = object_store.read(text)
-    loaded = _loaded(stored, from_code, module, name)
+    with time_range("fastdist::load_kernel", "kernel load"):
+        text = _text_of(key, exact=exact)
+        stored = object_store.read(text)
+        loaded = _loaded(stored, from_code, module, name)
     if loaded is not None:
         return _found.setdefault(key, loaded)  # type: ignore[no-any-return]
     what = f"the kernel {name} of {module}"
-    with waiting_for(what):
+    with time_range("fastdist::compile_kernel", "kernel compilation"), waiting_for(what):
         maker = _maker(module, name)
         with compiling(what), object_store.locked(text):
             if key not in _found:

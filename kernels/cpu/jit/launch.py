@@ -37,12 +37,13 @@ Loop = Any
 def _most_threads() -> int:
     """Return how many threads Numba's pool has: NUMBA_NUM_THREADS, by default the cores."""
     asked = os.environ.get("NUMBA_NUM_THREADS", "")
-    if "numba" in sys.modules or asked or not can_load_objects():
+    is_plain = not asked or (asked.isdigit() and int(asked) > 0)
+    if "numba" in sys.modules or not (is_plain and can_load_objects()):
         import numba
 
         config: Any = numba.config
         return int(config.NUMBA_NUM_THREADS)
-    return max(1, len(os.sched_getaffinity(0)))
+    return int(asked) if asked else max(1, len(os.sched_getaffinity(0)))
 
 
 def _initial_threads() -> int:

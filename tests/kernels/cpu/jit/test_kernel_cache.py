@@ -80,3 +80,18 @@ print(launch._runner() is not None)
 """
     for breaks in ("0", "1", "0"):
         assert run_forked(script.replace("BREAKS", breaks), **environment) == "True"
+
+
+PROFILED = """
+import fastdist as torch
+x = torch.ones(300, 300)
+with torch.profiler.profile() as found:
+    x + x
+print(*sorted({row.key for row in found.key_averages() if "kernel" in row.key}))
+"""
+
+
+def test_a_profile_has_rows_for_compiling_and_for_loading(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    both, load = "fastdist::compile_kernel fastdist::load_kernel", "fastdist::load_kernel"
+    assert [run_forked(PROFILED, **environment) for _ in range(2)] == [both, load]
