@@ -144,8 +144,11 @@ def warm_into(folder: str, out: TextIO | None = None) -> str:
 
 
 def _kept() -> set[str]:
-    folder = cache_directory("numba")
-    return set() if folder is None else {path.name for path in folder.glob("*.nbc")}
+    """Return the names of files of kernels: as object code, and those that need Numba."""
+    folder = cache_directory()
+    if folder is None:
+        return set()
+    return {path.name for kind in ("*/*.object", "*/*.nbc") for path in folder.glob(kind)}
 
 
 def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -30,12 +30,14 @@ sys.exit(cli.main(["info", "--warm"{arguments}]))
 """
 USE = """
 import fastdist as torch
-from fastdist.kernels.cpu.jit import compiler
-loops, init = [], compiler.Loop.__init__
-def noted(loop, *args):
-    loops.append(loop)
-    init(loop, *args)
-compiler.Loop.__init__ = noted
+from fastdist.kernels.cpu.jit import compiler, kernel_cache
+loops, first, last = [], compiler.Loop.__init__, kernel_cache.FoundLoop.__init__
+def noted(init):
+    def call(loop, *args):
+        init(loop, *args)
+        loops.append(loop)
+    return call
+compiler.Loop.__init__, kernel_cache.FoundLoop.__init__ = noted(first), noted(last)
 x = torch.ones(300, 300)
 x + x
 print([loop.was_cached for loop in loops])
@@ -65,11 +67,11 @@ def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path:
     )
     assert told.endswith(f"0 were there: {folder}")
     assert not own.exists()
-    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*.nb?")} == {0o644}
-    assert folder.stat().st_mode & 0o777 == (folder / "numba").stat().st_mode & 0o777 == 0o755
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*.object")} == {0o644}
+    assert folder.stat().st_mode & 0o777 == (folder / "objects").stat().st_mode & 0o777 == 0o755
     shipped = {"FASTDIST_SHIPPED_CACHE_DIR": str(folder), "FASTDIST_CACHE_DIR": str(own)}
     assert run_forked(USE, **shipped) == "[True]"
-    assert list((own / "numba").iterdir()) == []
+    assert list((own / "objects").iterdir()) == []
 
 
 class Screen(io.StringIO):

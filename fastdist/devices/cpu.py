@@ -84,10 +84,10 @@ def share_freed_memory() -> None:
 
 
 def compiled_draws(words: int) -> Any:
-    """Return the compiled kernels of random numbers; None while few words are wanted and nothing
-    else has loaded Numba.
+    """Return the compiled kernels of random numbers; None while few words are wanted, nothing else
+    has loaded Numba, and they are not stored.
     """
-    if words < philox.LARGE and "fastdist.kernels.cpu.jit.compiler" not in sys.modules:
+    if words < philox.LARGE and not _has_compiled_draws():
         return None
     from fastdist.kernels.cpu.jit.background import (
         is_numpys_turn,  # of threads and files: not at once
@@ -97,6 +97,16 @@ def compiled_draws(words: int) -> Any:
 
 
 _DRAWS = "fastdist.kernels.cpu.create.philox"
+
+
+def _has_compiled_draws() -> bool:
+    """Return whether these kernels take no import of Numba that is not there already."""
+    modules = sys.modules
+    if "fastdist.kernels.cpu.jit.compiler" in modules:
+        return True
+    if "fastdist.kernels.cpu.jit.kernel_cache" not in modules:
+        return False
+    return bool(import_module(_DRAWS).are_stored())
 
 
 def _compile_draws() -> None:

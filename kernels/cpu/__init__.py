@@ -3,11 +3,13 @@
 The nine packages of `fastdist.ops` come back here with the kernels that those ops name: the kernel
 "nn.softmax.softmax" is the function `softmax` in nn/softmax.py. Three packages serve all of them:
 
-jit     Numba as this project uses it: `compiler` keeps compiled code on disk in our own directory,
-        `launch` runs a loop on one or several threads, `iteration` takes it through arrays of any
-        shape and strides, `numba_passes` and `numba_inlining` save compile time, `machine` and
-        `vectors` hold LLVM instructions that Numba hides, `waiting` reports who waits for the
-        compiler, `background` compiles while NumPy serves.
+jit     Numba as this project uses it: `kernel_cache` finds kernels by their names, as object code
+        that `machine_code` loads without Numba (`object_file` reads it, `object_store` keeps it,
+        `source_stamp` says what it depends on), or compiles them with `compiler` and
+        `object_emitter`; `launch` runs a loop on one or several threads, `iteration` takes it
+        through arrays of any shape and strides, `numba_passes` and `numba_inlining` save compile
+        time, `machine` and `vectors` hold LLVM instructions that Numba hides, `waiting` reports who
+        waits for the compiler, `background` compiles while NumPy serves.
 rows    what works along rows (softmax, norms, losses, sums over the last axes): `row_steps` says it
         in the scalar language, `row_code` and its neighbours write it as LLVM vectors, `long_rows`
         and `long_columns` choose among them from the layouts of a call.
@@ -19,8 +21,10 @@ to be compiled: `numpy_pointwise` (generated calls of ufuncs, made silent by `si
 that kernels see float32 in place of half types; `half_tables` looks up slow functions of them.
 `memory` allocates large arrays at cache lines, and `kept_blocks` reuses their memory.
 
-Only `jit.compiler` and what imports it need Numba, which is imported with the first large tensor: a
-program of small ones never waits for it.
+Only `jit.compiler` and what imports it need Numba: modules of loops (`*_loops.py`, `*_code.py` and
+some others), which other modules name in `find_function`, `find_loop`, `find_address` and `Loops`,
+and never import. Numba is imported where a kernel must be compiled: a program of small tensors, or
+one whose kernels are stored, never waits for it.
 
 See Note [What the first call waits for].
 """

@@ -12,10 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from .jit import machine
-from .jit.compiler import Loop
+from .jit.kernel_cache import find_loop
 from .jit.launch import launcher
-from .jit.machine import load_word
 
 Array = Any
 
@@ -23,9 +21,6 @@ Array = Any
 # 1e5 normal numbers take 31 us, random bits, for which the second-level cache is asked, 46; as a
 # loop gelu of bfloat16 takes 64, sin 91, log 55, of float16 gelu 52 (one core of an EPYC, Zen 4).
 TABLE_FROM: Final = 2**16
-# Elements a thread: as numba_pointwise.py has it for cheap loops.
-_SHARE: Final = 65536
-_load, _store = machine.LOAD["int16"], machine.STORE["int16"]
 
 
 def looking_up(
@@ -55,12 +50,4 @@ def looking_up(
 
 @functools.cache
 def _look() -> Callable[[tuple[Array, ...]], None]:
-    return launcher(Loop(_pick, [2, 0, 2], _SHARE, "a lookup in tables of half types"))
-
-
-def _pick(pointers: Any, count: Any) -> None:
-    # The second operand is the table's address: one number for all, so without a size.
-    x, out = load_word(pointers), load_word(pointers + 16)
-    table = load_word(load_word(pointers + 8))
-    for i in range(count):
-        _store(out, i, _load(table, np.int64(_load(x, i)) & 0xFFFF))
+    return launcher(find_loop("half_table_loops", "loop"))

@@ -12,7 +12,8 @@
 # own in all that anybody can see: they own their data, have no base, and any way of sharing them
 # works. A handler is set in a context of its own, in which np.empty is run: 70 ns, which small
 # arrays do not pay. Of the two handlers "lines" is two functions of the C library and two of
-# Python's; "blocks" is compiled (kept_blocks.py), and serves once a kernel has loaded the compiler.
+# Python's; "blocks" is compiled (kept_blocks.py), and serves where its code is stored, or once a
+# kernel has loaded the compiler.
 #
 # A block that serves again holds what it held: `empty` is not zero. That was so before, of all that
 # glibc keeps; who makes an array writes all of it before anybody else may see it.
@@ -94,8 +95,10 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def _maker_of_blocks() -> Maker:
-    """Return what makes blocks: NumPy, until something else has loaded the compiler."""
-    if _COMPILER not in sys.modules:
+    """Return what makes blocks: NumPy, until the keeper's code is stored, or something else has
+    loaded the compiler.
+    """
+    if _COMPILER not in sys.modules and not _is_stored():
         return np.empty
     from .jit.background import compile_later, numpy_serves
 
@@ -103,6 +106,14 @@ def _maker_of_blocks() -> Maker:
         compile_later("kept blocks", _load_blocks)
         return np.empty
     return _load_blocks()
+
+
+@functools.cache
+def _is_stored() -> bool:
+    """Return whether the keeper needed no compiler when the first block was asked for."""
+    from .jit.kernel_cache import is_stored
+
+    return all(is_stored("kept_block_code", name) for name in ("take", "give"))
 
 
 def _load_blocks() -> Maker:

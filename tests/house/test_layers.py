@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "language": {"system"},
     "random_numbers": {"system"},
     "kernels": set(),
-    "kernels.cpu": {"language", "random_numbers"},
+    "kernels.cpu": {"language", "random_numbers", "instrumentation"},
     "kernels.cuda": {"language", "random_numbers"},
     "as_torch": {"_functorch", "_ops"},
     "installation": {"as_torch", "system"},

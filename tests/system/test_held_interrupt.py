@@ -25,7 +25,13 @@ def interrupted(module, code):
         signal.raise_signal(pending.pop())
     hook(module, code)
 JITCodeLibrary._object_compiled_hook = interrupted
-from fastdist.kernels.cpu.jit import launch
+from fastdist.kernels.cpu.jit import kernel_cache, launch
+load = kernel_cache.Recorder.load
+def interrupted_load(recorder, code):
+    if pending:
+        signal.raise_signal(pending.pop())
+    return load(recorder, code)
+kernel_cache.Recorder.load = interrupted_load
 from fastdist.kernels.cpu.pointwise import numba_pointwise
 from fastdist.language.scalar import parse
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)

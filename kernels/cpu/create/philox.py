@@ -7,93 +7,55 @@ them.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import functools
+from typing import Any
 
 import numpy as np
 
-from ..jit.compiler import compiled
-from ..jit.machine import sqrt
-from ..pointwise.vector_math import functions
+from ..jit.kernel_cache import Loops
 
 Array = np.ndarray[Any, Any]
-
-_cos: Final = functions("float64")["cos"]
-_log: Final = functions("float64")["log"]
-_sin: Final = functions("float64")["sin"]
-_ROUNDS: Final = 10
-_MULTIPLIER_0: Final = np.uint64(0xD2511F53)
-_MULTIPLIER_1: Final = np.uint64(0xCD9E8D57)
-_WEYL_0: Final = np.uint64(0x9E3779B9)
-_WEYL_1: Final = np.uint64(0xBB67AE85)
-_LOW: Final = np.uint64(0xFFFFFFFF)
-_HALF: Final = np.uint64(32)
-
-
-@compiled(inline=True)
-def block(place: Any, key: Any, attempt: Any, words: Any, at: Any) -> None:
-    """Write the words of the block at a place into row `at` of words."""
-    c0, c1, c2, c3 = place & _LOW, place >> _HALF, attempt, np.uint64(0)
-    k0, k1 = key & _LOW, key >> _HALF
-    for _ in range(_ROUNDS):
-        product_0, product_1 = c0 * _MULTIPLIER_0, c2 * _MULTIPLIER_1
-        c0, c2 = (product_1 >> _HALF) ^ c1 ^ k0, (product_0 >> _HALF) ^ c3 ^ k1
-        c1, c3 = product_1 & _LOW, product_0 & _LOW
-        k0, k1 = (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
-    words[at, 0], words[at, 1], words[at, 2], words[at, 3] = c0, c1, c2, c3
-
-
-@compiled("random bits")
-def _run(first: Any, key: Any, out: Any) -> None:
-    for i in range(len(out)):
-        block(first + np.uint64(i), key, np.uint64(0), out, i)
-
-
-@compiled("random bits of chosen elements")
-def _places(places: Any, key: Any, attempt: Any, out: Any) -> None:
-    for i in range(len(out)):
-        block(places[i], key, attempt, out, i)
+_loops = Loops("create.philox_loops")
 
 
 def words_from(seed: int, first: int, blocks: int) -> Array:
     """Return the words of blocks that follow each other. Shape (blocks, 4), dtype uint32."""
     out = np.empty((blocks, 4), np.uint32)
-    _run(np.uint64(first), np.uint64(seed), out)
+    _loops.run(np.uint64(first), np.uint64(seed), out)
     return out
 
 
 def words_of(seed: int, places: Array, attempt: int) -> Array:
     """Return the words of blocks at places, in uint64. Shape (n,) -> (n, 4)."""
     out = np.empty((len(places), 4), np.uint64)
-    _places(places, np.uint64(seed), np.uint64(attempt), out)
+    _loops.places(places, np.uint64(seed), np.uint64(attempt), out)
     return out
-
-
-@compiled("rand")
-def _uniform(words: Any, out: Any) -> None:
-    for i in range(len(out)):
-        out[i] = np.float32(words[i] >> np.uint32(8)) * np.float32(2.0**-24)
-
-
-@compiled("randn")
-def _normal(words: Any, out: Any) -> None:
-    for i in range(len(out) // 2):
-        radius = sqrt(-2.0 * _log((np.float64(words[2 * i]) + 1.0) * 2.0**-32))
-        angle = (2.0 * np.pi * 2.0**-32) * np.float64(words[2 * i + 1])
-        out[2 * i], out[2 * i + 1] = radius * _cos(angle), radius * _sin(angle)
 
 
 def uniform(words: Array) -> Array:
     """Return numbers in [0, 1), 2**-24 apart, in float32."""
     out = np.empty(len(words), np.float32)
-    _uniform(words, out)
+    _loops.uniform(words, out)
     return out
 
 
 def normal(words: Array) -> Array:
     """Return numbers of mean 0 and deviation 1 of an even number of words, in float32."""
     out = np.empty(len(words), np.float32)
-    _normal(words, out)
+    _loops.normal(words, out)
     return out
+
+
+@functools.cache
+def are_stored() -> bool:
+    """Return whether words, and numbers in [0, 1), needed no compiler when this was asked first."""
+    number, words = np.uint64(0), np.empty((1, 4), np.uint32)
+    places = np.empty(1, np.uint64), number, number, np.empty((1, 4), np.uint64)
+    return (
+        _loops.run.is_stored(number, number, words)
+        and _loops.places.is_stored(*places)
+        and _loops.uniform.is_stored(words[0], np.empty(1, np.float32))
+    )
 
 
 def compile_all() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..jit.background import is_numpys_turn
 from ..silence import silent
+from . import along_axis, place_pairs
 from .indices import INSIDE, MANY, grid_of, own_copy, refuse, require_inside, with_axes
 
 Array = np.ndarray[Any, Any]
@@ -31,27 +32,24 @@ _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 # Who calls a loop once has it compiled for such arrays.
 def _compile_gather(x: Any, index: Any) -> None:
-    from . import scatter_loops
 
     for axis in (0, 1):  # each has a loop of its own
         given = np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x)
-        scatter_loops.gather(*given, axis)
+        along_axis.gather(*given, axis)
 
 
 def _compile_scatter(src: Any, index: Any, out: Any, way: str) -> None:
-    from . import scatter_loops
 
     for axis in (0, 1):  # each has a loop of its own
         given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
-        scatter_loops.scatter(*given, axis, way)
+        along_axis.scatter(*given, axis, way)
 
 
 def _compile_slices(src: Any, index: Any, out: Any) -> None:
-    from . import scatter_loops
 
     for axis, shape in enumerate([(2, 1), (1, 2)]):  # each has a loop of its own
         spread = np.broadcast_to(np.zeros(shape, index), (2, 2))
-        scatter_loops.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), axis, "sum")
+        along_axis.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), axis, "sum")
 
 
 def _compile_rows(dtype: Any) -> None:
@@ -63,9 +61,7 @@ def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
     index, src, out = with_axes(index, src, out)
     is_many = index.size >= MANY and out.dtype.itemsize >= 4
     if is_many and not is_numpys_turn(_compile_scatter, src.dtype, index.dtype, out.dtype, "sum"):
-        from . import scatter_loops
-
-        scatter_loops.scatter(index, src, out, axis, "sum")
+        along_axis.scatter(index, src, out, axis, "sum")
         return
     own = own_copy(index, out.shape[axis], axis)
     np.add.at(out, grid_of(own, axis), src[tuple(slice(n) for n in own.shape)])
@@ -78,9 +74,7 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
         return
     x, index, out = with_axes(x, index, out)
     if index.size >= MANY and not is_numpys_turn(_compile_gather, x.dtype, index.dtype):
-        from . import scatter_loops
-
-        scatter_loops.gather(x, index, out, axis)
+        along_axis.gather(x, index, out, axis)
         return
     np.copyto(out, x[grid_of(own_copy(index, x.shape[axis], axis), axis)])
 
@@ -94,9 +88,7 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     x, index, out = with_axes(x, index, out)
     kind = src.dtype, index.dtype, out.dtype
     if index.size >= MANY and not is_numpys_turn(_compile_scatter, *kind, "set"):
-        from . import scatter_loops
-
-        scatter_loops.scatter(index, src, out, axis, "set")
+        along_axis.scatter(index, src, out, axis, "set")
         return
     own = own_copy(index, x.shape[axis], axis)
     if src.ndim:
@@ -133,13 +125,10 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
 
 def _add_rows(out: Array, index: Array, src: Array) -> None:
     """Add the rows of src at index of out, one after the other as np.add.at does."""
-    # Numba is loaded where there is much to do.
-    from .scatter_loops import add_rows
-
     sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
     width = sums.size // len(sums)
     places = np.ascontiguousarray(index, np.int64)
-    found = add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    found = along_axis.add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
     if found != INSIDE:
         refuse(found, len(sums), 0)
     if sums is not out:
@@ -170,10 +159,9 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     if by_rows:
         _add_rows(out, index, src)
         return
-    from . import scatter_loops
 
     column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])
-    scatter_loops.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
+    along_axis.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
 
 
 def _index(places: Places) -> Any:
@@ -247,33 +235,29 @@ def _is_line(x: Array, out: Array, place: Any) -> bool:
 
 
 def _compile_line(itemsize: int) -> None:
-    from . import place_loops
 
     one = np.zeros(1, f"u{itemsize}")
-    place_loops.take_line(one, one.copy(), np.zeros(1, np.int64))
+    place_pairs.take_line(one, one.copy(), np.zeros(1, np.int64))
 
 
 def _compile_put_line(dtype: Any, add: bool) -> None:
-    from . import place_loops
 
     one = np.zeros(1, dtype)
-    place_loops.put_line(one, one.copy(), np.zeros(1, np.int64), add=add)
+    place_pairs.put_line(one, one.copy(), np.zeros(1, np.int64), add=add)
 
 
 def _compile_take(itemsize: int) -> None:
-    from . import place_loops
 
     one, place = np.zeros((1, 1), f"u{itemsize}"), np.zeros(1, np.int64)
-    place_loops.take(one, one[0], [place, place], 0)
-    place_loops.take(one[None], one[0], [place, place, place], 0)
+    place_pairs.take(one, one[0], [place, place], 0)
+    place_pairs.take(one[None], one[0], [place, place, place], 0)
 
 
 def _compile_put(dtype: Any, add: bool) -> None:
-    from . import place_loops
 
     one, place = np.zeros((1, 1), dtype), np.zeros(1, np.int64)
-    place_loops.put(one[0], one, [place, place], 0, (1,), add=add)
-    place_loops.put(one[0], one[None], [place, place, place], 0, (1,), add=add)
+    place_pairs.put(one[0], one, [place, place], 0, (1,), add=add)
+    place_pairs.put(one[0], one[None], [place, place, place], 0, (1,), add=add)
 
 
 @silent
@@ -285,17 +269,13 @@ def take(x: Array, out: Array, places: Places) -> None:
         and _is_line(x, out, line)
         and not is_numpys_turn(_compile_line, x.dtype.itemsize)
     ):
-        from .place_loops import take_line
-
-        take_line(x, out, line)
+        place_pairs.take_line(x, out, line)
         return
     least = MANY if x.ndim > 1 else 2 * _MANY_OF_A_LINE
     is_for_loops = out.flags.c_contiguous and out.size >= least
     found = _vectors(x, places, _MANY_TO_MOVE) if is_for_loops else None
     if found and not is_numpys_turn(_compile_take, min(x.dtype.itemsize, 8)):
-        from . import place_loops
-
-        place_loops.take(x, out, found[2], found[0])
+        place_pairs.take(x, out, found[2], found[0])
         return
     try:
         if out.size <= _BLOCK:
@@ -323,16 +303,12 @@ def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
         and _is_line(out, x, line)
         and not is_numpys_turn(_compile_put_line, kind, accumulate)
     ):
-        from .place_loops import put_line
-
-        put_line(x, out, line, add=accumulate)
+        place_pairs.put_line(x, out, line, add=accumulate)
         return
     found = _vectors(out, places, MANY if accumulate else _MANY_TO_MOVE) if is_ours else None
     if found and not is_numpys_turn(_compile_put, kind, accumulate):
-        from . import place_loops
-
         first, shape, vectors = found
-        place_loops.put(x, out, vectors, first, shape, add=accumulate)
+        place_pairs.put(x, out, vectors, first, shape, add=accumulate)
         return
     try:
         if accumulate:

@@ -14,9 +14,7 @@ import numpy as np
 
 from ..jit.compiler import compiled
 from .bounds import outside
-from .indices import INSIDE, as_bits, refuse
-
-Array = np.ndarray[Any, Any]
+from .indices import INSIDE
 
 
 @compiled("index_add")
@@ -39,7 +37,7 @@ def add_rows(into: Any, index: Any, x: Any) -> Any:
 
 
 @compiled("gather")
-def _gather_lines(x: Any, index: Any, out: Any) -> Any:
+def gather_lines(x: Any, index: Any, out: Any) -> Any:
     """Gather along the last axis of matrices."""
     end = np.uint64(x.shape[1])
     for o in range(index.shape[0]):
@@ -62,7 +60,7 @@ def _gather_lines(x: Any, index: Any, out: Any) -> Any:
 
 
 @compiled("gather")
-def _gather(x: Any, index: Any, out: Any) -> Any:
+def gather(x: Any, index: Any, out: Any) -> Any:
     for o in range(index.shape[0]):
         for k in range(index.shape[1]):
             for j in range(index.shape[2]):
@@ -104,7 +102,7 @@ _MEETINGS: Final = {
 
 
 @functools.cache
-def _scatter_lines(way: str) -> Callable[..., int]:
+def scatter_lines(way: str) -> Callable[..., int]:
     """Return the loop that scatters along the last axis of matrices."""
     met = _MEETINGS[way]
 
@@ -137,7 +135,7 @@ def _scatter_lines(way: str) -> Callable[..., int]:
 
 
 @functools.cache
-def _scatter(way: str) -> Callable[..., int]:
+def scatter(way: str) -> Callable[..., int]:
     met = _MEETINGS[way]
 
     @compiled(alone=False)
@@ -183,47 +181,3 @@ def _scatter(way: str) -> Callable[..., int]:
         return INSIDE
 
     return loop  # type: ignore[no-any-return]
-
-
-def _run(along_last: Callable[..., int], loop: Callable[..., int], lines: list[Array]) -> int:
-    """Run the loop for lines: along_last, over matrices, if nothing is behind their axis."""
-    if lines[0].shape[2] == 1:
-        return along_last(*[one[:, :, 0] for one in lines])
-    return loop(*lines)
-
-
-def gather(x: Array, index: Array, into: Array, axis: int) -> None:
-    """Write x's element at index along axis into `into`."""
-    found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
-    lines = [_lines(one, index.shape, axis) for one in (as_bits(x), index, as_bits(found))]
-    met = _run(_gather_lines, _gather, lines)
-    if met != INSIDE or not x.shape[axis]:
-        refuse(met, x.shape[axis], axis)
-    if found is not into:
-        np.copyto(into, found)
-
-
-def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
-    """Write src at index along axis into `into`: "set" there, or as scattering.reduce has it.
-
-    Note    src broadcasts to index; half types, which no loop has, can only be set
-    """
-    part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
-    whole = into[part]
-    written = whole if whole.flags.c_contiguous else np.ascontiguousarray(whole)
-    given = np.broadcast_to(
-        src[tuple(slice(n) for n in index.shape)] if src.ndim else src, index.shape
-    )
-    lines = [_lines(one, index.shape, axis) for one in (index, as_bits(given), as_bits(written))]
-    met = _run(_scatter_lines(way), _scatter(way), lines)
-    if met != INSIDE or not into.shape[axis]:
-        refuse(met, into.shape[axis], axis)
-    if written is not whole:
-        np.copyto(whole, written)
-
-
-def _lines(x: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return x, cut to shape but along axis, as (outer, length, inner)."""
-    x = x[tuple(slice(None if i == axis else n) for i, n in enumerate(shape))]
-    outer = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return x.reshape(outer, x.shape[axis], int(np.prod(x.shape[axis + 1 :], dtype=np.int64)))

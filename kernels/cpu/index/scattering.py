@@ -8,6 +8,7 @@ import numpy as np
 
 from ..jit.background import is_numpys_turn
 from ..silence import silent
+from . import along_axis
 from .indices import MANY, grid_of, own_copy, with_axes
 
 Array = np.ndarray[Any, Any]
@@ -34,13 +35,11 @@ def _meet(
     count: Array | None,
 ) -> None:  # fmt: skip
     """Do what reduce does there by loops."""
-    from .scatter_loops import scatter
-
     if not include_self:
-        scatter(index, np.asarray(_start(way, out.dtype)), out, axis, "set")
-    scatter(index, src, out, axis, way)
+        along_axis.scatter(index, np.asarray(_start(way, out.dtype)), out, axis, "set")
+    along_axis.scatter(index, src, out, axis, way)
     if count is not None:
-        scatter(index, np.ones((), np.int64), count, axis, "sum")
+        along_axis.scatter(index, np.ones((), np.int64), count, axis, "sum")
 
 
 def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,18 @@ import numpy as np
 # compiled code, where the shortest calls have it (Python 3.11, AMD EPYC, Zen 4). The type is that
 # of type(x), since `x.__class__` may say anything.
 ARRAY = np.ndarray
+
+# Note [Reading array objects]
+# NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
+# in its items. id() is the address in CPython, the only Python that Numba runs on. The arrays are
+# arguments of the caller, so they live until the launch returns, and nobody resizes them. That they
+# are arrays is checked first: see Note [Addresses of arrays alone].
+HEADER: Final = object.__basicsize__
+ITEMS: Final = tuple.__basicsize__
+
+# What iteration.run returns beside 0.
+BAD_SHAPE: Final = 1
+OVERLAP: Final = 2
 
 
 def plain(operand: Any) -> Any:

@@ -15,7 +15,6 @@ import linecache
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numba
@@ -27,37 +26,17 @@ import numpy as np
 from fastdist.system.cache_directory import cache_directory, shipped_directory
 from fastdist.system.own_folder import is_own_file, is_trusted_file
 
+from .kernel_cache import ENTRY, recorder
 from .numba_inlining import PART
 from .numba_passes import KernelCompiler
+from .object_emitter import NotForObjectsError, object_of_callback, object_of_entry
+from .source_stamp import sources_stamp
 from .waiting import compiling
 
 # Untyped on purpose: which parts of Numba carry types changes from version to version.
 _caching: Any = numba.core.caching
 _CFunc: Any = numba.core.ccallback.CFunc
 _linalg: Any = numba.np.linalg
-
-# What a compiled function may have inlined from: a change in any of these makes all of them stale.
-_INLINED: Final = (
-    *(
-        f"jit/{name}.py"
-        for name in (
-            "machine", "iteration", "compiler", "numba_inlining", "numba_passes", "vectors",
-        )
-    ),
-    *(
-        f"pointwise/{name}.py"
-        for name in ["vector_math", "polynomials", "special", "bessel", "orthogonal_polynomials"]
-    ),
-    *(
-        f"rows/{name}.py"
-        for name in (
-            "row_code", "along_row_code", "code_loops", "row_numbers", "wide_row_code",
-            "column_code", "short_row_code", "row_steps", "exact_row_code", "small_row_steps",
-        )
-    ),
-    "index/bounds.py",
-    "create/philox.py",
-)  # fmt: skip
 
 _SEAL_BYTES: Final = hashlib.sha256().digest_size
 
@@ -76,16 +55,6 @@ def _import_without_scipy() -> None:
 
 
 _import_without_scipy()
-
-
-@functools.cache
-def sources_stamp() -> str:
-    """Return a hash of the sources that compiled functions inline."""
-    folder = Path(__file__).parents[1]
-    digest = hashlib.sha256(numba.__version__.encode())
-    for name in _INLINED:
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()[:16]
 
 
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
@@ -268,6 +237,7 @@ def compiled(
         dispatcher = numba.njit(nogil=True, pipeline_class=KernelCompiler, **options)(function)
         if _has_places():
             dispatcher._cache = _Cache(function)
+        dispatcher.serves = serves
         dispatcher.compile = functools.partial(_compile, dispatcher.compile, serves)
         return dispatcher
 
@@ -276,8 +246,12 @@ def compiled(
 
 def _compile(compile_it: Callable[[Any], Any], serves: str, signature: Any) -> Any:
     """Do what a dispatcher does when it is called with types that it has not met."""
-    with compiling(f"the kernel of {serves}{_in_dtype(signature)}"):
+    with compiling(_kernel_of(serves, signature)):
         return compile_it(signature)
+
+
+def _kernel_of(serves: str, signature: Any) -> str:
+    return f"the kernel of {serves}{_in_dtype(signature)}"
 
 
 def _in_dtype(signature: Any) -> str:
@@ -292,23 +266,66 @@ def _in_dtype(signature: Any) -> str:
 def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
     """Return the builtin behind one signature: 25 ns a call, and it does not check its arguments.
 
+    Note    where kernel_cache compiles for object code, that is loaded: its checks are the same
     Source  Numba's CompileResult.entry_point
     """
+    noted = recorder()
+    if noted is not None:
+        with compiling(_kernel_of(dispatcher.serves, signature)):
+            try:
+                data = object_of_entry(dispatcher, tuple(signature), exact=noted.exact)
+                return noted.load(data).function(ENTRY)
+            except NotForObjectsError as why:
+                noted.leave_to_numba(why)
     dispatcher.compile(signature)
     found: Callable[..., Any] = dispatcher.overloads[signature].entry_point
     return found
 
 
-def compiled_callback(function: Callable[..., Any], signature: Any, what: str) -> Any:
-    """Return the C function of a signature, at its `address`; `what` it is in words."""
-    options = {"nopython": True, "error_model": "numpy"}
-    given = signature.args, signature.return_type
-    made = _CFunc(function, given, {}, options, pipeline_class=KernelCompiler)
-    if _has_places():
-        made._cache = _Cache(function)
-    with compiling(what):
-        made.compile()
-    return made
+def entry_for(dispatcher: Any, types: Sequence[tuple[Any, ...]]) -> Callable[..., Any]:
+    """Return the function for arguments of such types, as kernel_cache.type_of names them."""
+    if recorder() is None:
+        found: Callable[..., Any] = dispatcher
+        return found
+    return entry_point(dispatcher, tuple([_type_named(*one) for one in types]))
+
+
+def _type_named(name: str, *more: Any) -> Any:
+    types: Any = numba.types
+    if name == "tuple":
+        return types.Tuple(tuple([_type_named(*one) for one in more]))
+    if name == "array":
+        dtype, ndim, order, is_writable, is_aligned = more
+        element = types.boolean if dtype == "bool" else getattr(types, dtype)
+        return types.Array(element, ndim, order, readonly=not is_writable, aligned=is_aligned)
+    return types.boolean if name in ("bool", "boolean") else getattr(types, name)
+
+
+class Callback:
+    """The C function of a signature, at its `address`; `what` it is in words."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any, what: str) -> None:
+        options = {"nopython": True, "error_model": "numpy"}
+        given = signature.args, signature.return_type
+        made = _CFunc(function, given, {}, options, pipeline_class=KernelCompiler)
+        self.was_cached = False
+        self._made = self._code = None
+        noted = recorder()
+        with compiling(what):
+            if noted is not None:
+                try:
+                    self._code = noted.load(object_of_callback(made, signature))
+                    self.address: int = self._code.address(ENTRY)
+                    return
+                except NotForObjectsError as why:
+                    noted.leave_to_numba(why)
+            if _has_places():
+                made._cache = _Cache(function)
+            made.compile()
+        # Kept: the code lives as long as its library.
+        self._made = made
+        self.address = made.address
+        self.was_cached = made.cache_hits > 0
 
 
 class Loop:
@@ -322,7 +339,8 @@ class Loop:
     """
 
     __slots__ = (
-        "_callback", "_sizes", "address", "elements_per_thread", "sizes_address", "was_cached",
+        "_callback", "_sizes", "address", "elements_per_thread", "itemsizes", "sizes_address",
+        "was_cached",
     )  # fmt: skip
 
     def __init__(
@@ -333,9 +351,9 @@ class Loop:
         what: str,
     ) -> None:
         self.elements_per_thread = elements_per_thread
-        # Kept: the code lives as long as its library.
-        self._callback = compiled_callback(function, numba.void(numba.int64, numba.int64), what)
+        self._callback = Callback(function, numba.void(numba.int64, numba.int64), what)
         self.address: int = self._callback.address
-        self.was_cached: bool = self._callback.cache_hits > 0
+        self.was_cached: bool = self._callback.was_cached
+        self.itemsizes = tuple(itemsizes)
         self._sizes = np.array(itemsizes, np.int64)
         self.sizes_address: int = self._sizes.ctypes.data

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numba
 import numpy as np
 
-from .compiler import compiled
+from .array_objects import BAD_SHAPE, HEADER, ITEMS, OVERLAP
+from .compiler import compiled, entry_point
 from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, on_threads, select, stack_words
 
 # Elements of a packed block: all blocks of a launch stay in the first-level cache.
@@ -26,16 +28,7 @@ _REPEATED: Final = 6
 # A repeated number is written in stores of a cache line, so a block may be overrun by one less.
 _LINE_BYTES: Final = 64
 
-# Note [Reading array objects]
-# NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
-# in its items. id() is the address in CPython, the only Python that Numba runs on. The arrays are
-# arguments of the caller, so they live until the launch returns, and nobody resizes them. That they
-# are arrays is checked first: see Note [Addresses of arrays alone].
-HEADER: Final = object.__basicsize__
-ITEMS: Final = tuple.__basicsize__
 _MAX_NDIM: Final = 64
-BAD_SHAPE: Final = 1
-OVERLAP: Final = 2
 
 # Note [Words instead of arrays]
 # The functions below keep their tables in 64-bit words on the stack and pass their addresses.
@@ -467,3 +460,8 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
         else:
             _run_shares(np.int64(0), np.int64(1), job)
     return select(ndim < 0, -ndim, np.int64(0))
+
+
+def runner() -> Any:
+    """Return run, compiled."""
+    return entry_point(run, (numba.int64,) * 6)

@@ -10,40 +10,46 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Final
 
-import llvmlite.binding  # type: ignore[import-untyped]
-import numba
 import numpy as np
-from numba.np.ufunc import parallel as _parallel
 
 from fastdist.core.errors import ShapeError
 from fastdist.system.held_interrupt import interrupt_held
 
-from .array_objects import ARRAY, require_arrays
-from .compiler import Loop, entry_point
-from .iteration import OVERLAP
-from .iteration import run as run_loop
-from .row_loops import run as run_rows
-from .row_loops import run_checked, run_job
+from .array_objects import ARRAY, OVERLAP, require_arrays
+from .kernel_cache import find_function
+from .source_stamp import can_load_objects
 
 Array = Any
+# A compiler.Loop or a kernel_cache.FoundLoop.
+Loop = Any
 
-_WORD: Final = numba.int64
-_NUMBER: Final = numba.float64
-_config: Any = numba.config
-_numba_pool: Any = _parallel
+
+def _most_threads() -> int:
+    """Return how many threads Numba's pool has: NUMBA_NUM_THREADS, by default the cores."""
+    asked = os.environ.get("NUMBA_NUM_THREADS", "")
+    is_plain = not asked or (asked.isdigit() and int(asked) > 0)
+    if "numba" in sys.modules or not (is_plain and can_load_objects()):
+        import numba
+
+        config: Any = numba.config
+        return int(config.NUMBA_NUM_THREADS)
+    return int(asked) if asked else max(1, len(os.sched_getaffinity(0)))
 
 
 def _initial_threads() -> int:
     # OMP_NUM_THREADS is how launchers of several processes on one machine share out its cores.
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    most = int(_config.NUMBA_NUM_THREADS)
+    most = _most_threads()
     return min(int(asked), most) if asked.isdigit() and int(asked) > 0 else most
 
 
@@ -52,6 +58,9 @@ class _Pool:
 
     # The address of the function that enters the pool, 0 until there is one.
     address: int = 0
+    # The name of the pool, and the file of its library.
+    layer: str = ""
+    library: str = ""
     lock: AbstractContextManager[Any] = nullcontext()
     threads: int = _initial_threads()
     # A forked child without the threads of the pool that it inherited.
@@ -73,14 +82,13 @@ def set_num_threads(count: int) -> None:
     """
     if count < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {count!r}")
-    _Pool.threads = min(count, _config.NUMBA_NUM_THREADS)
+    _Pool.threads = min(count, _most_threads())
 
 
 def threading_layer() -> str:
     """Return the name of the pool that runs kernels: omp, tbb or workqueue. Starts it."""
-    with _Pool.start_lock:
-        _start_pool()
-    return str(_numba_pool.threading_layer())
+    _open_pool()
+    return _Pool.layer
 
 
 def pool() -> tuple[int, AbstractContextManager[Any]]:
@@ -217,39 +225,75 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
 
 @functools.cache
 def _row_runner() -> Callable[..., None]:
-    return entry_point(run_rows, (*[_WORD] * 4, _NUMBER, _NUMBER, _WORD, _WORD))
+    return find_function("jit.row_loops", "runner")
 
 
 @functools.cache
 def _job_runner() -> Callable[[int, int], None]:
-    return entry_point(run_job, (_WORD, _WORD))
+    return find_function("jit.row_loops", "job_runner")
 
 
 @functools.cache
 def _checked_runner() -> Callable[[int, int], int]:
-    return entry_point(run_checked, (_WORD, _WORD))
+    return find_function("jit.row_loops", "checked_runner")
 
 
 @functools.cache
 def _runner() -> Callable[..., int]:
-    return entry_point(run_loop, (_WORD,) * 6)
+    return find_function("jit.iteration", "runner")
 
 
 def _open_pool() -> int:
     with _Pool.start_lock:
         if not _Pool.address:
-            _start_pool()
-            if _numba_pool.threading_layer() == "workqueue":
+            # omp before tbb, which Numba would take first: the fork rule below is made for omp. A
+            # user's NUMBA_THREADING_LAYER stands above either.
+            is_free = os.environ.get("NUMBA_THREADING_LAYER", "default") in ("default", "omp")
+            if not (is_free and can_load_objects() and _start_omp()):
+                _start_pool_of_numba()
+            if _Pool.layer == "workqueue":
                 _Pool.lock = threading.Lock()
-            _Pool.address = llvmlite.binding.address_of_symbol("numba_parallel_for")
         return _Pool.address
 
 
-def _start_pool() -> None:
-    # omp before tbb, which Numba would take first: the fork rule below is made for omp. A user's
-    # NUMBA_THREADING_LAYER stands above either.
-    _config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
-    _numba_pool._launch_threads()
+def _start_omp() -> bool:
+    """Start Numba's OpenMP pool without Numba; return False where its library does not load.
+
+    Note    Numba, if it comes later, loads the same library, and says how many threads it has
+    """
+    spec = importlib.util.find_spec("numba")
+    if spec is None or not spec.submodule_search_locations:
+        return False
+    folder = Path(spec.submodule_search_locations[0], "np", "ufunc")
+    [suffix, *_] = importlib.machinery.EXTENSION_SUFFIXES
+    path = str(folder / f"omppool{suffix}")
+    loader = importlib.machinery.ExtensionFileLoader("omppool", path)
+    found = importlib.util.spec_from_loader("omppool", loader)
+    assert found is not None
+    try:
+        library: Any = importlib.util.module_from_spec(found)
+        loader.exec_module(library)
+    except ImportError:
+        return False  # there is no libgomp, or no such file
+    for name in ("launch_threads", "set_num_threads"):
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(getattr(library, name))(_most_threads())
+    _Pool.layer, _Pool.library, _Pool.address = "omp", path, library.parallel_for
+    return True
+
+
+def _start_pool_of_numba() -> None:
+    import llvmlite.binding  # type: ignore[import-untyped]
+    import numba
+    from numba.np.ufunc import parallel
+
+    config: Any = numba.config
+    its_pool: Any = parallel
+    config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
+    its_pool._launch_threads()
+    _Pool.layer = str(its_pool.threading_layer())
+    if _Pool.layer == "omp":
+        _Pool.library = str(sys.modules["numba.np.ufunc.omppool"].__file__)
+    _Pool.address = llvmlite.binding.address_of_symbol("numba_parallel_for")
 
 
 # omp_pause_hard of omp.h
@@ -261,12 +305,10 @@ def end_idle_threads() -> None:
 
     Note    a fork copies none of them, and what they leave behind makes OpenMP die in the child
     """
-    if not _Pool.address or _numba_pool.threading_layer() != "omp":
+    if not _Pool.address or _Pool.layer != "omp":
         return
     # Found through what is linked to it: a process may hold the OpenMP of other packages as well.
-    pause = getattr(
-        ctypes.CDLL(sys.modules["numba.np.ufunc.omppool"].__file__), "omp_pause_resource_all", None
-    )
+    pause = getattr(ctypes.CDLL(_Pool.library), "omp_pause_resource_all", None)
     if pause is not None:  # of OpenMP 5
         pause(_PAUSE_HARD)
 

@@ -183,8 +183,8 @@ STORE_APART: Final = _storers(apart=True)
 
 
 @functools.cache
-def can_round_float16() -> bool:
-    """Return whether compiled code may hold float16: see Note [Half types in memory]."""
+def has_float16() -> bool:
+    """Return whether LLVM has instructions for float16: see Note [Half types in memory]."""
     triple, _, features = _registry.cpu_target.target_context.codegen().magic_tuple()
     return triple.startswith(("aarch64", "arm64")) or "+f16c" in features.split(",")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 
-from .compiler import compiled
-from .iteration import HEADER, ITEMS
+from .array_objects import HEADER, ITEMS
+from .compiler import compiled, entry_point
 from .machine import LOAD, STORE, call_loop, on_threads, stack_words
 
 _get, _put, _put_number = LOAD["int64"], STORE["int64"], STORE["float64"]
@@ -86,3 +87,19 @@ def run_checked(job: Any, operands: Any) -> Any:
         return np.int64(1)
     _run_alone(job, operands)
     return np.int64(0)
+
+
+def runner() -> Any:
+    """Return run, compiled."""
+    word, number = numba.int64, numba.float64
+    return entry_point(run, (*[word] * 4, number, number, word, word))
+
+
+def job_runner() -> Any:
+    """Return run_job, compiled."""
+    return entry_point(run_job, (numba.int64,) * 2)
+
+
+def checked_runner() -> Any:
+    """Return run_checked, compiled."""
+    return entry_point(run_checked, (numba.int64,) * 2)

@@ -19,18 +19,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from fastdist.system.blas import read_cpu
-
+from ..jit.array_objects import HEADER
 from ..jit.compiler import compiled, entry_point
-from ..jit.iteration import HEADER
 from ..jit.machine import LOAD, intrinsic, select
 from ..jit.vectors import INT64, Vectors, loop
+from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, Tiling, tiling
 
 # Steps for which the panel of b, two vectors wide, and a band of tiles of a stay in the caches.
 _DEPTH: Final = 256
@@ -38,33 +37,10 @@ _BAND: Final = 8
 _get: Final = LOAD["int64"]
 
 
-class Tiling(NamedTuple):
-    """How numbers of a dtype are tiled: lanes of a vector, and rows of a tile."""
-
-    dtype: str
-    lanes: int
-    rows: int
-
-    @property
-    def size(self) -> int:
-        """The bytes of a number."""
-        return 4 if self.dtype == "float32" else 8
-
-    def vectors(self, builder: Any) -> Vectors:
-        """Return what builds vectors of its numbers."""
-        element = ir.FloatType() if self.dtype == "float32" else ir.DoubleType()
-        return Vectors(builder, element, self.lanes)
-
-
-@functools.cache
-def tiling(dtype: str) -> Tiling:
-    """Return how float32 or float64 is tiled on this machine."""
-    features = read_cpu().features
-    wide = "avx512f" in features
-    width = 64 if wide else 32 if "avx2" in features else 16
-    # x86 has sixteen registers below AVX-512, others thirty-two.
-    rows = 8 if wide or "sse2" not in features else 6
-    return Tiling(dtype, width // (4 if dtype == "float32" else 8), rows)
+def _vectors(how: Tiling, builder: Any) -> Vectors:
+    """Return what builds vectors of a tiling's numbers."""
+    element = ir.FloatType() if how.dtype == "float32" else ir.DoubleType()
+    return Vectors(builder, element, how.lanes)
 
 
 def _tile(how: Tiling, rows: int, vectors: int) -> Any:
@@ -81,7 +57,7 @@ def _tile(how: Tiling, rows: int, vectors: int) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             *walk, c, c_row, steps, adds = args
-            lot = how.vectors(builder)
+            lot = _vectors(how, builder)
             sums = _summed(builder, how, rows, vectors, walk, steps)
             places = [
                 lot.moved(builder.add(c, builder.mul(c_row, ir.Constant(INT64, r))), v * how.lanes)
@@ -106,7 +82,7 @@ def _tile(how: Tiling, rows: int, vectors: int) -> Any:
 def _summed(builder: Any, how: Tiling, rows: int, vectors: int, walk: Any, steps: Any) -> Any:
     """Return the sums over all steps, those of a row after another, which never leave registers."""
     a, a_row, a_step, b, b_step = walk
-    lot = how.vectors(builder)
+    lot = _vectors(how, builder)
 
     def add(_: Any, values: list[Any]) -> list[Any]:
         at_a, at_b, *sums = values
@@ -131,7 +107,7 @@ def _turn(how: Tiling) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x, x_row, to, to_row = args
-            lot = how.vectors(builder)
+            lot = _vectors(how, builder)
             rows = []
             for _ in range(lanes):
                 rows.append(lot.load(x))
@@ -156,7 +132,7 @@ def _copy(how: Tiling) -> Any:
         """Copy one vector between addresses."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            lot = how.vectors(builder)
+            lot = _vectors(how, builder)
             lot.store(lot.load(args[0]), args[1])
             return context.get_dummy_value()
 
@@ -228,15 +204,6 @@ def _matrix_of(array: Any) -> Any:
         _get(array + HEADER, 0),
         _get(lengths, 0), _get(lengths, 1), _get(strides, 0), _get(strides, 1),
     )  # fmt: skip
-
-
-# How b becomes panels: each is laid together before it is multiplied; or all are, to be kept, and
-# none is multiplied; or they were. What is laid may be b.T, and what is made be added.
-PACKED: Final = 1
-LAYING: Final = 2
-LAID: Final = 4
-TURNED: Final = 8
-ADDS: Final = 16
 
 
 def _plain(how: Tiling) -> Any:

@@ -12,7 +12,9 @@ from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import find_function
 from ..silence import silent
+from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
 Array = np.ndarray[Any, Any]
 
@@ -66,18 +68,10 @@ def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
     return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
 
 
-def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
-    found: Callable[..., object] = getattr(_panels(), kernel)(dtype)
-    return found
-
-
-# They need Numba, and come with the first product that is theirs. To import again what is there
-# costs a small product as much as the look at its shapes.
 @functools.cache
-def _panels() -> Any:
-    from . import panels
-
-    return panels
+def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
+    """Return multiplier or panel_multiplier of panels."""
+    return find_function("linalg.panels", kernel, dtype)
 
 
 @functools.cache
@@ -95,9 +89,9 @@ def multiply(a: Array, b: Array, to: Array) -> None:
     if not (_is_for_us(n, k, m, a.dtype, kernel) and _has_gapless_rows(b, to)):
         _into(to, a, b)
     elif n < MANY_ROWS:
-        _panels().multiplier("float32")(id(a), id(b), id(to), False)
+        _compiled("multiplier", "float32")(id(a), id(b), id(to), False)
     else:
-        _multiply_packed(a, b, to, _panels().PACKED)
+        _multiply_packed(a, b, to, PACKED)
 
 
 def multiply_turned(a: Array, b: Array, to: Array) -> None:
@@ -109,8 +103,7 @@ def multiply_turned(a: Array, b: Array, to: Array) -> None:
         return
     fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, to)
     if fits and _is_for_us(n, k, m, a.dtype, "panel_multiplier"):
-        panels = _panels()
-        _multiply_packed(a, b, to, panels.PACKED | panels.TURNED)
+        _multiply_packed(a, b, to, PACKED | TURNED)
     else:
         _into(to, a, b.T)
 
@@ -131,9 +124,7 @@ def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
 
 
 def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
-    from .few_rows import multiplier as few
-
-    return few(dtype)
+    return find_function("linalg.few_rows", "multiplier", dtype)
 
 
 # Note [Products of one thread]
@@ -154,14 +145,13 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
     thread, with the same bits for any number of others. Rows of `to` are gapless.
     """
     require_arrays(a, b, to)
-    panels = _panels()
     (n, k), m = a.shape, b.shape[1]
     if not k:
         if not adds:
             to.fill(0)
         return
     dtype = _NAMES[a.dtype.char]
-    run, lanes = panels.multiplier(dtype), panels.tiling(dtype).lanes
+    run, lanes = _compiled("multiplier", dtype), tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
         if b.strides[1] != b.itemsize:
@@ -172,8 +162,8 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
             run(id(a), id(part), id(some), adds)
         else:
             room = np.empty(2 * lanes * k, a.dtype)
-            way = panels.PACKED | panels.ADDS if adds else panels.PACKED
-            panels.panel_multiplier(dtype)(id(a), id(part), id(some), id(room), way)
+            way = PACKED | ADDS if adds else PACKED
+            _compiled("panel_multiplier", dtype)(id(a), id(part), id(some), id(room), way)
     if whole < m:
         end, made = np.zeros((k, lanes), a.dtype), np.zeros((n, lanes), a.dtype)
         end[:, : m - whole] = b[:, whole:]
@@ -192,9 +182,9 @@ class Laid(NamedTuple):
 def lay(b: Array, *, turned: bool = False) -> Laid:
     """Return b, or b.T if turned, laid together once, for many products."""
     require_arrays(b)
-    panels, dtype = _panels(), _NAMES[b.dtype.char]
+    dtype = _NAMES[b.dtype.char]
     k, m = b.shape[::-1] if turned else b.shape
-    lanes = panels.tiling(dtype).lanes
+    lanes = tiling(dtype).lanes
     columns = -(-m // lanes) * lanes
     laid = Laid(np.empty((k, columns), b.dtype))
     fits = columns == m and b.strides[1] == b.itemsize and not (turned and k % lanes)
@@ -203,8 +193,8 @@ def lay(b: Array, *, turned: bool = False) -> Laid:
         whole[:, :m] = b.T if turned else b
         b, turned = whole, False
     if k:
-        way = panels.LAYING | panels.TURNED if turned else panels.LAYING
-        panels.panel_multiplier(dtype)(id(b), id(b), id(laid.panels), 0, way)
+        way = LAYING | TURNED if turned else LAYING
+        _compiled("panel_multiplier", dtype)(id(b), id(b), id(laid.panels), 0, way)
     return laid
 
 
@@ -213,20 +203,20 @@ def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
     does.
     """
     require_arrays(a, laid.panels, to)
-    panels, b = _panels(), laid.panels
+    b = laid.panels
     n, m = to.shape
     if not len(b):
         to.fill(0)
         return
     dtype = _NAMES[a.dtype.char]
-    run, lanes = panels.panel_multiplier(dtype), panels.tiling(dtype).lanes
+    run, lanes = _compiled("panel_multiplier", dtype), tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
         some = to if whole == m else to[:, :whole]
-        run(id(a), id(b), id(some), 0, panels.LAID)
+        run(id(a), id(b), id(some), 0, LAID)
     if whole < m:
         made = np.empty((n, lanes), a.dtype)
-        run(id(a), id(b), id(made), whole, panels.LAID)
+        run(id(a), id(b), id(made), whole, LAID)
         to[:, whole:] = made[:, : m - whole]
 
 
@@ -249,7 +239,7 @@ def _has_gapless_rows(b: Array, out: Array) -> bool:
 
 def _multiply_packed(a: Array, b: Array, out: Array, way: int) -> None:
     room = np.empty(2 * _LANES * a.shape[1], np.float32)
-    _panels().panel_multiplier("float32")(id(a), id(b), id(out), id(room), way)
+    _compiled("panel_multiplier", "float32")(id(a), id(b), id(out), id(room), way)
 
 
 @silent

@@ -136,7 +136,7 @@ class _Thinner:
 
 @functools.cache
 def _compiled(dtype: str) -> Tools:
-    from .attention_loops import loop
+    from .attention_kernels import loop
 
     find = functools.partial(loop, dtype=dtype)
     return Tools(find, multiply_alone, lay, multiply_laid_alone, True)

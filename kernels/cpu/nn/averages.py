@@ -13,27 +13,21 @@ from typing import Any
 import numpy as np
 
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import Loops
 from ..silence import silent
 from .segment_sums import sums_between
 
 Array = np.ndarray[Any, Any]
+_loops = Loops("nn.average_loops")
 Window = tuple[int, int, int]
-
-
-@functools.cache
-def _loops() -> Any:
-    # Numba comes with these, on first use.
-    from . import average_loops
-
-    return average_loops
 
 
 def _compile(name: str, dtype: Any) -> None:
     one = np.ones((1, 1), dtype)
     if name == "average":
-        _loops().average(one, one.copy(), one[0], (1, 1, 0), dtype.kind != "f")
+        _loops.average(one, one.copy(), one[0], (1, 1, 0), dtype.kind != "f")
     else:
-        _loops().spread(one, one.copy(), one[0], (1, 1, 0))
+        _loops.spread(one, one.copy(), one[0], (1, 1, 0))
 
 
 def _rows(x: Array) -> Array:
@@ -57,7 +51,7 @@ def average(x: Array, out: Array, window: Window, whole: bool) -> None:
     counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
     of_integers = x.dtype.kind != "f"
     if not is_numpys_turn(_compile, "average", x.dtype):
-        _loops().average(_rows(x), _rows(out), counts, window, of_integers)
+        _loops.average(_rows(x), _rows(out), counts, window, of_integers)
         return
     kernel, stride, padding = window
     first = np.arange(out.shape[-1]) * stride - padding
@@ -76,7 +70,7 @@ def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
     """
     counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
     if not is_numpys_turn(_compile, "spread", x.dtype):
-        _loops().spread(_rows(x), _rows(out), counts, window)
+        _loops.spread(_rows(x), _rows(out), counts, window)
         return
     kernel, stride, padding = window
     # Windows that a place lies in follow each other.

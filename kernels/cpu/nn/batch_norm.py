@@ -7,7 +7,6 @@ dtype, several side by side; those of more are added in float64.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,26 +14,20 @@ from typing import Any
 import numpy as np
 
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import Loops
 from ..reduce.sums import add_up
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
-
-
-@functools.cache
-def _loops() -> Any:
-    # Numba comes with these, on first use.
-    from . import batch_norm_loops
-
-    return batch_norm_loops
+_loops = Loops("nn.batch_norm_loops")
 
 
 def _compile(x: Any, other: Any, gradients: bool) -> None:
     one, row = np.ones((1, 1, 2), x), np.ones(1, other)
     if gradients:
-        _loops().gradients(one, one, row, row, row, one.copy(), row.copy(), row.copy(), 1.0, True)
+        _loops.gradients(one, one, row, row, row, one.copy(), row.copy(), row.copy(), 1.0, True)
     else:
-        _loops().normalize(one, row, row, one.copy(), row.copy(), row.copy(), 1.0)
+        _loops.normalize(one, row, row, one.copy(), row.copy(), row.copy(), 1.0)
 
 
 def _seen(x: Array) -> Array:
@@ -117,7 +110,7 @@ def channels(
     weight, bias = _numbers(weight, 1.0, mean), _numbers(bias, 0.0, mean)
     x = _seen(x)
     turn = x.shape[2] == 1 or is_numpys_turn(_compile, x.dtype, mean.dtype, False)
-    run: Callable[..., None] = _normalize_columns if turn else _loops().normalize
+    run: Callable[..., None] = _normalize_columns if turn else _loops.normalize
     run(x, weight, bias, out.reshape(x.shape), mean, variance, eps)
 
 
@@ -144,5 +137,5 @@ def channels_gradients(
     g, x = _seen(g), _seen(x)
     seen = out.reshape(x.shape) if out.size else x
     turn = x.shape[2] == 1 or is_numpys_turn(_compile, x.dtype, mean.dtype, True)
-    run: Callable[..., None] = _column_gradients if turn else _loops().gradients
+    run: Callable[..., None] = _column_gradients if turn else _loops.gradients
     run(g, x, weight, mean, variance, seen, by_weight, by_bias, eps, out.size > 0)

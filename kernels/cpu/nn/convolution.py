@@ -15,9 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import find_function
 from ..linalg.product import multiply, multiply_turned
 from ..silence import silent
-from .patches import COMPILED, Block, Patches, Sizes, Sliding, matrix_of
+from .patches import COMPILED, LANES, Block, Patches, Sizes, Sliding, matrix_of
 
 Array = np.ndarray[Any, Any]
 
@@ -160,8 +161,6 @@ def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> t
     kernel look, in bytes, and the sizes of all.
     """
     (*_, inputs), (_, seen_h, seen_w) = sizes, sliding.seen
-    from .thin_loops import LANES
-
     room = np.zeros(inputs * math.prod(sliding.seen) + LANES * sliding.stride[2], weight.dtype)
     steps = (math.prod(sliding.seen), seen_h * seen_w, seen_w, 1)
     axes = zip((inputs, *sliding.kernel), steps, (1, *sliding.dilation), strict=True)
@@ -174,10 +173,7 @@ def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> t
 
 
 def _thin_loop(name: str, dtype: Any, step: int) -> Any:
-    # Numba comes with these, on first use.
-    from .thin_loops import loop_of
-
-    return loop_of(name, dtype, step)
+    return find_function("nn.thin_loops", "loop_of", name, dtype.name, step if step < 3 else 0)
 
 
 def _is_numpys_turn(name: str, weight: Array, stride: Sizes) -> bool:

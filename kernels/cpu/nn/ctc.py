@@ -7,24 +7,17 @@ logarithms, in float64: over a thousand steps float32 loses the last third of a 
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from ..index.indices import OutOfBounds
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import Loops
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
-
-
-@functools.cache
-def _loops() -> Any:
-    # Numba comes with these, on first use.
-    from . import ctc_loops
-
-    return ctc_loops
+_loops = Loops("nn.ctc_loops")
 
 
 def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> None:
@@ -33,9 +26,9 @@ def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> N
     given = likely, texts, np.array([[0, 1]], sizes)
     one, alpha = np.zeros(1, out), np.zeros((1, 1, 1))
     if name == "losses":
-        _loops().losses(*given, one, alpha, False)
+        _loops.losses(*given, one, alpha, False)
     else:
-        _loops().gradient(one, *given, alpha, likely.copy(), False)
+        _loops.gradient(one, *given, alpha, likely.copy(), False)
 
 
 # By NumPy all samples take a step at once. What stands behind the end of a text reaches none of its
@@ -141,7 +134,7 @@ def losses(
         own = _own_texts(*given)
         _losses_by_numpy(given[0], *own, out, alpha, zero_infinity)
         return
-    found, what = _loops().losses(*given, out, alpha, zero_infinity)
+    found, what = _loops.losses(*given, out, alpha, zero_infinity)
     if what:
         _refuse(found, what, log_probs.shape, letters.shape[1])
 
@@ -166,7 +159,7 @@ def gradient(
         own = _own_texts(*given[1:4])
         _gradient_by_numpy(given[0], given[1], *own, given[4], out, zero_infinity)
         return
-    found, what = _loops().gradient(*given, out, zero_infinity)
+    found, what = _loops.gradient(*given, out, zero_infinity)
     if what:
         _refuse(found, what, log_probs.shape, letters.shape[1])
 

@@ -16,31 +16,23 @@ from typing import Any
 
 import numba
 
-from ..jit.array_objects import require_arrays
+from ..jit.array_objects import HEADER
 from ..jit.compiler import compiled, entry_point
-from ..jit.iteration import HEADER
 from ..jit.machine import LOAD, STORE, copy_bytes
 
-Array = Any
 _get = LOAD["int64"]
 
 
 @functools.cache
-def loop(name: str, dtype: str) -> Callable[[Array, Array, Array], None]:
-    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64.
+def entry(name: str, dtype: str) -> Callable[[int, int, int], None]:
+    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64, of the ids
+    of arrays.
 
     gather writes columns, a row after the other; scatter, its adjoint, adds them to padded. words
     is as Block.words has it; all are gapless.
     """
     line = _copied(dtype) if name == "gather" else _added(dtype)
-    run = entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)
-
-    def lay(padded: Array, columns: Array, words: Array) -> None:
-        # See Note [Reading array objects] in iteration.py.
-        require_arrays(padded, columns, words)
-        run(id(padded), id(columns), id(words))
-
-    return lay
+    return entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)
 
 
 def _copied(dtype: str) -> Any:

@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import find_function
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +30,8 @@ _FEWEST: Final = 64
 # Below so many numbers NumPy lays out columns, and Numba need not be loaded.
 _SMALL: Final = 1 << 12
 COMPILED: Final = (np.dtype(np.float32), np.dtype(np.float64))
+# Vectors of thin_loops go over the end of the channels by up to so many places of the grid.
+LANES: Final = 16
 
 
 class Sliding(NamedTuple):
@@ -260,10 +264,15 @@ def _seen_as_columns(seen: Array, sliding: Sliding, block: Block) -> Array:
 
 @cache
 def _loop(name: str, dtype: Any) -> Any:
-    # Numba comes with these, on first use.
-    from . import patch_loops
+    """Return gather(padded, columns, words) or scatter: see patch_loops.entry."""
+    run = find_function("nn.patch_loops", "entry", name, dtype.name)
 
-    return patch_loops.loop(name, dtype.name)
+    def lay(padded: Array, columns: Array, words: Array) -> None:
+        # See Note [Reading array objects] in array_objects.py.
+        require_arrays(padded, columns, words)
+        run(id(padded), id(columns), id(words))
+
+    return lay
 
 
 def _loops(dtype: Any) -> None:

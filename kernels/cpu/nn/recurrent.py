@@ -13,6 +13,7 @@ import numpy as np
 
 from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import find_function
 from ..linalg.product import multiplier
 from ..silence import silent
 from .numpy_cells import BACKWARD, FORWARD
@@ -29,11 +30,7 @@ def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slic
 
 
 def _compiled(name: str, cell: str, dtype: str) -> Callable[..., object]:
-    # Numba comes with these, on first use.
-    from . import recurrent_cells
-
-    found: Callable[..., object] = getattr(recurrent_cells, name)(cell, dtype)
-    return found
+    return find_function("nn.recurrent_cells", name, cell, dtype)
 
 
 def _step(name: str, cell: str, dtype: str) -> Callable[..., object] | None:

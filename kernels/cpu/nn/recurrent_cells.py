@@ -13,8 +13,8 @@ from typing import Any, Final
 import numba
 import numpy as np
 
+from ..jit.array_objects import HEADER
 from ..jit.compiler import compiled, entry_point
-from ..jit.iteration import HEADER
 from ..jit.machine import LOAD, STORE, select
 from ..pointwise.vector_math import functions
 
@@ -25,7 +25,7 @@ _get: Final = LOAD["int64"]
 # d_product) leaves in dh what does not pass through the product. All are matrices in C order with a
 # row for each member of the batch; those without c are given h and dh for it. Arrays are given by
 # their ids, since Numba takes its time for each part of one: see Note [Reading array objects] in
-# iteration.py.
+# array_objects.py.
 
 
 @functools.cache

@@ -10,7 +10,6 @@ than a line does.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,9 +20,8 @@ from numba import types
 from ..jit.compiler import compiled, entry_point
 from ..jit.machine import LOAD, STORE, intrinsic
 from ..jit.vectors import INT64, Vectors, loop
+from .patches import LANES
 
-# Vectors go over the end of the channels by up to so many places of the grid.
-LANES: Final = 16
 _LINES: Final = 4
 
 
@@ -198,8 +196,9 @@ def _correlation(dtype: Any, stride: int) -> Callable[..., None]:
     return entry_point(correlate, signature)
 
 
-@functools.cache
-def loop_of(name: str, dtype: Any, step: int) -> Callable[..., None]:
-    """Return the loop "convolve" or "correlate" for a stride along the last axis."""
+def loop_of(name: str, dtype: str, step: int) -> Callable[..., None]:
+    """Return the loop "convolve" or "correlate" for a stride along the last axis of 1 or 2, or for
+    any, if it is 0.
+    """
     make = {"convolve": _convolution, "correlate": _correlation}[name]
-    return make(getattr(numba, dtype.name), step if step in (1, 2) else 0)
+    return make(getattr(numba, dtype), step)

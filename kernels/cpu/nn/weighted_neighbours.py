@@ -8,7 +8,6 @@ ones of a single element. `taps` says how many places each of x's axes has.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,23 +15,17 @@ import numpy as np
 
 from ..index.indices import own_copy, refuse
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import Loops
 from ..silence import silent
 from .segment_sums import sums_between
 
 Array = np.ndarray[Any, Any]
-
-
-@functools.cache
-def _loops() -> Any:
-    # Numba comes with these, on first use.
-    from . import weighted_loops
-
-    return weighted_loops
+_loops = Loops("nn.weighted_loops")
 
 
 def _compile(x: Any, out: Any, weights: Any, table: Any) -> None:
     one = np.array([0, 1], table), np.zeros(1, table), np.zeros(1, weights)
-    _loops().weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), out), one, one, one, 1)
+    _loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), out), one, one, one, 1)
 
 
 def _tables(
@@ -72,6 +65,6 @@ def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, .
         return
     counts = np.diff(tables[-1][0])
     even = int(counts[0]) if (counts == counts[0]).all() else 0
-    found, axis = _loops().weigh(given, made, *tables, even)
+    found, axis = _loops.weigh(given, made, *tables, even)
     if axis:
         refuse(found, given.shape[axis], axis)

@@ -12,8 +12,8 @@ from numba.np.numpy_support import from_dtype
 
 from ..index.bounds import outside
 from ..index.indices import INSIDE
+from ..jit.array_objects import HEADER
 from ..jit.compiler import compiled, entry_point
-from ..jit.iteration import HEADER
 from ..jit.machine import LOAD, STORE, intrinsic, select
 from ..jit.vectors import INT32, INT64, Vectors
 
@@ -154,7 +154,7 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
 
     @compiled("max_pool")
     def largest(x: Any, out: Any, places: Any, words: Any, low: Any) -> None:
-        # See Note [Reading array objects] in iteration.py.
+        # See Note [Reading array objects] in array_objects.py.
         flat, best, theirs = _get(x + HEADER, 0), _get(out + HEADER, 0), _get(places + HEADER, 0)
         words = _get(words + HEADER, 0)
         planes, depth, height, width = _four(words)

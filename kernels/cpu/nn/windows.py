@@ -18,6 +18,7 @@ import numpy as np
 from ..index.indices import INSIDE, OutOfBounds, as_bits, ends
 from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import find_function
 
 Array = np.ndarray[Any, Any]
 Windows = tuple[tuple[int, int, int, int], ...]
@@ -53,10 +54,7 @@ def _loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, 
 
 @functools.cache
 def _compiled(name: str, *kind: Any) -> Any:
-    # Numba comes with these.
-    from . import window_loops
-
-    return getattr(window_loops, name)(*kind)
+    return find_function("nn.window_loops", name, *kind)
 
 
 def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:

@@ -17,8 +17,8 @@ from fastdist.core.dtypes import WIDE
 from fastdist.language.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
 from fastdist.system.cache_directory import load_generated
 
-from ..jit.compiler import Loop, sources_stamp
-from ..jit.machine import can_round_float16
+from ..jit.kernel_cache import find_loop
+from ..jit.source_stamp import can_round_float16, sources_stamp
 from ..jit.waiting import describe_kernel
 
 _SAME: Final = "{0}"
@@ -155,8 +155,8 @@ def compile_loop(
     dtypes: Sequence[Any],
     out_dtype: Any,
     numbers: Collection[str] = (),
-) -> Loop:
-    """Return the inner loop of tree over inputs names of dtypes; the disk cache may have it.
+) -> Any:
+    """Return the inner loop of tree over inputs names of dtypes, a compiler.Loop, by Numba.
     `numbers` are the names of those that have no axes where the output has some.
 
     Thread  any, one at a time
@@ -169,7 +169,22 @@ def compile_loop(
     itemsizes.append(out_dtype.itemsize)
     share = _CHEAP_SHARE if _is_cheap(tree) else _COSTLY_SHARE
     what = describe_kernel(tree, out_dtype)
+    # Here, because it imports Numba, and none of the rest needs that.
+    from ..jit.compiler import Loop
+
     return Loop(load_generated(source, "pointwise").loop, itemsizes, share, what)
+
+
+def find_pointwise_loop(
+    tree: Node,
+    names: Sequence[str],
+    dtypes: Sequence[Any],
+    out_dtype: Any,
+    numbers: Collection[str] = (),
+) -> Any:
+    """Return what compile_loop does: loaded from the cache, without Numba, where it is there."""
+    given = tree, tuple(names), tuple(dtypes), out_dtype, tuple(numbers)
+    return find_loop("pointwise.numba_pointwise", "compile_loop", *given)
 
 
 def _is_cheap(tree: Node) -> bool:

@@ -193,10 +193,10 @@ class PointwiseKernel:
 
         what = describe_kernel(self._tree, out_dtype)
         with waiting_for(what):
-            # Here, because this imports Numba: 0.2 s that small tensors never need.
+            # Here, because small tensors never need these.
             from ..half_tables import looking_up
             from ..jit.launch import launcher
-            from .numba_pointwise import can_compile, can_hold, compile_loop, looks_up
+            from .numba_pointwise import can_compile, can_hold, find_pointwise_loop, looks_up
 
             with compiling(what):
                 if key not in self._loops:
@@ -206,7 +206,9 @@ class PointwiseKernel:
                     elif self._is_step and is_half([*dtypes, out_dtype]):
                         pass  # the next float32 would be rounded away
                     elif can_hold([*dtypes, out_dtype]):
-                        loop = compile_loop(self._tree, self._names, dtypes, out_dtype, numbers)
+                        loop = find_pointwise_loop(
+                            self._tree, self._names, dtypes, out_dtype, numbers
+                        )
                         found = launcher(loop)
                         if not numbers and looks_up(self._tree, dtypes, out_dtype):
                             found = looking_up(found, out_dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..jit.background import is_numpys_turn
 from ..silence import silent
+from . import long_scans
 
 Array = np.ndarray[Any, Any]
 
@@ -107,17 +108,13 @@ _MANY: Final = 1 << 14
 
 # Who calls a loop once has it compiled for such arrays.
 def _compile_extremes(dtype: Any) -> None:
-    from . import scan_loops
-
     one = np.zeros((1, 1), dtype)
-    scan_loops.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)
+    long_scans.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)
 
 
 def _compile_recurrence(factor: Any, x: Any) -> None:
-    from . import scan_loops
-
     one = np.zeros((1, 1), x)
-    scan_loops.recurrence(np.zeros((1, 1), factor), one, one.copy(), 0, False)
+    long_scans.recurrence(np.zeros((1, 1), factor), one, one.copy(), 0, False)
 
 
 @silent
@@ -126,9 +123,7 @@ def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool)
         np.copyto(out, x)
         indices.fill(0)
     elif x.size >= _MANY and not is_numpys_turn(_compile_extremes, x.dtype):
-        from . import scan_loops
-
-        scan_loops.extremes(x, out, indices, axis, largest=largest)
+        long_scans.extremes(x, out, indices, axis, largest=largest)
     else:
         # One that is not the first of its row is taken where what came out is it, or where it is
         # NaN; the place of the last one taken is the largest so far.
@@ -183,9 +178,7 @@ def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) 
     is_complex = x.dtype.kind == "c"
     is_many = x.size >= _MANY and not is_complex
     if is_many and not is_numpys_turn(_compile_recurrence, factor.dtype, x.dtype):
-        from . import scan_loops
-
-        scan_loops.recurrence(factor, x, out, axis, backwards)
+        long_scans.recurrence(factor, x, out, axis, backwards)
         return
     factor, x, out = [np.moveaxis(array, axis, 0) for array in (factor, x, out)]
     if backwards:

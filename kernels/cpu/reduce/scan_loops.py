@@ -12,16 +12,6 @@ import numpy as np
 
 from ..jit.compiler import compiled
 
-Array = np.ndarray[Any, Any]
-
-
-def _lines(x: Array, axis: int) -> Array:
-    """Return x as (outer, length, inner) without gaps."""
-    x = np.ascontiguousarray(x)
-    axis %= x.ndim
-    inner = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))
-    return x.reshape(-1, x.shape[axis], inner)
-
 
 @compiled(alone=False)
 def _extremes_of_row(x: Any, out: Any, indices: Any, largest: bool) -> None:
@@ -35,50 +25,33 @@ def _extremes_of_row(x: Any, out: Any, indices: Any, largest: bool) -> None:
 
 
 @compiled("cummax and cummin")
-def _extremes(x: Any, out: Any, indices: Any, largest: bool) -> None:
+def extremes(x: Any, into: Any, indices: Any, largest: bool) -> None:
     for o in range(x.shape[0]):
         if x.shape[2] == 1:
-            _extremes_of_row(x[o, :, 0], out[o, :, 0], indices[o, :, 0], largest)
+            _extremes_of_row(x[o, :, 0], into[o, :, 0], indices[o, :, 0], largest)
             continue
         for j in range(x.shape[2]):
-            out[o, 0, j], indices[o, 0, j] = x[o, 0, j], 0
+            into[o, 0, j], indices[o, 0, j] = x[o, 0, j], 0
         for k in range(1, x.shape[1]):
             for j in range(x.shape[2]):
-                new, old = x[o, k, j], out[o, k - 1, j]
+                new, old = x[o, k, j], into[o, k - 1, j]
                 taken = (new >= old if largest else new <= old) or new != new
-                out[o, k, j] = new if taken else old
+                into[o, k, j] = new if taken else old
                 indices[o, k, j] = k if taken else indices[o, k - 1, j]
 
 
-def extremes(x: Array, values: Array, indices: Array, axis: int, largest: bool) -> None:
-    """Write the running extremes of x along axis, as scan.cummax has them."""
-    lines = _lines(x, axis)
-    found, places = np.empty(lines.shape, lines.dtype), np.empty(lines.shape, np.int64)
-    _extremes(lines, found, places, largest)
-    np.copyto(values, found.reshape(values.shape), casting="unsafe")
-    np.copyto(indices, places.reshape(indices.shape))
-
-
 @compiled("cumprod and logcumsumexp")
-def _recurrence(factor: Any, x: Any, out: Any, backwards: bool) -> None:
+def recurrence(factor: Any, x: Any, into: Any, backwards: bool) -> None:
     length = x.shape[1]
     y = np.empty(x.shape[2], np.float64)
     for o in range(x.shape[0]):
         first = length - 1 if backwards else 0
         for j in range(x.shape[2]):
             y[j] = x[o, first, j]
-            out[o, first, j] = y[j]
+            into[o, first, j] = y[j]
         for step in range(1, length):
             k = length - 1 - step if backwards else step
             by = k + 1 if backwards else k
             for j in range(x.shape[2]):
                 y[j] = y[j] * factor[o, by, j] + x[o, k, j]
-                out[o, k, j] = y[j]
-
-
-def recurrence(factor: Array, x: Array, values: Array, axis: int, backwards: bool) -> None:
-    """Write the recurrence of scan.recurrence along axis into values."""
-    lines = _lines(x, axis)
-    found = np.empty(lines.shape, lines.dtype)
-    _recurrence(_lines(factor, axis), lines, found, backwards)
-    np.copyto(values, found.reshape(values.shape), casting="unsafe")
+                into[o, k, j] = y[j]

@@ -86,7 +86,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
     from ..jit.waiting import waiting_for
 
     with waiting_for(f"{name} of {dtype.name} along rows"):
-        from .row_code import row_loop
+        from .row_kernels import row_loop
 
         loop = row_loop(name, dtype.name)
         for checks in (False, True):  # of the same wait

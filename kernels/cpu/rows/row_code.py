@@ -11,7 +11,7 @@ well, but for the last bits of exp, which such a machine makes in another way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -19,19 +19,16 @@ from numba import types
 
 from fastdist.system.blas import read_cpu
 
+from ..jit.array_objects import HEADER, ITEMS
 from ..jit.compiler import Loop
-from ..jit.iteration import HEADER, ITEMS
-from ..jit.launch import row_launcher
 from ..jit.machine import intrinsic
-from ..jit.waiting import compiling
 from .along_row_code import BLOCK, RowCode, loops_of, take
 from .code_loops import as_written
 from .column_code import ColumnCode
 from .exact_row_code import ExactRowCode
 from .row_numbers import I64, WIDE
-from .row_steps import KERNELS, Columns, Log, Row, Short
+from .row_steps import Columns, Log, Row, Short
 from .short_row_code import ShortRowCode
-from .small_row_steps import SMALL
 
 # So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
 # that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
@@ -51,27 +48,15 @@ _ALL: Final = 1 << 62
 # takes 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is a block of its
 # own.
 _NEAREST_BYTES: Final = 1 << 15
-_found: dict[tuple[str, str], Callable[..., None]] = {}
 
 
-def row_loop(name: str, dtype: str) -> Callable[..., None]:
-    """Return the function that runs the kernel of a name in row_steps for float32 or float64; see
-    row_launcher.
-    """
-    found = _found.get((name, dtype))
-    if found is None:
-        what = f"{name} of {dtype} along rows"
-        with compiling(what):
-            found = _found.get((name, dtype))
-            if found is None:
-                size = 4 if dtype == "float32" else 8
-                kernel = SMALL[name] if name in SMALL else KERNELS[name]
-                # Columns are added up by one thread.
-                share = _ALL if isinstance(kernel, Columns) else _SHARE
-                sizes = [size] * len(kernel.operands)
-                loop = Loop(_function_of(kernel, dtype), sizes, share, what)
-                found = _found[name, dtype] = row_launcher(loop)
-    return found
+def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
+    """Return the loop of a kernel, named in row_steps, for float32 or float64."""
+    size = 4 if dtype == "float32" else 8
+    # Columns are added up by one thread.
+    share = _ALL if isinstance(kernel, Columns) else _SHARE
+    sizes = [size] * len(kernel.operands)
+    return Loop(_function_of(kernel, dtype), sizes, share, f"{name} of {dtype} along rows")
 
 
 def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
@@ -109,7 +94,7 @@ def _build_rows(
     whole = builder.mul(n, size)
     steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
     steps["table"] = steps["sum"] = None
-    # See Note [Reading array objects] in iteration.py.
+    # See Note [Reading array objects] in array_objects.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
         ColumnCode(builder, row, element, bases, n, a).build(count)

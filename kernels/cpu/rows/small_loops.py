@@ -1,7 +1,7 @@
 """The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
 
-A program that calls few of them never loads the compiler, and none waits for it: after some calls a
-thread compiles, or loads, what they want. See Note [The same bits].
+A program that calls few of them never loads the compiler, and none waits for it: a thread loads what
+the cache has, and after some calls compiles what it has not. See Note [The same bits].
 """
 
 # Note [The same bits]
@@ -14,6 +14,7 @@ thread compiles, or loads, what they want. See Note [The same bits].
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections.abc import Callable
@@ -33,8 +34,8 @@ Array = np.ndarray[Any, Any]
 Key = tuple[str, str]
 
 _logger = logging.getLogger(__name__)
-# So many calls a process leaves to NumPy before it loads the compiler for them, which takes 0.3 s
-# of another core where all is in the cache.
+# So many calls a process leaves to NumPy before it loads the compiler for them, where the cache does
+# not have their loops.
 CALLS_BEFORE: Final = 1000
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
@@ -55,9 +56,17 @@ def loop_or_none(name: str, dtype: Any) -> Any:
     found = _State.loops.get(key)
     if found is None and key not in _State.refused:
         _State.calls += 1
-        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules:
+        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules or _is_stored(*key):
             _compile_later(key)
     return found
+
+
+@functools.cache
+def _is_stored(name: str, dtype: str) -> bool:
+    """Return whether the loop needed no compiler when it was first wanted."""
+    from .row_kernels import is_stored
+
+    return is_stored(name, dtype)
 
 
 def _compile_later(key: Key) -> None:
@@ -83,7 +92,7 @@ def compiled(name: str, dtype: str) -> Any:
     """Return the compiled loop of a name, or None if it makes other bits than NumPy here."""
     if log_loop() is None:
         return None
-    from .row_code import row_loop
+    from .row_kernels import row_loop
 
     loop: Any = row_loop(name, dtype)
     for checks in (False, True):

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Final
 
 import numpy as np
 
 from ..index.indices import INSIDE, OutOfBounds, ends, own_copy, refuse
 from ..jit.background import is_numpys_turn
+from ..jit.kernel_cache import Loops
 from ..nn.segment_sums import sums_between
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
+_loops = Loops("sparse.coordinate_loops")
 # Numbers that NumPy makes at a time of those that are added up.
 _PIECE: Final = 1 << 18
 
 
-@functools.cache
-def _loops() -> Any:
-    # Numba comes with these, on first use.
-    from . import coordinate_loops
-
-    return coordinate_loops
-
-
 def _compile_adding(values: Any, out: Any) -> None:
-    _loops().add_rows(np.zeros((1, 1), values), np.zeros(1, np.int64), np.zeros((1, 1), out))
+    _loops.add_rows(np.zeros((1, 1), values), np.zeros(1, np.int64), np.zeros((1, 1), out))
 
 
 def _compile_gathering(dtype: Any) -> None:
     one, place = np.zeros((1, 1), dtype), np.zeros(1, np.int64)
-    _loops().gather_add(one, np.zeros(2, np.int64), place, one[0], False, one.copy())
+    _loops.gather_add(one, np.zeros(2, np.int64), place, one[0], False, one.copy())
 
 
 def _refuse(index: int, length: int, axis: int) -> None:
@@ -105,7 +98,7 @@ def add_entries(values: Array, indices: Array, out: Array) -> None:
         flat_places(indices, rows, out.shape[:axes])
     width = values[0].size
     given = np.ascontiguousarray(values).reshape(-1, width)
-    found = _loops().add_rows(given, rows, out.reshape(-1, width))
+    found = _loops.add_rows(given, rows, out.reshape(-1, width))
     if found != INSIDE or not out.shape[0]:
         _refuse(found, out.shape[0], 0)
 
@@ -144,7 +137,7 @@ def gather_add(x: Array, starts: Array, places: Array, weights: Array | None, ou
         _gather_by_numpy(read, starts, places, None if weights is None else given, total)
     else:
         bounds, rows = np.ascontiguousarray(starts), np.ascontiguousarray(places)
-        found, what = _loops().gather_add(read, bounds, rows, given, weights is not None, total)
+        found, what = _loops.gather_add(read, bounds, rows, given, weights is not None, total)
         if what:
             refuse(found, len(read) if what == 2 else len(rows) + 1, 0)
     if total is not out:

@@ -17,7 +17,7 @@ import pytest
 from fastdist.kernels.cpu.index.indices import INSIDE
 from fastdist.kernels.cpu.jit import background
 from fastdist.kernels.cpu.rows import numpy_rows
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.row_steps import KERNELS
 from tests.forked import outcomes
 from tests.kernels.index_calls import (

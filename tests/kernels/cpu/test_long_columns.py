@@ -10,7 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu.rows import long_columns
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 
 SHAPES = [((1, 5000), (0,)), ((70, 64), (0,)), ((33, 1001), (0,)), ((7, 50, 130), (0, 1))]
 

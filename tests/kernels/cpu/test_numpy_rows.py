@@ -9,7 +9,7 @@ import pytest
 
 from fastdist.kernels.cpu.index.indices import ALL_INSIDE
 from fastdist.kernels.cpu.rows import numpy_rows
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.row_steps import KERNELS, Columns, First, Let, Short
 
 BAND = 32

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu.rows import row_numbers
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.row_steps import KERNELS, Give, Map, Reduce, row
 
 Array = Any

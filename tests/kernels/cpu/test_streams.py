@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu.rows import long_rows
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.row_steps import APART, KERNELS, PAIRED, Row
 
 CALLS: dict[str, Callable[[Any], Any]] = {

@@ -18,7 +18,7 @@ from numpy._core import multiarray
 
 from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.jit import machine
-from fastdist.kernels.cpu.jit.compiler import compiled, compiled_callback
+from fastdist.kernels.cpu.jit.compiler import Callback, compiled
 
 CANARY: Final = 0xA5
 _CANARIES: Final = int.from_bytes(bytes([CANARY] * 8), "little", signed=True)
@@ -51,7 +51,7 @@ class Guard:
     def __init__(self) -> None:
         self._words = np.array([0, 0, -1])
         callbacks = [
-            compiled_callback(function, signature, "guarded memory")
+            Callback(function, signature, "guarded memory")
             for function, signature in (
                 (_take, _WORD(_WORD, _WORD)),
                 (_take_zeros, _WORD(_WORD, _WORD, _WORD)),

@@ -1,0 +1,352 @@
+"""Compiled kernels by name: loaded from object code without Numba, else compiled.
+
+A kernel is what a function of a module of kernels/cpu makes with some arguments. The module imports
+Numba, so it is not imported where the cache has the kernel. Where it has not, one process of a host
+compiles, and the others load what that one has stored.
+"""
+
+# Note [Kernels without Numba] The import of Numba takes 0.5 s of CPU and 100 MB, and the first
+# kernel that it loads 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD EPYC,
+# Zen 4). What needs Numba at run time (an allocation, a symbol that machine_code.py does not know)
+# stays with Numba's own cache, and so does all on other systems: see can_load_objects.
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+
+from fastdist.instrumentation.time_ranges import time_range
+
+from . import object_store
+from .machine_code import MachineCode
+from .object_file import BrokenObjectError
+from .object_store import Stored
+from .source_stamp import can_load_objects, machine_stamp, module_stamp
+from .waiting import compiling, waiting_for
+
+_logger = logging.getLogger(__name__)
+
+Kernel = TypeVar("Kernel")
+# What object code defines for callers from Python and from C.
+ENTRY: Final = "fastdist_entry"
+_PACKAGE: Final = __package__.rpartition(".")[0]
+
+
+class Recorder:
+    """What a maker compiled, noted to be stored: one kernel, as object code or by Numba.
+
+    `exact` asks for an entry that answers other types with NotImplemented.
+    """
+
+    def __init__(self, *, exact: bool) -> None:
+        self.exact = exact
+        self.codes: list[bytes] = []
+        self.why_numba = ""
+
+    def load(self, data: bytes) -> MachineCode:
+        """Return object code in memory, and note it."""
+        self.codes.append(data)
+        return MachineCode(data)
+
+    def leave_to_numba(self, why: object) -> None:
+        """Note that a kernel is not for object code."""
+        self.why_numba = str(why)
+
+
+class _State(threading.local):
+    # By the innermost maker that is at work in this thread.
+    recorders: ClassVar[list[Recorder | None]] = []
+
+    def __init__(self) -> None:
+        self.recorders = []  # type: ignore[misc]
+
+
+_state = _State()
+_found: dict[tuple[Any, ...], Any] = {}
+
+
+def recorder() -> Recorder | None:
+    """Return what notes the kernel that is being compiled; None where Numba's cache keeps it."""
+    recorders = _state.recorders
+    return recorders[-1] if recorders else None
+
+
+@contextlib.contextmanager
+def _recording(one: Recorder | None) -> Iterator[None]:
+    _state.recorders.append(one)
+    try:
+        yield
+    finally:
+        _state.recorders.pop()
+
+
+class FoundLoop:
+    """A compiled inner loop, over gapless memory: see compiler.Loop, which has the same fields."""
+
+    __slots__ = ("_code", "_sizes", "address", "elements_per_thread", "sizes_address", "was_cached")
+
+    def __init__(self, code: MachineCode, itemsizes: Sequence[int], share: int) -> None:
+        self._code = code
+        self.address: int = code.address(ENTRY)
+        self.was_cached = True
+        self.elements_per_thread = share
+        self._sizes = np.array(itemsizes, np.int64)
+        self.sizes_address: int = self._sizes.ctypes.data
+
+
+def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
+    """Return the compiled function that maker(*given) of a module returns.
+
+    `module` is relative to kernels/cpu, such as "nn.window_loops". What is given, and its repr,
+    must be the same in each process for the same kernel. The function takes numbers as Python's
+    int() and float() do, and raises TypeError for arrays of another type than it is compiled for.
+
+    Thread  any
+    """
+    key = module, maker, repr(given)
+    found: Callable[..., Any] | None = _found.get(key)
+    if found is None:
+        found = _find(key, lambda made: made(*given), lambda code, _: code.function(ENTRY))
+    return found
+
+
+def find_loop(module: str, maker: str, *given: Any) -> Any:
+    """Return the compiler.Loop that maker(*given) of a module returns, or a FoundLoop like it.
+
+    Thread  any
+    """
+    key = module, maker, repr(given)
+    found = _found.get(key)
+    if found is None:
+        found = _find(key, lambda made: made(*given), _loop_from, _notes_of_loop)
+    return found
+
+
+def find_address(module: str, maker: str) -> int:
+    """Return the address of the C function whose compiler.Callback maker() of a module returns.
+
+    Thread  any
+    """
+    key = module, maker, ""
+    found: int | None = _found.get(key)
+    if found is None:
+
+        def make(made: Callable[[], Any]) -> int:
+            callback = made()
+            _kept.append(callback)
+            address: int = callback.address
+            return address
+
+        found = _find(key, make, lambda code, _: code.address(ENTRY))
+    return found
+
+
+_kept: list[Any] = []
+
+
+def is_stored(module: str, maker: str, *given: Any) -> bool:
+    """Return whether find_address, or find_loop where something is given, needs no compiler."""
+    return _is_stored((module, maker, repr(given) if given else ""), exact=False)
+
+
+def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
+    if key in _found:
+        return True
+    stored = object_store.read(_text_of(key, exact=exact)) if can_load_objects() else None
+    return stored is not None and bool(stored.code)
+
+
+class Overloads:
+    """A compiled function of a module, called with arrays and numbers: it is found, or compiled,
+    for the types of what it is called with, as Numba's dispatchers do. With `given`, the function
+    is what the one of that name returns for it.
+
+    Note    the loaded function compares the types itself, so a call takes 60 ns beside its own time
+    """
+
+    __slots__ = ("_functions", "_given", "_module", "_name")
+
+    def __init__(self, module: str, name: str, *given: Any) -> None:
+        self._module, self._name, self._given = module, name, given
+        self._functions: tuple[Callable[..., Any], ...] = ()
+
+    def __call__(self, *given: Any) -> Any:
+        for function in self._functions:
+            result = function(*given)
+            if result is not NotImplemented:
+                return result
+        return self._find(given)(*given)
+
+    def is_stored(self, *given: Any) -> bool:
+        """Return whether a call with the like of what is given needs no compiler."""
+        return _is_stored(self._key(tuple(map(type_of, given))), exact=True)
+
+    def _key(self, types: tuple[tuple[Any, ...], ...]) -> tuple[str, str, str]:
+        return self._module, self._name, repr((self._given, types))
+
+    def _find(self, given: tuple[Any, ...]) -> Callable[..., Any]:
+        types = tuple(map(type_of, given))
+        key = self._key(types)
+        if key in _found:
+            found: Callable[..., Any] = _found[key]
+            return found
+
+        def make(found: Any) -> Callable[..., Any]:
+            # By its name: compiler imports this module.
+            entry_for = _maker("jit.compiler", "entry_for")
+            function: Callable[..., Any] = entry_for(
+                found(*self._given) if self._given else found, types
+            )
+            return function
+
+        found = _find(key, make, lambda code, _: code.function(ENTRY), exact=True)
+        if not can_load_objects():
+            self._functions = (found,)  # Numba's dispatcher, which takes all types
+        elif _is_exact(found):
+            self._functions = (*self._functions, found)
+        return found
+
+
+def _is_exact(function: Callable[..., Any]) -> bool:
+    """Return whether a function answers other types with NotImplemented: one that was loaded."""
+    return type(function) is type(len) and function.__name__ == ENTRY
+
+
+class Loops:
+    """The compiled functions of a module, each as Overloads, by their names."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Overloads:
+        found = Overloads(self._module, name)
+        setattr(self, name, found)
+        return found
+
+
+def type_of(value: Any) -> tuple[Any, ...]:
+    """Return what decides on the code for an argument, in names and numbers.
+
+    Raises  TypeError for what compiled functions do not take
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        flags = value.flags
+        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return "array", value.dtype.name, value.ndim, order, flags.writeable, flags.aligned
+    if kind is bool or kind is np.bool_:
+        return ("boolean",)
+    if kind is int:
+        return ("int64",)
+    if kind is float:
+        return ("float64",)
+    if issubclass(kind, np.generic):
+        return (value.dtype.name,)
+    if issubclass(kind, tuple):
+        return "tuple", *map(type_of, value)
+    if isinstance(value, np.ndarray):
+        return type_of(value.view(np.ndarray))
+    raise TypeError(f"compiled kernels take arrays of NumPy and numbers, not {kind.__name__}")
+
+
+def _loop_from(code: MachineCode, notes: str) -> FoundLoop:
+    share, *itemsizes = map(int, notes.split())
+    return FoundLoop(code, itemsizes, share)
+
+
+def _notes_of_loop(loop: Any) -> str:
+    return " ".join(map(str, (loop.elements_per_thread, *loop.itemsizes)))
+
+
+def _no_notes(_: Any) -> str:
+    return ""
+
+
+def _find(
+    key: tuple[str, str, str],
+    make: Callable[[Any], Kernel],
+    from_code: Callable[[MachineCode, str], Kernel],
+    notes_of: Callable[[Any], str] = _no_notes,
+    *,
+    exact: bool = False,
+) -> Kernel:
+    """Return what is stored of a kernel, or what make(the maker) returns, which is then stored."""
+    module, name, _ = key
+    if not can_load_objects():
+        kernel = make(_maker(module, name))
+        _found[key] = kernel
+        return kernel
+    with time_range("fastdist::load_kernel", "kernel load"):
+        text = _text_of(key, exact=exact)
+        stored = object_store.read(text)
+        loaded = _loaded(stored, from_code, module, name)
+    if loaded is not None:
+        return _found.setdefault(key, loaded)  # type: ignore[no-any-return]
+    what = f"the kernel {name} of {module}"
+    with time_range("fastdist::compile_kernel", "kernel compilation"), waiting_for(what):
+        maker = _maker(module, name)
+        with compiling(what), object_store.locked(text):
+            if key not in _found:
+                _found[key] = _made(stored, text, maker, make, from_code, notes_of, exact=exact)
+            return _found[key]  # type: ignore[no-any-return]
+
+
+def _text_of(key: tuple[str, str, str], *, exact: bool) -> str:
+    """Return the key of a kernel in the store: all that its code depends on."""
+    return "\n".join((*key, str(exact), module_stamp(key[0]), machine_stamp()))
+
+
+def _maker(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
+
+
+def _loaded(
+    stored: Stored | None,
+    from_code: Callable[[MachineCode, str], Kernel],
+    module: str,
+    name: str,
+) -> Kernel | None:
+    if stored is None or not stored.code:
+        return None
+    try:
+        return from_code(MachineCode(stored.code), stored.notes)
+    except (BrokenObjectError, ValueError, OSError) as error:
+        # Whole, for it is sealed, but not for this system: compiled, and written over.
+        _logger.info("%s of %s is compiled again: %s", name, module, error)
+        return None
+
+
+def _made(
+    stored: Stored | None,
+    text: str,
+    maker: Any,
+    make: Callable[[Any], Kernel],
+    from_code: Callable[[MachineCode, str], Kernel],
+    notes_of: Callable[[Any], str],
+    *,
+    exact: bool,
+) -> Kernel:
+    if stored is not None and not stored.code:  # one for Numba
+        with _recording(None):
+            return make(maker)
+    newer = object_store.read(text)
+    if newer is not None and newer != stored:  # another process was quicker
+        loaded = _loaded(newer, from_code, *text.split("\n")[:2])
+        if loaded is not None:
+            return loaded
+    noted = Recorder(exact=exact)
+    with _recording(noted):
+        kernel = make(maker)
+    if noted.why_numba or len(noted.codes) != 1:
+        why = noted.why_numba or f"it is made of {len(noted.codes)} compiled functions"
+        _logger.info("%s of %s needs Numba in each process: %s", *text.split("\n")[1::-1], why)
+        object_store.write(text, Stored(b"", why))
+    else:
+        object_store.write(text, Stored(noted.codes[0], notes_of(kernel)))
+    return kernel

@@ -1,0 +1,157 @@
+"""Files of object code: each is one kernel, sealed, and read only where it is one's own.
+
+Which folders may hold them is for cache_directory to say: see Compiled kernels in SECURITY.md. A
+file that is torn, of another version, or of another kernel counts as missing, and is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fastdist.system.cache_directory import cache_directory, shipped_directory
+from fastdist.system.digest import sha256
+from fastdist.system.own_folder import is_own_file, is_trusted_file
+
+# A change of the format, or of what is stored under a key, gets another number.
+_BEGIN: Final = b"fastdist object 1\n"
+_SEAL_BYTES: Final = 32
+_LENGTHS: Final = struct.Struct("<III")
+FOLDER: Final = "objects"
+SUFFIX: Final = ".object"
+# A worker that compiles takes seconds; one that hangs is not waited for any longer.
+_LOCKED_AT_MOST_S: Final = 120.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
+
+
+class Stored(NamedTuple):
+    """What is stored of a kernel: its object code, and notes of the one who stored it.
+
+    No code means that this kernel is one for Numba's own cache.
+    """
+
+    code: bytes
+    notes: str
+
+
+def read(key: str) -> Stored | None:
+    """Return what is stored under a key, in the user's own folder or in one of an image."""
+    for folder, is_trusted in (
+        (cache_directory(FOLDER), is_own_file),
+        (shipped_directory(FOLDER), is_trusted_file),
+    ):
+        if folder is None:
+            continue
+        try:
+            with open(folder / _name_of(key), "rb") as file:
+                # As a folder that is one's own now may have been open to others before.
+                content = file.read() if is_trusted(os.fstat(file.fileno())) else b""
+        except OSError:
+            continue
+        found = _unsealed(content, key)
+        if found is not None:
+            return found
+    return None
+
+
+def write(key: str, stored: Stored) -> None:
+    """Store a kernel under a key, if there is a folder, and it has room."""
+    folder = cache_directory(FOLDER)
+    if folder is None:
+        return
+    # Written aside and renamed: another process sees all of the file or none. A full disk, or a
+    # folder that went away, is no error: the next process compiles again.
+    with (
+        contextlib.suppress(OSError),
+        tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file,
+    ):
+        try:
+            file.write(_sealed(stored, key))
+            file.flush()
+            os.replace(file.name, folder / _name_of(key))
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+@contextlib.contextmanager
+def locked(key: str) -> Iterator[None]:
+    """Be the only process of this host that compiles a kernel, where there is a folder for it.
+
+    Note    a process that ends lets go; one that hangs is waited for two minutes
+    """
+    folder = cache_directory(FOLDER)
+    file = None if folder is None else _lock_file(folder / f"{_name_of(key)}.lock")
+    if file is None:
+        yield
+        return
+    try:
+        yield
+    finally:
+        # Removed while it is locked: whoever waits for it finds the kernel, and looks no further.
+        with contextlib.suppress(OSError):
+            os.unlink(f"{folder}/{_name_of(key)}.lock")
+        os.close(file)
+
+
+def _lock_file(path: Path) -> int | None:
+    """Return a descriptor of a file that is locked by this one, None where none can be."""
+    import fcntl
+
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    never = threading.Event()
+    until, pause = time.monotonic() + _LOCKED_AT_MOST_S, _FIRST_PAUSE_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() > until:
+                break
+        except OSError:
+            break  # a file system without locks
+        never.wait(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    os.close(file)
+    return None
+
+
+def _name_of(key: str) -> str:
+    return str(sha256(key.encode()).hexdigest()[:40]) + SUFFIX
+
+
+def _sealed(stored: Stored, key: str) -> bytes:
+    parts = key.encode(), stored.notes.encode(), stored.code
+    content = _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+    return _BEGIN + bytes(sha256(content).digest()) + content
+
+
+def _unsealed(file: bytes, key: str) -> Stored | None:
+    """Return what a file stores under a key; None unless it is whole, and of this key."""
+    begin, seal = file[: len(_BEGIN)], file[len(_BEGIN) :][:_SEAL_BYTES]
+    content = file[len(_BEGIN) + _SEAL_BYTES :]
+    if begin != _BEGIN or seal != bytes(sha256(content).digest()):
+        return None
+    if len(content) < _LENGTHS.size:
+        return None
+    lengths = _LENGTHS.unpack_from(content)
+    if _LENGTHS.size + sum(lengths) != len(content):
+        return None
+    ends = [_LENGTHS.size]
+    for length in lengths:
+        ends.append(ends[-1] + length)
+    its_key, notes, code = (content[a:b] for a, b in pairwise(ends))
+    if its_key != key.encode():
+        return None
+    return Stored(code, notes.decode("utf-8", "replace"))

@@ -1,0 +1,116 @@
+"""Which sources, packages and processor compiled code belongs to; Numba is not loaded for it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from fastdist.system.blas import read_cpu
+from fastdist.system.digest import sha256
+
+# What a compiled function may have inlined from: a change in any of these makes all of them stale.
+_INLINED: Final = (
+    *(
+        f"jit/{name}.py"
+        for name in (
+            "machine", "iteration", "compiler", "numba_inlining", "numba_passes", "object_emitter",
+            "vectors",
+        )
+    ),
+    *(
+        f"pointwise/{name}.py"
+        for name in ["vector_math", "polynomials", "special", "bessel", "orthogonal_polynomials"]
+    ),
+    *(
+        f"rows/{name}.py"
+        for name in (
+            "row_code", "along_row_code", "code_loops", "row_numbers", "wide_row_code",
+            "column_code", "short_row_code", "row_steps", "exact_row_code", "small_row_steps",
+        )
+    ),
+    "index/bounds.py",
+    "create/philox_loops.py",
+)  # fmt: skip
+_FOLDER: Final = Path(__file__).parents[1]
+_PACKAGES: Final = ("numba", "llvmlite")
+# Variables of Numba that change no code.
+_OF_NO_CODE: Final = frozenset({"NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE_DIR"})
+_OBJECT_BYTES: Final = 16
+
+
+@functools.cache
+def sources_stamp() -> str:
+    """Return a hash of Numba's version and of the sources that compiled functions inline."""
+    digest = sha256(_versions().encode())
+    for name in _INLINED:
+        digest.update((_FOLDER / name).read_bytes())
+    return str(digest.hexdigest()[:16])
+
+
+@functools.cache
+def module_stamp(module: str) -> str:
+    """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of what it inlines."""
+    path = _FOLDER.joinpath(*module.split(".")).with_suffix(".py")
+    return str(sha256(path.read_bytes()).hexdigest()[:16]) + sources_stamp()
+
+
+@functools.cache
+def _versions() -> str:
+    """Return what the packages that compile say of their versions; they are not imported."""
+    found = []
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            found.append("")
+            continue
+        [folder, *_] = spec.submodule_search_locations
+        found.append(Path(folder, "_version.py").read_text(encoding="utf-8"))
+    return "\n".join(found)
+
+
+@functools.cache
+def machine_stamp() -> str:
+    """Return what object code depends on beside its sources: processor, Python and NumPy."""
+    cpu = read_cpu()
+    parts = (
+        *(cpu.vendor, cpu.family, cpu.model, *sorted(cpu.features)),
+        *(sys.implementation.cache_tag, getattr(sys, "abiflags", ""), np.__version__),
+    )
+    return "\n".join(map(str, parts))
+
+
+@functools.cache
+def can_round_float16() -> bool:
+    """Return whether compiled code may hold float16: see Note [Half types in memory]."""
+    if can_load_objects():
+        return "f16c" in read_cpu().features
+    from .machine import has_float16
+
+    return has_float16()
+
+
+@functools.cache
+def can_load_objects() -> bool:
+    """Return whether object code is loaded here: on Linux with x86-64, by the usual CPython, and
+    where nobody has configured how Numba makes code.
+    """
+    configured = [
+        name for name in os.environ if name.startswith("NUMBA_") and name not in _OF_NO_CODE
+    ]
+    return (
+        sys.platform == "linux"
+        and platform.machine() == "x86_64"
+        and sys.maxsize > 1 << 32
+        and sys.implementation.name == "cpython"
+        and object.__basicsize__ == _OBJECT_BYTES
+        and bool(read_cpu().features)
+        and not configured
+        and not os.path.exists(".numba_config.yaml")
+    )

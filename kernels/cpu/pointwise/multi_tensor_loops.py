@@ -1,0 +1,164 @@
+"""The loops of multi_tensor, compiled: that of a program, and its walk through a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numba
+import numpy as np
+
+from fastdist.language.scalar import Name, Node
+from fastdist.system.cache_directory import load_generated
+
+from ..jit.array_objects import HEADER, ITEMS
+from ..jit.compiler import Loop, compiled, entry_point
+from ..jit.machine import LOAD, STORE, call_loop, load_int, on_threads, stack_words
+from .numba_pointwise import Source, indented
+
+_WORD: Final = numba.int64
+_get, _put = LOAD["int64"], STORE["int64"]
+# Elements a thread. Adam on one core moves 28 bytes an element at 58 GB/s: 30 us, where entering
+# the pool costs 3.
+_SHARE: Final = 65536
+# What is written, by the names of arrays.
+Results = Sequence[tuple[str, Node]]
+
+
+def compile_loop(
+    results: Results, arrays: Sequence[str], numbers: Sequence[str], dtype: Any
+) -> Loop:
+    """Return the loop of a program's results over arrays of a dtype, with numbers."""
+    source = _Source(results, arrays, numbers, dtype).text()
+    what = f"{len(results)} results over many tensors of {dtype.name}"
+    return Loop(load_generated(source, "multi_tensor").loop, [dtype.itemsize], _SHARE, what)
+
+
+def reader() -> Any:
+    """Return _read, compiled."""
+    return entry_point(_read, (_WORD,) * 5)
+
+
+def walker() -> Any:
+    """Return _walk_shares, compiled."""
+    return entry_point(_walk_shares, (_WORD,) * 10)
+
+
+@compiled("optimizers over many tensors")
+def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> Any:
+    """Fill a table from a tuple of arrays; return how many elements all rows have, or -1 if an
+    object is not of the type at this address. 0 stands for any type.
+    """
+    total = np.int64(0)
+    for row in range(rows):
+        at = table + 8 * row * (width + 1)
+        length = np.int64(1)
+        for i in range(width):
+            one = _get(operands + ITEMS, i * rows + row)
+            # The type ends the header.
+            if array_type != 0 and _get(one + HEADER, -1) != array_type:
+                return np.int64(-1)
+            _put(at, i, _get(one + HEADER, 0))
+            if i == 0:
+                dims = _get(one + HEADER, 2)
+                for axis in range(load_int(one + HEADER + 8)):
+                    length *= _get(dims, axis)
+        _put(at, width, length)
+        total += length
+    return total
+
+
+@compiled(alone=False)
+def _walk(
+    loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
+    begin: Any, end: Any,
+) -> None:  # fmt: skip
+    """Run elements begin to end, counted through all rows; a row's numbers lie step behind those of
+    the row before.
+    """
+    pointers = stack_words(width + constants)
+    row = np.int64(0)
+    while begin < end:
+        at = table + 8 * row * (width + 1)
+        length = _get(at, width)
+        if begin < length:
+            for i in range(width):
+                _put(pointers, i, _get(at, i) + begin * size)
+            for i in range(constants):
+                _put(pointers, width + i, _get(numbers, row * step + i))
+            count = min(length, end) - begin
+            call_loop(loop, pointers, count)
+            begin += count
+        begin -= length
+        end -= length
+        row += 1
+
+
+# What a share needs to know, in words: what _walk is told, and then total and elements.
+@compiled(alone=False)
+def _run_shares(first: Any, shares: Any, job: Any) -> None:
+    """Run shares from the first on, each of so many elements."""
+    total, elements = _get(job, 7), _get(job, 8)
+    begin, end = min(first * elements, total), min((first + shares) * elements, total)
+    _walk(
+        _get(job, 0), _get(job, 1), _get(job, 2), _get(job, 3), _get(job, 4), _get(job, 5),
+        _get(job, 6), begin, end,
+    )  # fmt: skip
+
+
+_on_threads = on_threads(_run_shares)
+
+
+@compiled("optimizers over many tensors")
+def _walk_shares(
+    loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
+    total: Any, threads: Any, pool: Any,
+) -> None:  # fmt: skip
+    """Run all elements, by so many threads; pool is the address of what enters their pool."""
+    job = stack_words(np.int64(9))
+    _put(job, 0, loop)
+    _put(job, 1, table)
+    _put(job, 2, numbers)
+    _put(job, 3, width)
+    _put(job, 4, constants)
+    _put(job, 5, step)
+    _put(job, 6, size)
+    _put(job, 7, total)
+    # Whole cache lines a thread, lest two write to one.
+    _put(job, 8, ((total + threads - 1) // threads + 63) // 64 * 64)
+    if threads > 1:
+        _on_threads(pool, job, threads, threads)
+    else:
+        _run_shares(np.int64(0), np.int64(1), job)
+
+
+class _Source(Source):
+    """The text of a program's loop: arrays are read and written in place, numbers fetched once."""
+
+    # It writes to the addresses that it reads from, which LLVM sees, and to several.
+    _memory = "LOAD", "STORE"
+
+    def __init__(
+        self, results: Results, arrays: Sequence[str], numbers: Sequence[str], dtype: Any
+    ) -> None:
+        self._written = [name for name, _ in results]
+        names, given = (*arrays, *numbers), frozenset(numbers)
+        dtypes = [np.dtype(np.float64) if n in given else dtype for n in names]
+        super().__init__([tree for _, tree in results], names, dtypes, dtype, given)
+        self._value = dtype
+
+    def text(self) -> str:
+        fetched, read = self._inputs()
+        arrays, every = range(len(read)), range(len(self._names))
+        places = [f"p{i} = load_word(pointers + {8 * i})" for i in arrays]
+        # A number stands where an array's address would.
+        places += [f"p{i} = pointers + {8 * i}" for i in every[len(read) :]]
+        read = [line for name, line in zip(self._names, read) if Name(name) in self._nodes]
+        # All are read before the first is written.
+        inside = [*read, *self._calls()]
+        for name, tree in zip(self._written, self._trees, strict=True):
+            place = f"p{self._names.index(name)}"
+            inside.append(f"store({place}, i, {self._out}({self._as_value(tree)}))")
+        lines = [*self._head(), *indented([*places, *fetched], 4)]
+        lines += ["    for i in range(count):", *indented(inside)]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,42 @@
+"""The compiled loops of rows by name: loaded without Numba where the cache has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..jit import kernel_cache
+from ..jit.kernel_cache import find_loop
+from ..jit.launch import row_launcher
+from ..jit.waiting import compiling
+from .row_steps import KERNELS
+from .small_row_steps import SMALL
+
+_MAKER: Final = ("rows.row_code", "compile_loop")
+_found: dict[tuple[str, str], Callable[..., None]] = {}
+
+
+def row_loop(name: str, dtype: str) -> Callable[..., None]:
+    """Return the function that runs the kernel of a name in row_steps, or in small_row_steps, for
+    float32 or float64; see row_launcher.
+
+    Thread  any
+    """
+    found = _found.get((name, dtype))
+    if found is None:
+        with compiling(f"{name} of {dtype} along rows"):
+            found = _found.get((name, dtype))
+            if found is None:
+                loop = find_loop(*_MAKER, *_given(name, dtype))
+                found = _found[name, dtype] = row_launcher(loop)
+    return found
+
+
+def is_stored(name: str, dtype: str) -> bool:
+    """Return whether row_loop needs no compiler."""
+    return (name, dtype) in _found or kernel_cache.is_stored(*_MAKER, *_given(name, dtype))
+
+
+def _given(name: str, dtype: str) -> tuple[str, str, object]:
+    # The kernel decides on the code, whatever its name.
+    return name, dtype, SMALL[name] if name in SMALL else KERNELS[name]

@@ -1,0 +1,97 @@
+"""Kernels are loaded without Numba where they are stored, and compiled by one process of a host."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.kernels.cpu.processes import begin_fork, run_forked, run_script
+
+# Kernels of each kind: a pointwise loop on several threads, one along rows, one by types, one of
+# ids, blocks of memory, an optimiser's, and a lookup.
+PROGRAM = """
+import sys
+import fastdist as torch
+x = torch.arange(1_200_000, dtype=torch.float32).reshape(1200, 1000) / 1e6
+y = (x * x + x).softmax(-1).cumsum(0)
+y = y + x[torch.arange(1200).flip(0)] + torch.nn.functional.max_pool2d(x[None, None], 3, 1, 1)[0, 0]
+p = torch.ones(300, 300, requires_grad=True)
+(p * x[:300, :300]).sum().backward()
+torch.optim.Adam([p], lr=0.1).step()
+print(y.sum().item(), p.sum().item(), torch.sin(x.half()).sum().item(), end=" ")
+print(torch.randn(1 << 17, generator=torch.Generator().manual_seed(1)).sum().item())
+print("numba" in sys.modules, "llvmlite" in sys.modules)
+"""
+
+
+def test_a_process_that_finds_its_kernels_does_not_load_numba(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    compiled, _ = run_forked(PROGRAM, **environment).splitlines()
+    assert list((tmp_path / "numba").iterdir()) == []
+    loaded = run_script(PROGRAM, **environment).splitlines()
+    assert loaded == [compiled, "False False"]
+
+
+ONE = """
+import numpy as np
+from fastdist.kernels.cpu.jit import kernel_cache, launch
+load = kernel_cache.Recorder.load
+def noted(recorder, code):
+    print("compiled", end="")
+    return load(recorder, code)
+kernel_cache.Recorder.load = noted
+print("", launch._runner() is not None)
+"""
+
+
+def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path: Path) -> None:
+    with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as out:
+        streams = nothing.fileno(), out.fileno(), sys.__stderr__.fileno()
+        begun = [begin_fork(ONE, streams, FASTDIST_CACHE_DIR=str(tmp_path)) for _ in range(4)]
+        assert [process.wait(100) for process in begun] == [0] * 4
+        out.seek(0)
+        told = out.read().decode()
+    assert (told.count("compiled"), told.count("True")) == (1, 4)
+    assert [path.suffix for path in (tmp_path / "objects").iterdir()] == [".object"]
+
+
+def test_where_numba_is_configured_it_makes_the_code_as_ever(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "2"}
+    script = "import fastdist as torch; print((torch.ones(300, 300) * 2 + 1).sum().item())"
+    assert run_forked(script, **environment) == "270000.0"
+    assert not (tmp_path / "objects").exists() or not list((tmp_path / "objects").iterdir())
+    assert list((tmp_path / "numba").glob("*.nbc"))
+
+
+def test_a_stored_kernel_that_cannot_be_loaded_is_compiled_again(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    script = """
+from fastdist.kernels.cpu.jit import launch, object_store
+from fastdist.kernels.cpu.jit.object_store import Stored
+read = object_store.read
+def read_and_break(key):
+    found = read(key)
+    return found and Stored(found.code[:200], found.notes)
+if BREAKS:
+    object_store.read = read_and_break
+print(launch._runner() is not None)
+"""
+    for breaks in ("0", "1", "0"):
+        assert run_forked(script.replace("BREAKS", breaks), **environment) == "True"
+
+
+PROFILED = """
+import fastdist as torch
+x = torch.ones(300, 300)
+with torch.profiler.profile() as found:
+    x + x
+print(*sorted({row.key for row in found.key_averages() if "kernel" in row.key}))
+"""
+
+
+def test_a_profile_has_rows_for_compiling_and_for_loading(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    both, load = "fastdist::compile_kernel fastdist::load_kernel", "fastdist::load_kernel"
+    assert [run_forked(PROFILED, **environment) for _ in range(2)] == [both, load]

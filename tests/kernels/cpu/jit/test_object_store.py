@@ -1,0 +1,143 @@
+"""Files of kernels: what is torn, forged by accident, of another key or of another user is none."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fastdist.kernels.cpu.jit import object_store
+from fastdist.kernels.cpu.jit.object_store import Stored, locked, read, write
+
+KERNEL = Stored(b"code" * 50, "65536 4 4")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user, which is empty, and no other."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    monkeypatch.setattr(object_store, "cache_directory", lambda _: folder)
+    monkeypatch.setattr(object_store, "shipped_directory", lambda _: None)
+    return folder
+
+
+@pytest.fixture
+def shipped(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that came with an image, and that has the kernel; that of the user has not."""
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    write("key", KERNEL)
+    for path in own.iterdir():
+        path.rename(folder / path.name)
+    monkeypatch.setattr(object_store, "shipped_directory", lambda _: folder)
+    return folder
+
+
+def test_what_is_written_is_read_under_its_key_alone(own: Path) -> None:
+    write("key", KERNEL)
+    assert [read("key"), read("another")] == [KERNEL, None]
+    assert [path.suffix for path in own.iterdir()] == [".object"]
+    write("key", Stored(b"", "it needs Numba"))
+    assert read("key") == Stored(b"", "it needs Numba")
+
+
+def _with_a_hole(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[: middle - 16] + bytes(32) + content[middle + 16 :]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: content + b"\0",
+        lambda content: bytes(len(content)),
+        lambda content: random.Random(7).randbytes(len(content)),
+        lambda content: content.replace(b"object 1", b"object 0"),
+        _with_a_hole,
+    ],
+    ids=["empty", "half", "short", "long", "zeros", "random", "version", "hole"],
+)
+def test_a_torn_file_is_as_good_as_none_and_written_over(
+    own: Path, harm: Callable[[bytes], bytes]
+) -> None:
+    write("key", KERNEL)
+    [torn] = own.iterdir()
+    torn.write_bytes(harm(torn.read_bytes()))
+    assert read("key") is None
+    write("key", KERNEL)
+    assert read("key") == KERNEL
+
+
+def test_a_file_under_the_name_of_another_kernel_is_not_taken(own: Path) -> None:
+    write("key", KERNEL)
+    [path] = own.iterdir()
+    path.rename(own / object_store._name_of("another"))
+    assert read("another") is None
+
+
+def test_files_of_another_user_are_as_good_as_none(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("key", KERNEL)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_711)
+    assert read("key") is None
+
+
+def test_what_was_shipped_is_read_and_never_written_to(own: Path, shipped: Path) -> None:
+    before = {path.name: path.read_bytes() for path in shipped.iterdir()}
+    assert read("key") == KERNEL
+    write("key", Stored(b"newer", ""))
+    assert read("key") == Stored(b"newer", "")
+    assert {path.name: path.read_bytes() for path in shipped.iterdir()} == before
+
+
+def test_nothing_is_kept_where_there_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "cache_directory", lambda _: None)
+    monkeypatch.setattr(object_store, "shipped_directory", lambda _: None)
+    write("key", KERNEL)
+    with locked("key"):
+        assert read("key") is None
+
+
+def test_a_disk_that_is_full_is_no_error(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    write("key", KERNEL)
+    assert list(own.iterdir()) == []
+
+
+def test_one_at_a_time_holds_the_lock_of_a_kernel_and_leaves_no_file(own: Path) -> None:
+    order, begun = [], threading.Event()
+
+    def compile_too() -> None:
+        begun.set()
+        with locked("key"):
+            order.append("second")
+
+    with locked("key"), locked("another"):
+        other = threading.Thread(target=compile_too)
+        other.start()
+        assert begun.wait(10)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]
+    assert list(own.iterdir()) == []
+
+
+def test_a_lock_that_is_held_too_long_is_not_waited_for(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_LOCKED_AT_MOST_S", 0.0)
+    with locked("key"), locked("key"):
+        write("key", KERNEL)
+    assert read("key") == KERNEL
