@@ -1,7 +1,7 @@
 """The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
 
-A program that calls few of them never loads the compiler, and none waits for it: a thread loads what
-the cache has, and after some calls compiles what it has not. See Note [The same bits].
+A program that calls few of them never loads the compiler, and none waits for it: a thread loads
+what the cache has, and after some calls compiles what it has not. See Note [The same bits].
 """
 
 # Note [The same bits]
@@ -34,8 +34,8 @@ Array = np.ndarray[Any, Any]
 Key = tuple[str, str]
 
 _logger = logging.getLogger(__name__)
-# So many calls a process leaves to NumPy before it loads the compiler for them, where the cache does
-# not have their loops.
+# So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
+# does not have their loops.
 CALLS_BEFORE: Final = 1000
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))

@@ -9,7 +9,7 @@ import pytest
 
 from fastdist.kernels.cpu.index.indices import ALL_INSIDE
 from fastdist.kernels.cpu.rows.numpy_twins import exp_of, twin
-from fastdist.kernels.cpu.rows.row_code import row_loop
+from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.small_row_steps import SMALL
 from fastdist.kernels.cpu.rows.small_tables import table
 
