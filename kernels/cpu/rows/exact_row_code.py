@@ -1,6 +1,6 @@
 """Code along rows that makes the same bits as NumPy: for arrays of few numbers.
 
-Each operation is rounded by itself, sums are added up in NumPy's order, and logarithms are made by
+Each operation is rounded separately, sums are added up in NumPy's order, and logarithms are made by
 the loops of NumPy's ufuncs, called by their addresses. So it does not matter to the results whether
 numpy_twins.py or the compiled loop has served a call.
 """
@@ -150,7 +150,7 @@ class ExactRowCode(RowCode):
                 build.store(build.sub(build.load(depth), one), depth)
             build.store(build.add(build.load(begin), length), begin)
         for step, stack in zip(steps, stacks, strict=True):
-            # As np.add.reduce does, which is told to begin with 0.
+            # NumPy's side passes initial=0.0 to np.add.reduce.
             total = build.load(build.gep(stack, [zero, zero]))
             total = build.fadd(total, ir.Constant(element, 0.0))
             self.keep(step.name, total if element == WIDE else build.fpext(total, WIDE))

@@ -50,7 +50,7 @@ def _final(facts: CallFacts) -> Any:
 
 
 def mapped(facts: CallFacts, name: str) -> Run | None:
-    """Return what the kernel `name` makes of rows along the last axis, of the same shape."""
+    """Return the function that runs the kernel `name` over rows along the last axis."""
     rows = _rows(facts)
     return None if rows is None else result_by(name, facts.shape, facts.dtype, *rows)
 
