@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any, Final, TextIO
 
 import fastdist as torch
 from fastdist.examples.progress import RedrawnLine
+from fastdist.kernels.cpu.rows import small_loops
 from fastdist.nn import functional as F
 from fastdist.system.cache_directory import cache_directory
 from fastdist.system.own_folder import make_own_folder
@@ -79,6 +81,21 @@ F.scaled_dot_product_attention(heads, heads, heads, i[:64, :64] < 200)
 F.scaled_dot_product_attention(*[x.view(-1, 32)] * 3)
 torch.nn.LSTM(64, 64)(y.view(16, 64, 64))[0]
 torch.nn.GRU(64, 64)(y.view(16, 64, 64))[0]
+""".strip().splitlines()
+# For rows of few numbers NumPy serves until the loops are there: calls would not wait for them.
+_SMALL_ROWS: Final = """
+small_softmax
+small_softmax_gradient
+small_log_softmax
+small_log_softmax_gradient
+small_layer_norm
+small_layer_norm_gradient
+small_layer_norm_gradients
+small_rms_norm
+small_rms_norm_gradient
+small_scaled_bands
+small_cross_entropy_of_all
+small_cross_entropy_gradient
 """.strip().splitlines()
 _FORWARD: Final = """
 x > y
@@ -171,6 +188,8 @@ def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield text, _evaluated(text, names, with_backward=True)
     for text in _FORWARD:
         yield text, _evaluated(text, names, with_backward=False)
+    for name in _SMALL_ROWS:
+        yield f"{name} of few numbers", functools.partial(small_loops.compiled, name, "float32")
     for name in _OPTIMIZERS:
         yield f"a step of {name}", _step_of(getattr(torch.optim, name))
 

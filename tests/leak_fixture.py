@@ -26,6 +26,8 @@ LASTING_THREADS = (
     "fastdist-cpu-continuations",
     "fastdist-cuda-",
     "fastdist-sim-",
+    # Compiles for rows of few numbers while NumPy serves, and ends when nothing is left to compile.
+    "fastdist-compiler",
 )
 
 

@@ -58,16 +58,12 @@ def checked(
             is_alone = of_one is not None and len(args) == 1 and not kwargs
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
-            if quick is not None and not modes.tracers:
-                found = quick(*args, **kwargs)
-                if found is not NOT_TAKEN:
-                    if node and (edge := found.edge) is not None:
-                        (edge.node if edge.__class__ is Edge else edge)._called = node
-                    return found
             if modes.tracers:
                 found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
+            elif quick is not None and (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                return _named(found, node)
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:
@@ -88,7 +84,6 @@ def checked(
                 if found.__class__ is not Tensor:
                     return recorded_as(node, found, args)
                 if (edge := found.edge) is not None and not (args and args[0] is found):
-                    # inlined: a function call here is measurable
                     (edge.node if edge.__class__ is Edge else edge)._called = node
                 return found
             except UNCLEAR as error:
@@ -103,6 +98,13 @@ def checked(
             raise
 
     return wraps(function)(call)  # type: ignore[return-value]
+
+
+def _named(found: Any, node: str) -> Any:
+    """Return a result whose Node is shown under a name, if there are both."""
+    if node and (edge := found.edge) is not None:
+        (edge.node if edge.__class__ is Edge else edge)._called = node
+    return found
 
 
 def _while_traced(

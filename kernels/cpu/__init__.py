@@ -13,6 +13,8 @@ jit     Numba as this project uses it: `kernel_cache` finds kernels by their nam
 rows    what works along rows (softmax, norms, losses, sums over the last axes): `row_steps` says it
         in the scalar language, `row_code` and its neighbours write it as LLVM vectors, `long_rows`
         and `long_columns` choose among them from the layouts of a call.
+        Rows of few numbers have exact kernels: NumPy (`numpy_twins`) and a compiled loop
+        (`exact_row_code`) make the same bits, and `small_loops` says which of them serves.
 small   kernels for small arrays, which decide once per layout what the others decide per call.
 
 `pointwise/pointwise.py` chooses a side by size, dtype, layout and body alone, never by what happens

@@ -24,6 +24,7 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
 @structured(
     "reduce.scan.cumsum",
     linear=True,
+    kernel_gradients=True,
     fresh=True,
     homes="function method inplace",
     takes_complex=True,

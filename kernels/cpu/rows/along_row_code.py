@@ -15,7 +15,22 @@ from numba.core import cgutils
 
 from .code_loops import as_written
 from .row_numbers import BYTES, CONTRACT, I64, VECTORS, WIDE, Numbers, evaluate, halved
-from .row_steps import Add, First, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total
+from .row_steps import (
+    Add,
+    First,
+    Give,
+    If,
+    Let,
+    Log,
+    Map,
+    Pick,
+    Put,
+    Reduce,
+    Row,
+    Scan,
+    Step,
+    Total,
+)
 from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
@@ -30,7 +45,7 @@ def take(
     """Build one group of loops_of, for a row of each code, which are at a place of their block."""
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
-    if isinstance(steps[0], Reduce | Map | Add):
+    if isinstance(steps[0], Reduce | Map | Add | Scan):
         codes[0].build_loops(codes, steps)
     else:
         for code in codes:
@@ -58,7 +73,7 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
 
 
 def _sort_of(step: Step) -> str:
-    if isinstance(step, Reduce | Map | Add):
+    if isinstance(step, Reduce | Map | Add | Scan):
         return "loop"
     if isinstance(step, Log):
         return "log"

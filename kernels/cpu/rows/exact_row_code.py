@@ -1,6 +1,6 @@
 """Code along rows that makes the same bits as NumPy: for arrays of few numbers.
 
-Each operation is rounded by itself, sums are added up in NumPy's order, and logarithms are made by
+Each operation is rounded separately, sums are added up in NumPy's order, and logarithms are made by
 the loops of NumPy's ufuncs, called by their addresses. So it does not matter to the results whether
 numpy_twins.py or the compiled loop has served a call.
 """
@@ -24,7 +24,7 @@ from fastdist.language.scalar import Name, parse, walk
 from .along_row_code import RowCode
 from .code_loops import as_written
 from .row_numbers import I32, I64, WIDE, Numbers, evaluate
-from .row_steps import Log, Reduce, Step, Total
+from .row_steps import Log, Reduce, Scan, Step, Total
 
 _cgutils: Any = cgutils  # untyped
 _EIGHT: Final = 8
@@ -45,6 +45,9 @@ class ExactRowCode(RowCode):
 
     def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
         """Build the loops over a row: what is mapped first, and then the sums."""
+        if isinstance(steps[0], Scan):
+            _build_scans(codes, steps[0])
+            return
         sums = [step for step in steps if isinstance(step, Reduce) and step.how == "sum"]
         others = [step for step in steps if step not in sums]
         if others:
@@ -147,10 +150,29 @@ class ExactRowCode(RowCode):
                 build.store(build.sub(build.load(depth), one), depth)
             build.store(build.add(build.load(begin), length), begin)
         for step, stack in zip(steps, stacks, strict=True):
-            # As np.add.reduce does, which is told to begin with 0.
+            # NumPy's side passes initial=0.0 to np.add.reduce.
             total = build.load(build.gep(stack, [zero, zero]))
             total = build.fadd(total, ir.Constant(element, 0.0))
             self.keep(step.name, total if element == WIDE else build.fpext(total, WIDE))
+
+
+def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
+    """Build running sums along a row of each code, in one loop: each waits for its last addition,
+    and not for those of others.
+    """
+    code = codes[0]
+    build, one, size = code.builder, ir.Constant(I64, 1), ir.Constant(I64, code.size)
+    totals = [_cgutils.alloca_once(build, WIDE) for _ in codes]
+    for total in totals:
+        build.store(ir.Constant(WIDE, -0.0), total)
+    with as_written(build, ir.Constant(I64, 0), code.n, one) as i:
+        at = build.sub(build.sub(code.n, one), i) if step.backwards else i
+        behind = build.mul(at, size)
+        for row, total in zip(codes, totals, strict=True):
+            value = row._load(build.add(row.places[step.of], behind), row.element)
+            value = build.fadd(build.load(total), value)
+            build.store(value, total)
+            row._store(value, build.add(row.places[step.to], behind), row.element)
 
 
 class _Sums:

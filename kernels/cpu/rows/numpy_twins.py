@@ -18,7 +18,7 @@ from fastdist.language.scalar import Call, Literal, Name, Node, parse
 from ..pointwise import polynomials
 from ..silence import define_silent, silent
 from ..small.call_facts import Run, number
-from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Scan, Step, Total
 
 Array = np.ndarray[Any, Any]
 _WIDE: Final = np.dtype(np.float64)
@@ -193,6 +193,10 @@ class _Writer:
                     value = self.value(text, True)
                     self.line(f"_put({to}, {self._place(place)}, {value}.astype(_own), 1)")
                     self.changed(to)
+                case Scan(to, of, backwards):
+                    turn = "[:, ::-1]" if backwards else ""
+                    sums = f"_accumulate({of}{turn}, 1, _wide)"
+                    self.line(f"_copy({to}{turn}, {sums}, 'unsafe')")
                 case Total(to, of):
                     added = f"_accumulate({self._named(of, True)}.ravel())[-1]"
                     self.line(f"{to}[...] = {added} * {self.constant(self.constants['a'], True)}")
@@ -281,9 +285,9 @@ def _add_bands(to: Array, value: Array, band: int) -> None:
     whole = rows - rows % band
     if whole:
         seen = value[:whole].reshape(-1, band, n)
-        np.add.reduce(seen, 1, None, to[: len(seen)], False, 0.0)
+        np.add.reduce(seen, 1, out=to[: len(seen)], initial=0.0)
     if whole < rows:
-        np.add.reduce(value[whole:], 0, None, to[whole // band], False, 0.0)
+        np.add.reduce(value[whole:], 0, out=to[whole // band], initial=0.0)
 
 
 @lru_cache(maxsize=8)
@@ -296,24 +300,24 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
     rounder = number(1.5 * 2.0**shift, dtype)
     start = int(rounder.view(bits))
     at_once, least = np.array(bias - start, bits), 3 - bias
-    first, *others = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
-    terms = [number(one, dtype) for one in others]
-    first, per_ln2, one, top, bottom, high, low = (
-        number(value, dtype) for value in (first, 1 / math.log(2), 1.0, top, bottom, -high, -low)
-    )
+    series = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
+    first, *terms = [number(term, dtype) for term in series]
+    per_ln2, one, most, least_of_all, minus_high, minus_low = [
+        number(value, dtype) for value in (1 / math.log(2), 1.0, top, bottom, -high, -low)
+    ]
     maximum, minimum, multiply, add, subtract = (
         np.maximum, np.minimum, np.multiply, np.add, np.subtract,
     )  # fmt: skip
 
     @silent
     def exp(x: Any, out: Any = None) -> Any:
-        y = maximum(x if bounded else minimum(x, top), bottom)
+        y = maximum(x if bounded else minimum(x, most), least_of_all)
         z = multiply(y, per_ln2)
         add(z, rounder, z)
         n = subtract(z, rounder)
-        r = multiply(n, high)
+        r = multiply(n, minus_high)
         add(r, y, r)
-        rest = multiply(n, low, y)
+        rest = multiply(n, minus_low, y)
         add(r, rest, r)
         tail = multiply(r, first)
         add(tail, terms[0], tail)

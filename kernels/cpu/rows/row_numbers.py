@@ -29,7 +29,7 @@ _HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 class Numbers:
     """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers.
 
-    is_exact    each operation is rounded by itself, so that NumPy makes the same bits
+    is_exact    each operation is rounded separately, so that NumPy makes the same bits
     """
 
     def __init__(self, builder: Any, element: Any, lanes: int, *, is_exact: bool = False) -> None:

@@ -86,6 +86,16 @@ class Log(NamedTuple):
     of: str
 
 
+class Scan(NamedTuple):
+    """The running sums of an operand go to another one: added in float64, each rounded once, from
+    the first number on or from the last. Of exact kernels alone.
+    """
+
+    to: str
+    of: str
+    backwards: bool = False
+
+
 class Total(NamedTuple):
     """A number of the row is added to those of the rows before, in float64; the sum times `a` goes
     to an operand of kind "sum". Of exact kernels alone, which one thread runs.
@@ -118,7 +128,7 @@ class Put(NamedTuple):
     text: str
 
 
-Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total
+Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total | Scan
 
 
 class Row(NamedTuple):

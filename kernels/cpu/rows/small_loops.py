@@ -150,7 +150,7 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0
             by_numpy(operands)
             return
         found, words = loop.prepare(rows, n, a, b)
-        kept.append(words)  # those of each thread that comes here meanwhile
+        kept.append(words)  # those of each thread that gets here meanwhile
         job = words.ctypes.data
         run = found
         found(words.ctypes.data, id(operands))

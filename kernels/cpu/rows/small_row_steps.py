@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Step, Total, row
+from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Scan, Step, Total, row
 
 _TOP = Reduce("top", "top", "x")
 _IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
@@ -37,7 +37,7 @@ def _log(powers: str) -> tuple[Step, ...]:
     )
 
 
-# About the mean as it is rounded, with what that is off; anew in float64 where the numbers or their
+# About the mean as it is rounded, with what that is off; again in float64 where the numbers or their
 # squares are too great for float32, or the numbers are alike.
 _ABOUT = (
     Reduce("total", "sum", "x"),
@@ -85,6 +85,10 @@ def _slope(*others: Step) -> tuple[Step, ...]:
 
 
 SMALL: Final[dict[str, Row]] = {
+    "small_cumsum": _exact("x out", Scan("out", "x"))._replace(streams=4),
+    "small_cumsum_of_row": _exact("x out", Scan("out", "x")),
+    "small_cumsum_gradient": _exact("x out", Scan("out", "x", True))._replace(streams=4),
+    "small_cumsum_gradient_of_row": _exact("x out", Scan("out", "x", True)),
     "small_softmax": _exact(
         "x out",
         _TOP,

@@ -21,6 +21,8 @@ from .small_tables import table
 Array = np.ndarray[Any, Any]
 # So many rows are added up in turn.
 _BAND: Final = 32
+# So many numbers at most are scanned by one thread.
+_SCANNED: Final = 1 << 16
 
 
 def _rows(facts: CallFacts) -> tuple[int, int] | None:
@@ -48,7 +50,7 @@ def _final(facts: CallFacts) -> Any:
 
 
 def mapped(facts: CallFacts, name: str) -> Run | None:
-    """Return what the kernel `name` makes of rows along the last axis, of the same shape."""
+    """Return the function that runs the kernel `name` over rows along the last axis."""
     rows = _rows(facts)
     return None if rows is None else result_by(name, facts.shape, facts.dtype, *rows)
 
@@ -76,6 +78,30 @@ def _of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float =
         return made
 
     return make
+
+
+def cumsum(facts: CallFacts) -> Run | None:
+    """Return the running sums along the last axis."""
+    rows = _scanned(facts)
+    if rows is None or not facts.contiguous[0]:
+        return None
+    name = "small_cumsum_of_row" if rows[0] == 1 else "small_cumsum"
+    return result_by(name, facts.shape, facts.dtype, *rows)
+
+
+def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of running sums, from g: those from the last number on."""
+    rows = _scanned(facts)
+    if rows is None:
+        return None
+    name = "small_cumsum_gradient_of_row" if rows[0] == 1 else "small_cumsum_gradient"
+    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+
+
+def _scanned(facts: CallFacts) -> tuple[int, int] | None:
+    rows = _rows(facts)
+    is_some = rows is not None and 0 < rows[0] * rows[1] <= _SCANNED
+    return rows if is_some and facts.dtype.kind == "f" and facts.dtype.itemsize >= 4 else None
 
 
 def reduced(facts: CallFacts, name: str, a: float = 0.0) -> Run | None:

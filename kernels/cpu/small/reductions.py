@@ -244,12 +244,12 @@ def _all(facts: CallFacts) -> Run | None:
 
 @small("reduce.reductions.var")
 def _var(facts: CallFacts) -> Run | None:
-    return (small_rows if facts.small else long_rows).var(facts)
+    return small_rows.var(facts) if facts.small else long_rows.var(facts)
 
 
 @gradients("reduce.reductions.var")
 def _var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    return (small_rows if facts.small else long_rows).var_gradient(facts)
+    return small_rows.var_gradient(facts) if facts.small else long_rows.var_gradient(facts)
 
 
 @small("reduce.reductions.std")
@@ -297,14 +297,9 @@ def _norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 @small("reduce.scan.cumsum")
 def _cumsum(facts: CallFacts) -> Run | None:
-    shape, axis = facts.shapes[0], facts.numbers[0]
-    if not facts.small or not shape or facts.dtype != facts.dtypes[0]:
-        return None
-    empty, accumulate, dtype = np.empty, np.add.accumulate, facts.dtype
+    return small_rows.cumsum(facts)
 
-    def cumsum(x: Any) -> Any:
-        out = empty(shape, dtype)
-        accumulate(x, axis, None, out)
-        return out
 
-    return cumsum
+@gradients("reduce.scan.cumsum")
+def _cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    return small_rows.cumsum_gradient(facts)

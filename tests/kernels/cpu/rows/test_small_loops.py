@@ -1,4 +1,4 @@
-"""Who serves a call of few numbers along rows: NumPy at first, a compiled loop once it pays."""
+"""The claim that NumPy serves rows of few numbers at first, and a compiled loop once it pays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOAT = np.dtype(np.float32)
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A process in which nothing is compiled yet; returns what a thread is asked to compile."""
+    """A process in which nothing is compiled yet; returns the jobs of the compiling thread."""
     asked: list[Any] = []
     monkeypatch.setattr(small_loops._State, "loops", {})
     monkeypatch.setattr(small_loops._State, "refused", set())
