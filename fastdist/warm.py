@@ -19,8 +19,10 @@ from fastdist.system.own_folder import make_own_folder
 
 # Enough elements for each compiled kernel, and few enough to be fast.
 _SIDE: Final = 256
-# Without a bar, such as in the build of an image, a line shows progress.
+# Without a bar, such as in the build of an image or in a pipe, lines show progress: after so many
+# calls, or after so many seconds.
 _LINE_EACH: Final = 10
+_LINE_EACH_S: Final = 2.0
 _OPTIMIZERS: Final = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 # Over x, y: matrices, x with a gradient; i: whole numbers; row: one row; images, weights.
 _FORWARD_AND_BACKWARD: Final = """
@@ -117,20 +119,22 @@ x.double() * y.double()
 def warm(out: TextIO | None = None) -> str:
     """Compile what programs commonly need, unless it is kept already; return what was done.
 
-    Note    a terminal shows a bar, anything else gets a line after each ten calls; to be called
-            before anything else computes
+    Note    a terminal shows a bar, anything else gets a line at the start, then after each ten
+            calls or two seconds; to be called before anything else computes
     """
     out = sys.stderr if out is None else out
     os.environ.pop("FASTDIST_START", None)  # what calls do not wait for would not be compiled
     line, before, start = RedrawnLine(out), _kept(), time.perf_counter()
     steps = list(_steps())
+    told = float("-inf")
     for number, (name, call) in enumerate(steps):
         line.draw([f"{number}/{len(steps)}", name], number / len(steps))
-        call()
-        if (number + 1) % _LINE_EACH == 0 and not line.is_shown:
-            seconds = time.perf_counter() - start
-            out.write(f"{number + 1}/{len(steps)} calls after {seconds:.1f} s\n")
+        now = time.perf_counter()
+        if not line.is_shown and (number % _LINE_EACH == 0 or now - told > _LINE_EACH_S):
+            told = now
+            out.write(f"{number}/{len(steps)} calls after {now - start:.1f} s\n")
             out.flush()
+        call()
     out.write(line.clear())
     out.flush()
     new, seconds = len(_kept() - before), time.perf_counter() - start
