@@ -27,7 +27,7 @@ from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
 from .alarm import LEFT, Alarm, Waiting, error_of, kind_of
-from .between import NOTICE_S, Between, Post
+from .between import Between, Post
 from .hub import Hub, close_if_unused
 from .inbox import Inbox
 from .machine import Machine
@@ -357,11 +357,10 @@ class LinksTransport:
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
         has_failed = self._alarm.error is not None
-        until = time.monotonic() + (0.0 if has_failed else _READ_S)
+        until = 0.0 if has_failed else time.monotonic() + _READ_S
         # A connection may have to be made first: one that ends without a goodbye is taken for lost.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
-            left_s = max(NOTICE_S, until - time.monotonic())
-            if not self._post.notify(member, wire.BYE, timeout_s=left_s):
+            if not self._post.notify(member, wire.BYE, until=until):
                 awaited.discard(member)
         if has_failed:
             return
