@@ -133,6 +133,10 @@ def _join(
         _watch(hub, group, rank, records, machines)
         hub.await_connections(group, deadline)
         meeting.all_of("ready", b"")
+        if rank == 0:
+            # All have these values by now.
+            for what in ("members", "segments", "mapped"):
+                store.disband(what)
     except BaseException:
         transport.close()
         raise

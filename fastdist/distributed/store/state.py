@@ -38,6 +38,7 @@ class Op(IntEnum):
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
     ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
     WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
+    DISBAND = 16  # group -> nothing; if all have come, it is forgotten
 
 
 class Status(IntEnum):
@@ -64,9 +65,15 @@ _NUM_ARGUMENTS = {
     Op.ENDED: 2,
     Op.ROUND: 0,
     Op.WITHDRAW: 3,
+    Op.DISBAND: 1,
 }
 # Ops that change the dictionary, and so what a replicated store must write down.
-MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN, Op.WITHDRAW})
+MUTATIONS = frozenset(
+    {
+        *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
+        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND),
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -307,6 +314,13 @@ class StoreState:
         why = f"join {show(name)}: rank {rank} has withdrawn, and may join again"
         return answers + [a for one in former for a in self._refuse(one, why)]
 
+    def _disband(self, request: Request, now: float) -> list[Answer]:
+        (name,) = request.arguments
+        group = self._groups.get(name)
+        if group is not None and group.is_complete():
+            del self._groups[name]
+        return self._answer(request, Status.OK, [])
+
     def _take_end(self, request: Request, now: float) -> list[Answer]:
         rank, world_size = map(_number, request.arguments)
         if not 0 <= rank < world_size <= MAX_MEMBERS:
@@ -370,6 +384,7 @@ class StoreState:
         Op.ENDED: _take_end,
         Op.ROUND: _begin_round,
         Op.WITHDRAW: _withdraw,
+        Op.DISBAND: _disband,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:
