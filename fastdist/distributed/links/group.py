@@ -245,8 +245,9 @@ class LinksTransport:
         elif head.kind == wire.BYE:
             # First the answer: as soon as all have left, the connections of this member end.
             self._post.notify(head.sender, wire.BYE_SEEN)
-            self._alarm.member_left(head.sender)
-            self._note_read(head.sender)
+            self.peer_left(self._members.records[head.sender])
+            if head.step:
+                self._hub.peer_left(self._members.records[head.sender])
         elif head.kind == wire.BYE_SEEN:
             self._note_read(head.sender)
         elif head.kind == wire.WHERE:
@@ -259,6 +260,13 @@ class LinksTransport:
             )
         else:
             self._mail.arrived(head, body)
+
+    def peer_left(self, peer: Record) -> None:
+        """Learn that a process has left, and may end from now on."""
+        for member, record in enumerate(self._members.records):
+            if record.incarnation == peer.incarnation:
+                self._alarm.member_left(member)
+                self._note_read(member)
 
     def peer_lost(self, peer: Record, why: str) -> None:
         """End the group: a process of it has ended, or cannot be reached."""
@@ -358,9 +366,10 @@ class LinksTransport:
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
         has_failed = self._alarm.error is not None
         until = 0.0 if has_failed else time.monotonic() + _READ_S
+        is_last = int(self._hub.has_only(self._group))
         # A connection may have to be made first: one that ends without a goodbye is taken for lost.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
-            if not self._post.notify(member, wire.BYE, until=until):
+            if not self._post.notify(member, wire.BYE, step=is_last, until=until):
                 awaited.discard(member)
         if has_failed:
             return

@@ -137,7 +137,9 @@ def _join(
             # All have these values by now.
             for what in ("members", "segments", "mapped"):
                 store.disband(what)
-    except BaseException:
+    except BaseException as error:
+        # Others that have come wait in vain, and this one waits for none of them.
+        transport.abort(error if isinstance(error, Exception) else CollectiveError(repr(error)))
         transport.close()
         raise
     return transport

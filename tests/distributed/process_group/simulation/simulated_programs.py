@@ -69,7 +69,7 @@ class Groups:
         self.job = Job(seed, reuses_pids=rng.random() < 0.3)
         names = rng.choice(("a", "a", "ab", "ab", "abc", "abcdef"))
         self.machines = [rng.choice(names) for _ in range(self.size)]
-        self.job.network.delays_s = rng.choice(((0.0001, 0.001), (0.0001, 0.02), (0.1, 0.0002)))
+        self.job.network.delays_s = rng.choice(((0.0001, 0.001), (0.0001, 0.02), (0.04, 0.0002)))
         self.job.network.connects_s = rng.choice(((0.0001, 0.01), (0.0001, 0.01), (0.001, 0.4)))
         self.job.network.is_tcp_only = rng.random() < 0.2
         self.job.maps_fail = rng.choice((0.0, 0.0, 0.0, 0.2))
