@@ -1,6 +1,4 @@
-"""Steps of training of two processes with DistributedDataParallel, beside PyTorch's over gloo, and
-the bytes that optimizers keep in each process.
-"""
+"""Data-parallel steps of two processes, and bytes of optimizers, beside PyTorch's over gloo."""
 
 from __future__ import annotations
 

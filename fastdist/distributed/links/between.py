@@ -27,7 +27,7 @@ from .reductions import combine
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
 # How long a short message that nobody waits for may take to leave.
-NOTICE_S: Final = 0.2
+_NOTICE_S: Final = 0.2
 # Pieces that one member sends to another have this step; those of rings have their own.
 _DIRECT: Final = 0
 _PORT_BYTES: Final = 4
@@ -70,12 +70,16 @@ class Post:
         return True
 
     def notify(
-        self, to: int, kind: int, text: bytes = b"", step: int = 0, timeout_s: float = NOTICE_S
+        self, to: int, kind: int, text: bytes = b"", step: int = 0, until: float = 0.0
     ) -> bool:
-        """Send a short message that nobody waits for; False if the member is lost."""
+        """Send a short message that nobody waits for; False if the member is lost.
+
+        `until` is a time of time.monotonic(), where it may take longer than usual.
+        """
         frames = Head(kind, self.group, self.rank, 0, step).encode(), text
         try:
-            self._hub.send(self._members.records[to], frames, time.monotonic() + timeout_s)
+            until = max(until, time.monotonic() + _NOTICE_S)
+            self._hub.send(self._members.records[to], frames, until)
         except (CollectiveLostError, TimeoutError):
             return False
         return True

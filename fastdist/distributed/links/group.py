@@ -27,7 +27,7 @@ from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
 from .alarm import LEFT, Alarm, Waiting, error_of, kind_of
-from .between import NOTICE_S, Between, Post
+from .between import Between, Post
 from .hub import Hub, close_if_unused
 from .inbox import Inbox
 from .machine import Machine
@@ -245,8 +245,9 @@ class LinksTransport:
         elif head.kind == wire.BYE:
             # First the answer: as soon as all have left, the connections of this member end.
             self._post.notify(head.sender, wire.BYE_SEEN)
-            self._alarm.member_left(head.sender)
-            self._note_read(head.sender)
+            self.peer_left(self._members.records[head.sender])
+            if head.step:
+                self._hub.peer_left(self._members.records[head.sender])
         elif head.kind == wire.BYE_SEEN:
             self._note_read(head.sender)
         elif head.kind == wire.WHERE:
@@ -259,6 +260,13 @@ class LinksTransport:
             )
         else:
             self._mail.arrived(head, body)
+
+    def peer_left(self, peer: Record) -> None:
+        """Learn that a process has left, and may end from now on."""
+        for member, record in enumerate(self._members.records):
+            if record.incarnation == peer.incarnation:
+                self._alarm.member_left(member)
+                self._note_read(member)
 
     def peer_lost(self, peer: Record, why: str) -> None:
         """End the group: a process of it has ended, or cannot be reached."""
@@ -357,11 +365,11 @@ class LinksTransport:
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
         has_failed = self._alarm.error is not None
-        until = time.monotonic() + (0.0 if has_failed else _READ_S)
+        until = 0.0 if has_failed else time.monotonic() + _READ_S
+        is_last = int(self._hub.has_only(self._group))
         # A connection may have to be made first: one that ends without a goodbye is taken for lost.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
-            left_s = max(NOTICE_S, until - time.monotonic())
-            if not self._post.notify(member, wire.BYE, timeout_s=left_s):
+            if not self._post.notify(member, wire.BYE, step=is_last, until=until):
                 awaited.discard(member)
         if has_failed:
             return

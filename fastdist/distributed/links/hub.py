@@ -52,6 +52,9 @@ class Receiver(Protocol):
     def receive(self, head: Head, body: list[Buffer], rank: int | None) -> None:
         """Take a message in; `rank` is what its sender has proved to be, if anything."""
 
+    def peer_left(self, peer: Record) -> None:
+        """Learn that another process has left all groups, and may end."""
+
     def peer_lost(self, peer: Record, why: str) -> None:
         """Learn that another process has ended or cannot be reached."""
 
@@ -186,6 +189,19 @@ class Hub:
             if peer.record.rank not in there:
                 name = Members([peer.record]).name(0)
                 raise CollectiveLostError(f"{name} was lost: {peer.why_lost}")
+
+    def has_only(self, group: int) -> bool:
+        """Return whether this process is in no other group."""
+        return list(self._receivers) == [group]
+
+    def peer_left(self, record: Record) -> None:
+        """Let all groups know that another process has left: its connections end soon."""
+        with self._lock:
+            peer = self._peers.get(record.incarnation)
+            groups = [] if peer is None else [self._receivers.get(one) for one in peer.groups]
+        for group in groups:
+            if group is not None:
+                group.peer_left(record)
 
     def detach(self, group: int) -> None:
         """Hand out no more messages of a group, and forget peers that no other group has."""

@@ -133,7 +133,13 @@ def _join(
         _watch(hub, group, rank, records, machines)
         hub.await_connections(group, deadline)
         meeting.all_of("ready", b"")
-    except BaseException:
+        if rank == 0:
+            # All have these values by now.
+            for what in ("members", "segments", "mapped"):
+                store.disband(what)
+    except BaseException as error:
+        # Others that have come wait in vain, and this one waits for none of them.
+        transport.abort(error if isinstance(error, Exception) else CollectiveError(repr(error)))
         transport.close()
         raise
     return transport

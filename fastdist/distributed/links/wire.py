@@ -12,7 +12,7 @@ from fastdist.distributed.pipe.frames import Buffer
 MEET: Final = 1  # a machine has come to a collective: its calls, and small contributions
 DATA: Final = 2  # a piece of an array that a member of a collective waits for
 FAILED: Final = 3  # the sender has failed: `step` is the kind, the body the text
-BYE: Final = 4  # the sender has left the group; nothing follows
+BYE: Final = 4  # the sender has left the group, and with a `step` all groups; nothing follows
 BYE_SEEN: Final = 5  # the answer: all that was sent before has been read
 SEND: Final = 6  # a whole small message of send()
 ANNOUNCE: Final = 7  # a large message of send(), which waits for CLEAR

@@ -44,6 +44,7 @@ class Op(IntEnum):
     POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
     QUEUE_LENGTH = 18  # queue -> how many values
     KEYS = 19  # prefix -> the keys that begin with it
+    DISBAND = 20  # group -> nothing; if all have come, it is forgotten
 
 
 class Status(IntEnum):
@@ -74,9 +75,15 @@ _NUM_ARGUMENTS = {
     Op.POP: 2,
     Op.QUEUE_LENGTH: 1,
     Op.KEYS: 1,
+    Op.DISBAND: 1,
 }
 # Ops that change the dictionary, and so what a replicated store must write down.
-MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN, Op.WITHDRAW})
+MUTATIONS = frozenset(
+    {
+        *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
+        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND),
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -328,6 +335,13 @@ class StoreState:
         why = f"join {show(name)}: rank {rank} has withdrawn, and may join again"
         return answers + [a for one in former for a in self._refuse(one, why)]
 
+    def _disband(self, request: Request, now: float) -> list[Answer]:
+        (name,) = request.arguments
+        group = self._groups.get(name)
+        if group is not None and group.is_complete():
+            del self._groups[name]
+        return self._answer(request, Status.OK, [])
+
     def _take_end(self, request: Request, now: float) -> list[Answer]:
         rank, world_size = map(_number, request.arguments)
         if not 0 <= rank < world_size <= MAX_MEMBERS:
@@ -395,6 +409,7 @@ class StoreState:
         Op.POP: _pop,
         Op.QUEUE_LENGTH: _queue_length,
         Op.KEYS: _list_keys,
+        Op.DISBAND: _disband,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:

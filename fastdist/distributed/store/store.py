@@ -246,6 +246,10 @@ class Store:
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 
+    def disband(self, group: str) -> None:
+        """Let the store forget a group that all have joined, once all have its values."""
+        self._ask(Op.DISBAND, [key_bytes(group)])
+
     def _join_while(
         self, look: Callable[[], object], arguments: list[bytes], timeout_s: float
     ) -> list[bytes]:

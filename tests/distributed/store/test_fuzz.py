@@ -54,6 +54,7 @@ QUESTIONS = [
     Question(Op.ENDED, 20, 1.0, [b"1", b"3"]),
     Question(Op.ROUND, 21, 1.0, []),
     Question(Op.WITHDRAW, 22, 1.0, [b"group", b"1", b"3"]),
+    Question(Op.DISBAND, 23, 1.0, [b"group"]),
 ]
 # What arguments are made of, beside what a mutator does to them.
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]

@@ -297,6 +297,19 @@ def test_who_has_withdrawn_may_come_with_another_value_until_all_have_come(
         handles.one.join("init", 0, "newer", 3)
 
 
+def test_a_group_that_is_disbanded_is_forgotten_and_one_that_waits_is_not(
+    handles: Handles, pool: ThreadPoolExecutor
+) -> None:
+    with pytest.raises(StoreTimeoutError):
+        handles.one.join("init", 0, "v0", 2, 0)
+    handles.two.disband("init")
+    assert handles.two.join("init", 1, "v1", 2) == [b"v0", b"v1"]
+    handles.two.disband("init")
+    first = pool.submit(handles.one.join, "init", 0, "again", 2, 20)
+    assert handles.two.join("init", 1, "v1 again", 2) == first.result(20) == [b"again", b"v1 again"]
+    handles.one.disband("nobody joined this")
+
+
 @pytest.mark.parametrize(("rank", "world"), [(2, 2), (-2, 2), (0, 0)])
 def test_join_refuses_a_rank_that_does_not_exist(handles: Handles, rank: int, world: int) -> None:
     with pytest.raises(StoreError, match=f"rank {rank} of {world} does not exist"):
