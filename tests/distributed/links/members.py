@@ -69,3 +69,16 @@ def together(
         if error is not None:
             raise error
     return results
+
+
+def staying(size: int, function: Callable[[Member], Any]) -> Callable[[Member], Any]:
+    """Return a function for `together`, after which each member stays until all have run it."""
+    barrier = threading.Barrier(size)
+
+    def run(member: Member) -> Any:
+        try:
+            return function(member)
+        finally:
+            barrier.wait(DEADLINE_S)
+
+    return run

@@ -8,7 +8,13 @@ import pytest
 from fastdist.core.errors import CollectiveError, MessageError
 from fastdist.distributed.links import between, wire
 from fastdist.distributed.links.wire import Head, decode
-from tests.distributed.links.members import Member, together
+from tests.distributed.links.members import Member, staying, together
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no short message be given up because the machine is busy."""
+    monkeypatch.setattr(between, "_NOTICE_S", 1.0)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
@@ -73,7 +79,7 @@ def _with_forged_data(part: str) -> None:
             with pytest.raises(CollectiveError, match="was interrupted in call"):
                 member.transport.barrier(member.call())
 
-    together("ab", play)
+    together("ab", staying(2, play))
 
 
 def test_a_piece_of_an_array_of_another_size_ends_the_group() -> None:
@@ -105,7 +111,7 @@ def test_a_piece_of_a_sum_that_is_too_short_ends_the_group(
         assert (array == 1).all()
         return str(raised.value)
 
-    assert "a piece of 199992 bytes; expected 200000" in together("ab", play)[0]
+    assert "a piece of 199992 bytes; expected 200000" in together("ab", staying(2, play))[0]
 
 
 def test_an_offer_of_a_connection_of_another_length_ends_the_group() -> None:
@@ -123,7 +129,7 @@ def test_an_offer_of_a_connection_of_another_length_ends_the_group() -> None:
             member.transport.all_reduce(member.call(), np.ones(50_000), "sum")
         return str(raised.value)
 
-    assert "the offer of a connection has 51 bytes" in together("ab", play)[0]
+    assert "the offer of a connection has 51 bytes" in together("ab", staying(2, play))[0]
 
 
 def test_heads_of_pieces_say_where_they_belong() -> None:
