@@ -9,7 +9,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import distributed as dist
-from fastdist.distributed.device_mesh import DeviceMesh, init_device_mesh
+from fastdist.distributed.device_mesh import DeviceMesh, _mesh_resources, init_device_mesh
 from tests.distributed.process_group.thread_members import run_members
 
 AXES = ("pp", "dp", "tp")
@@ -109,3 +109,25 @@ def test_wrong_meshes_and_names_are_refused() -> None:
         assert both["b"].get_group() is world
 
     run_members(1, member)
+
+
+def test_slices_know_the_whole_mesh_and_all_slices_of_their_kind() -> None:
+    def member(rank: int) -> None:
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        part = mesh["tp"]
+        assert mesh._get_root_mesh() is mesh and part._get_root_mesh() == mesh
+        assert _mesh_resources.get_root_mesh(part) == mesh
+        found = _mesh_resources._get_all_submeshes(mesh, "dp")
+        assert [one.mesh.tolist() for one in found] == [[0, 2], [1, 3]]
+        own = found[rank % 2]
+        assert own.get_group() is mesh.get_group("dp") and own.mesh_dim_names == ("dp",)
+        with pytest.raises(RuntimeError, match="process groups not initialized!"):
+            found[1 - rank % 2].get_group()
+        with pytest.raises(KeyError, match="'pp' does not exist"):
+            mesh._get_all_submeshes("pp")
+        with mesh, part:
+            assert _mesh_resources.get_current_mesh() is part
+        with pytest.raises(RuntimeError, match="No device mesh is currently active!"):
+            _mesh_resources.get_current_mesh()
+
+    run_members(4, member)
