@@ -36,6 +36,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     Raises:
         RuntimeError: The parameters differ over the processes.
+        ValueError: A parameter is sparse.
         NotImplementedError: overlap_with_ddp is True.
 
     Source: Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
@@ -64,6 +65,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._consolidated: Group | None = None
         self._is_set_up = False
         super().__init__(params, dict(defaults))
+        if any(one._layout.is_sparse for one in self._all_parameters()):
+            raise ValueError(
+                "ZeroRedundancyOptimizer: parameters are dense tensors, and one is sparse; call "
+                "to_dense(), or step it by another optimizer"
+            )
         named = [(f"params[{i}]", one) for i, one in enumerate(self._all_parameters())]
         require_same_model(self.process_group, named)
         self.optim: Optimizer | None = self._make_own()

@@ -10,7 +10,7 @@ import pytest
 import fastdist as fd
 from fastdist import distributed as dist
 from fastdist.distributed import device_mesh
-from fastdist.distributed.device_mesh import DeviceMesh, init_device_mesh
+from fastdist.distributed.device_mesh import DeviceMesh, _mesh_resources, init_device_mesh
 from tests.distributed.process_group.thread_members import run_members
 
 AXES = ("pp", "dp", "tp")
@@ -194,7 +194,7 @@ def test_places_and_slices_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         assert flat.get_coordinate() == (rank - 6,) and mesh.get_rank() == rank
     part = DeviceMesh("cpu", [[0, 1], [2, 3]], _init_backend=False)
     assert part.get_coordinate() is None and part.mesh.tolist() == [[0, 1], [2, 3]]
-    with pytest.raises(RuntimeError, match="the mesh has no process groups"):
+    with pytest.raises(RuntimeError, match="process groups not initialized"):
         part.get_group(0)
     assert part != mesh and part != 3 and part == DeviceMesh("cpu", [[0, 1], [2, 3]])
     for other in (
@@ -207,3 +207,25 @@ def test_places_and_slices_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
             DeviceMesh("cpu", wrong)
     with pytest.raises(RuntimeError, match="default world size 12, but found 13 ranks"):
         DeviceMesh("cpu", [*range(13)])
+
+
+def test_slices_know_the_whole_mesh_and_all_slices_of_their_kind() -> None:
+    def member(rank: int) -> None:
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        part = mesh["tp"]
+        assert mesh._get_root_mesh() is mesh and part._get_root_mesh() == mesh
+        assert _mesh_resources.get_root_mesh(part) == mesh
+        found = _mesh_resources._get_all_submeshes(mesh, "dp")
+        assert [one.mesh.tolist() for one in found] == [[0, 2], [1, 3]]
+        own = found[rank % 2]
+        assert own.get_group() is mesh.get_group("dp") and own.mesh_dim_names == ("dp",)
+        with pytest.raises(RuntimeError, match="process groups not initialized!"):
+            found[1 - rank % 2].get_group()
+        with pytest.raises(KeyError, match="'pp' does not exist"):
+            mesh._get_all_submeshes("pp")
+        with mesh, part:
+            assert _mesh_resources.get_current_mesh() is part
+        with pytest.raises(RuntimeError, match="No device mesh is currently active!"):
+            _mesh_resources.get_current_mesh()
+
+    run_members(4, member)

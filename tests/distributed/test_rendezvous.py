@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from bench.kept_port import KeptPort
+from fastdist import distributed as dist
 from fastdist.core.errors import (
     AuthenticationError,
     RendezvousError,
     StoreError,
     StoreTimeoutError,
 )
+from fastdist.distributed import rendezvous as rendezvous_module
 from fastdist.distributed.rendezvous import (
     Rendezvous,
     from_env,
+    register_rendezvous_handler,
     rendezvous,
     worker_address,
     worker_security,
@@ -470,3 +473,27 @@ def test_torch_distributed_names_are_found_where_torch_has_them() -> None:
     assert "rendezvous" in dir(fastdist.distributed)
     with pytest.raises(AttributeError, match=r"has no attribute 'Sotre'; nearest in .*: Store"):
         _ = fastdist.distributed.Sotre
+
+
+def test_programs_for_pytorch_call_the_module_and_take_the_next_meeting(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/store?rank=0&world_size=1"
+    store, rank, world_size = next(dist.rendezvous(url))
+    store.set("k", "v")
+    assert (store.get("k"), rank, world_size) == (b"v", 0, 1)
+    store.close()
+    with pytest.raises(RuntimeError, match=r"^No rendezvous handler for other://"):
+        dist.rendezvous("other://host")
+    with pytest.raises(ValueError, match="path missing"):
+        rendezvous("file://?rank=0&world_size=1")
+    with pytest.raises(ValueError, match="port number missing"):
+        rendezvous("tcp://127.0.0.1?rank=0&world_size=1")
+
+
+def test_a_program_registers_how_urls_of_a_scheme_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous_module, "_handlers", {})
+    store = HashStore()
+    register_rendezvous_handler("mine", lambda url, timeout: iter([(store, len(url), 9)]))
+    assert rendezvous("mine://a") == (store, 8, 9)
+    for taken in ("mine", "tcp"):
+        with pytest.raises(RuntimeError, match=f"handler for {taken}:// already registered"):
+            register_rendezvous_handler(taken, lambda url, timeout: iter([]))

@@ -132,6 +132,15 @@ def test_groups_may_be_added_and_closures_return_the_loss() -> None:
         np.testing.assert_allclose(ours, wanted, 1e-12)
 
 
+def test_sparse_parameters_are_refused() -> None:
+    def member(rank: int) -> None:
+        for given in ([fd.ones(2).to_sparse()], [fd.ones(1), fd.ones(2).to_sparse()]):
+            with pytest.raises(ValueError, match="parameters are dense tensors, and one is sparse"):
+                ZeroRedundancyOptimizer(given, optimizer_class=optim.SGD, lr=0.1)
+
+    run_members(1, member)
+
+
 def test_wrong_arguments_are_refused() -> None:
     def member(rank: int) -> None:
         parameters: Callable[[], Any] = nn.Linear(2, 2 + rank).parameters

@@ -183,3 +183,39 @@ def test_times_are_means_over_the_iterations() -> None:
     means = times.means()
     assert means["avg_backward_comm_time"] >= means["avg_backward_compute_comm_overlap_time"] > 0
     assert means["forward_compute_time"] > 0 and "backward_compute_time" in means
+
+
+def test_logs_have_the_last_error_and_times_of_one_in_so_many_iterations() -> None:
+    def member(rank: int) -> None:
+        model = DDP(nn.Linear(1, 1))
+        data = model._get_ddp_logging_data()
+        assert (data["has_error"], data["error"]) == (0, "") and "comm_hook" not in data
+        with pytest.raises(ValueError, match="equal or greater than 1"):
+            model._set_ddp_runtime_logging_sample_rate(0)
+        model(fd.ones(1, 1)).sum().backward()
+        with pytest.raises(RuntimeError, match="before training loop starts"):
+            model._set_static_graph()
+        data = model._get_ddp_logging_data()
+        assert data["has_error"] == 1 and "before training loop starts" in data["error"]
+
+    run_members(1, member)
+    times = Times()
+    times.sample_rate = 3
+    counts = []
+    for _ in range(13):
+        times.mark("forward")
+        times.mark("forward_end")
+        times.finish()
+        counts.append(times._counts["forward_compute_time"])
+    assert counts == [*range(1, 11), 10, 11, 11]
+
+
+def test_a_hook_that_returns_no_future_is_a_type_and_a_runtime_error() -> None:
+    def member(rank: int) -> None:
+        for kind in (TypeError, RuntimeError):
+            model = DDP(nn.Linear(1, 1))
+            model.register_comm_hook(None, lambda state, bucket: 1)
+            with pytest.raises(kind, match=r"must return a torch\.futures\.Future object, but"):
+                model(fd.ones(1, 1)).sum().backward()
+
+    run_members(1, member)
