@@ -27,6 +27,7 @@ from fastdist.distributed.process_group.device_work import (
 )
 from fastdist.distributed.process_group.nccl import Message, NcclCarrier
 from fastdist.distributed.process_group.place import Place
+from fastdist.distributed.process_group.transport import Call
 from tests.distributed.process_group.device_stand_ins import (
     CALL,
     GPU,
@@ -183,6 +184,59 @@ def test_each_call_of_a_communicator_has_the_text_for_its_errors() -> None:
         ("abort",),
         ("all_reduce", WHAT, (1, "uint8"), "max", "stream"),
     ]
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_collective_is_queued_behind_the_current_stream(is_captured: bool, fails: bool) -> None:
+    did: list[Any] = []
+
+    class Stream:
+        def __init__(self, name: str) -> None:
+            self.name, self.native = name, SimpleNamespace(ptr=name)
+            self.native_device = nullcontext()
+
+        def __enter__(self) -> None:
+            did.append(f"in {self.name}")
+
+        def __exit__(self, *error: object) -> None:
+            did.append(f"out of {self.name}")
+
+        def wait_event(self, event: str) -> None:
+            did.append(f"{self.name} waits for {event}")
+
+        def record_event(self) -> str:
+            return f"an event of {self.name}"
+
+    made, _ = transport_of()
+    current: Any = Stream("current")
+    made.device, made.stream = GPU, Stream("own")
+    backend = SimpleNamespace(
+        current_stream=lambda index: current,
+        is_capturing=lambda index: is_captured,
+        allocator=SimpleNamespace(share_capture=lambda *given: did.append(given)),
+    )
+    made.memory = SimpleNamespace(backend=backend, kept=None, is_captured=None)  # type: ignore[assignment]
+
+    def act(transport: Any, call: Call) -> None:
+        did.append(call)
+        transport._blocks_host = True
+        if fails:
+            raise CollectiveError("it fails")
+
+    begins = [*([("current", "own")] if is_captured else []), "own waits for an event of current"]
+    begins += ["in own", CALL, "out of own"]
+    if fails:
+        with pytest.raises(CollectiveError, match="it fails"):
+            made.run(act, CALL, ["it"])
+        joins = ["current waits for an event of own"] if is_captured else []
+        assert did == begins + joins
+        return
+    work = made.run(act, CALL, ["it"])
+    assert did == begins and work.result() == ["it"] and work.blocks_host
+    assert work.progress.event == "an event of own" and work.progress.call is CALL
+    assert work.progress.is_captured == made.memory.is_captured == is_captured
+    assert made.memory.kept is work.progress.kept
 
 
 @pytest.mark.parametrize("rank", [0, 1])

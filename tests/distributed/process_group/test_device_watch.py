@@ -211,6 +211,7 @@ def test_the_thread_ends_when_nothing_comes_and_begins_again(
 def test_how_long_the_thread_waits_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, waits = Clock(100.0, 0.0), list[float]()
     monkeypatch.setattr(device_watch, "time", clock)
+    monkeypatch.setattr(device_watch, "_LOOK_S", 0.0)
     made, _ = watch_of()
 
     def wait(seconds: float) -> None:
@@ -223,5 +224,5 @@ def test_how_long_the_thread_waits_between_looks(monkeypatch: pytest.MonkeyPatch
     made._under_way.append((Part(), progress_of(Event())))  # type: ignore[arg-type]
     made._serve()
     # It ends as soon as nothing has come for that long.
-    assert waits == [device_watch._LOOK_S] * 3 + [device_watch._IDLE_S]
+    assert waits == [0.0] * 3 + [device_watch._IDLE_S]
     assert made._thread is None

@@ -380,6 +380,22 @@ def test_no_target_is_written_where_its_elements_share_memory(group: ProcessGrou
     assert asked_of(group).arguments == ([3, 6], [1.0] * 6)
 
 
+DEFAULTS = {"opts": None, "tag": 0, "is_async": True, "timeout": None, "backend": None}
+DEFAULTS |= {"output_split_sizes": None, "input_split_sizes": None}
+
+
+def test_what_arguments_of_methods_are_if_nobody_gives_them() -> None:
+    seen = set()
+    for name, method in inspect.getmembers(ProcessGroup, inspect.isfunction):
+        if name.startswith("__") or name == "_start_message":
+            continue
+        for key, parameter in inspect.signature(method).parameters.items():
+            if parameter.default is not inspect.Parameter.empty:
+                assert parameter.default is DEFAULTS[key], (name, key)
+                seen.add(key)
+    assert {"opts", "tag", "is_async", "timeout"} <= seen
+
+
 KINDS = {one for one in vars(options).values() if inspect.isclass(one)}
 PUBLIC = [one for one in KINDS if one.__name__.endswith("Options") and one.__name__[0] != "_"]
 

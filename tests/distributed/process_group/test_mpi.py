@@ -268,6 +268,32 @@ def test_mpi_itself_reduces_what_it_has_types_for_and_members_fold_the_rest(
     assert by_mpi == floats | whole | booleans | {"complex64 SUM"}
 
 
+def test_members_compare_what_they_call_before_each_collective(
+    job: Callable[..., list[Any]],
+) -> None:
+    def member(rank: int) -> None:
+        names = dist._get_default_group()._carriers["mpi"]._comm.world.names
+        x, one = fd.ones(2), [fd.ones(2)]
+        for call, own in (
+            (lambda: dist.all_reduce(x), "allreduce"),
+            (lambda: dist.reduce(x, 0), "reduce"),
+            (lambda: dist.broadcast(x, 0), "bcast"),
+            (lambda: dist.all_gather_into_tensor(x, one[0]), "allgather"),
+            (lambda: dist.reduce_scatter_tensor(x, one[0]), "reduce_scatter_block"),
+            (lambda: dist.all_to_all(one, [x]), "alltoall"),
+            (lambda: dist.gather(x, one), "gather"),
+            (lambda: dist.scatter(x, one), "scatter"),
+        ):
+            names.clear()
+            call()
+            assert names[:2] == ["allgather", own]
+        names.clear()
+        dist.barrier()
+        assert names == ["allgather"]
+
+    job(1, member)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
 def test_each_member_folds_an_equal_part(
     job: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch, count: int
