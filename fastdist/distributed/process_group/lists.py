@@ -67,13 +67,13 @@ def require_coalescible(what: str, tensors: Any) -> None:
     if not tensors:
         raise CollectiveArgumentError(f"{what}: requires non-empty tensor list")
     for index, one in enumerate(tensors):
+        if one._layout.is_sparse != tensors[0]._layout.is_sparse:
+            raise CollectiveArgumentError(f"{what}: invalid tensor layout at index {index}")
         if one._layout.dtype is not tensors[0]._layout.dtype:
             raise CollectiveArgumentError(
                 f"{what}: tensors must all have the same type: `tensors[{index}]` has "
                 f"{one._layout.dtype}, `tensors[0]` {tensors[0]._layout.dtype}"
             )
-        if one._layout.is_sparse != tensors[0]._layout.is_sparse:
-            raise CollectiveArgumentError(f"{what}: invalid tensor layout at index {index}")
     if tensors[0]._layout.is_sparse:
         raise CollectiveArgumentError(
             f"{what}: unsupported layout: No support for sparse tensors. Call all_reduce for each"

@@ -27,7 +27,10 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
     """
     kind = getattr(options.reduceOp, "op", options.reduceOp)
     if kind not in (ReduceOp.SUM, ReduceOp.AVG):
-        raise RuntimeError(f"all_reduce: {kind} of sparse tensors; they have SUM and AVG")
+        raise RuntimeError(
+            f"all_reduce: unsupported reduction operation: {kind} of sparse tensors; they have "
+            "SUM and AVG"
+        )
     own: Any = tensor.coalesce()
     indices, values = own.indices(), own.values()
     wait = AllgatherOptions(asyncOp=False)
