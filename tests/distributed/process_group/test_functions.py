@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
@@ -125,7 +126,7 @@ def test_a_call_is_done_when_it_returns_unless_it_is_async(
     assert found.thread is threading.current_thread()
     assert found.line.startswith("test_functions.py:")
     work = function(group=group, async_op=True)
-    assert work.wait() is True
+    assert work.wait()
     found = asked_of(group)
     assert found.arguments == arguments and found.thread is not threading.current_thread()
 
@@ -170,15 +171,14 @@ def test_messages_and_objects_outside_of_a_group_are_none_too() -> None:
         dist.destroy_process_group()
 
 
-def test_gathers_of_several_tensors_have_the_work_of_the_last(group: ProcessGroup) -> None:
+def test_gathers_of_several_tensors_are_one_message(group: ProcessGroup) -> None:
     lists, given = [some(2) for _ in range(3)], [fd.tensor([3.0, 4.0]), fd.tensor([5.0, 6.0])]
     assert c10d.all_gather_coalesced(lists, given, group) is None
-    sent = [one.arguments[1] for one in group._carriers["gloo"].asked]
-    assert sent == [[3, 4], [5, 6]]
-    assert [one.tolist() for one in lists[2]] == [[14, 15]] * 2
+    (asked,) = group._carriers["gloo"].asked
+    sent = np.array(asked.arguments[1], np.uint8)
+    assert [sent[at : at + 8].view(np.float32).tolist() for at in (0, 16)] == [[3, 4], [5, 6]]
     work = c10d.all_gather_coalesced(lists, given, group, async_op=True)
     assert work is not None and work.wait()
-    assert [one is other[1] for one, other in zip(work.result(), lists)] == [True] * 3
     assert c10d.all_gather_coalesced(lists, [], group, async_op=True) is None
     with pytest.raises(TypeError, match="output_tensor_lists should be a list"):
         c10d.all_gather_coalesced(3, given, group)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ CALLS: list[tuple[Callable[[ProcessGroup], Any], str, str, tuple[Any, ...]]] = [
         *("all_reduce", f"{F2}, max", ([1, 2], "max")),
     ),
     (
-        lambda g: g.allreduce([two(), fd.ones(1, 1)]),
+        lambda g: g.allreduce_coalesced([two(), fd.ones(1, 1)]),
         "all_reduce_coalesced",
         "float32 of shapes [(2,), (1, 1)], sum",
         ([1, 2, 1], "sum"),
@@ -164,7 +164,7 @@ def test_results_are_placed_where_the_caller_gave_memory(group: ProcessGroup) ->
     group.allreduce(x).wait()
     assert x.tolist() == OPS
     one, other = two(), fd.ones(1)
-    group.allreduce([one, other]).wait()
+    group.allreduce_coalesced([one, other]).wait()
     assert one.tolist() == OPS and other.tolist() == [12]
     group.allgather([outs], [x]).wait()
     assert [out.tolist() for out in outs] == [[10, 11], [12, 13], [14, 15]]
@@ -282,7 +282,10 @@ def test_a_call_that_is_waited_for_has_ended(group: ProcessGroup, is_async: bool
 
 WRONG: list[tuple[Callable[[ProcessGroup], Any], str]] = [
     (lambda g: g.allreduce([]), "requires non-empty tensor list"),
-    (lambda g: g.allreduce_coalesced([two(), two().double()]), "Found .*float32 and .*float64"),
+    (
+        lambda g: g.allreduce_coalesced([two(), two().double()]),
+        "must all have the same type: .*float64, .*float32",
+    ),
     (
         lambda g: g.allgather([several(2, 3, 2)], [two()]),
         r"all_gather: invalid tensor size of `tensor_list\[1\]` \(expected \(2,\), got \(3,\)\)",
@@ -312,7 +315,7 @@ WRONG: list[tuple[Callable[[ProcessGroup], Any], str]] = [
     (lambda g: g.alltoall(several(1, 1, 1), [one.long() for one in several(1, 1, 1)]), "different"),
     (lambda g: g.reduce_scatter(fd.zeros(2).double(), several(2, 2, 2)), "different dtypes"),
     (lambda g: g.allgather(several(2, 2, 2), two().double()), "different dtypes"),
-    (lambda g: g.gather(several(2), two(), rooted(options.GatherOptions, RANK)), "length 3, got 1"),
+    (lambda g: g.gather(several(2), two(), rooted(options.GatherOptions, RANK)), "list size 1. "),
     (
         lambda g: g.scatter(two(), several(3, 2, 2), rooted(options.ScatterOptions, RANK)),
         r"scatter: invalid tensor size of `scatter_list\[0\]` \(expected \(2,\), got \(3,\)\)",
@@ -359,7 +362,7 @@ def test_no_target_is_written_where_its_elements_share_memory(group: ProcessGrou
     wide, fine = fd.ones(2, 1).expand(2, 3), fd.ones(6)
     for call in (
         lambda: group.allreduce([wide]),
-        lambda: group.allreduce([fine, wide]),
+        lambda: group.allreduce_coalesced([fine, wide]),
         lambda: group.reduce([wide]),
         lambda: group.broadcast([wide]),
         lambda: group.allgather([[wide] * 3], [fine]),
@@ -381,7 +384,8 @@ def test_no_target_is_written_where_its_elements_share_memory(group: ProcessGrou
 
 
 DEFAULTS = {"opts": None, "tag": 0, "is_async": True, "timeout": None, "backend": None}
-DEFAULTS |= {"output_split_sizes": None, "input_split_sizes": None}
+DEFAULTS |= {"output_split_sizes": None, "input_split_sizes": None, "inputs": None}
+DEFAULTS |= {"op": None, "root": None, "wait_all_ranks": False}
 
 
 def test_what_arguments_of_methods_are_if_nobody_gives_them() -> None:
