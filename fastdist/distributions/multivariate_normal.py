@@ -24,6 +24,10 @@ from .utils import lazy_property, on_diagonal, times_vector
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
+# PyTorch's private names of them, which packages import.
+_batch_mv, _batch_mahalanobis = times_vector, mahalanobis
+_precision_to_scale_tril = precision_to_scale_tril
+
 
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by its covariance, its inverse or its Cholesky factor."""
