@@ -37,8 +37,8 @@ def _log(powers: str) -> tuple[Step, ...]:
     )
 
 
-# About the mean as it is rounded, with what that is off; again in float64 where the numbers or their
-# squares are too great for float32, or the numbers are alike.
+# About the mean as it is rounded, with what that is off; again in float64 where the numbers or
+# their squares are too great for float32, or the numbers are alike.
 _ABOUT = (
     Reduce("total", "sum", "x"),
     Let("centre", "total / n", rounded=True),
