@@ -13,7 +13,7 @@ from bench import harness, small
 def titles(monkeypatch: pytest.MonkeyPatch, text: str) -> list[str]:
     built: list[Any] = []
     monkeypatch.setattr(harness, "_chosen", text)
-    monkeypatch.setattr(small, "_compiled", lambda work: built.append(work))
+    monkeypatch.setattr(small, "_compiled", built.append)
     return [case.name for case in small.cases(fastdist, None)]
 
 
