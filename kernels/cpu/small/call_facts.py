@@ -100,31 +100,6 @@ def gradients(*names: str) -> Callable[[Any], Any]:
     return register
 
 
-@silent
-def in_float64(name: str, facts: CallFacts) -> Run | None:
-    """Return the function that makes what the kernel of a name does by its float64 form, for
-    float32 whose squares float32 has not: they end at 1e19. None of float64, which has no such.
-
-    Note    whether a kernel asks is told by looks that it needs anyhow; a look at the largest
-            squares would be 3 to 5 % of the time. So huge rows beside ordinary ones are not seen
-            if their rounding errors cancel.
-    """
-    wide, narrow = _FLOATING[1], facts.dtype
-    if narrow == wide:
-        return None
-    dtypes = tuple([wide if dtype == narrow else dtype for dtype in facts.dtypes])
-    of_wide = facts._replace(dtypes=dtypes, dtype=wide)
-
-    def run(*arrays: Any) -> Any:
-        make: Any = KERNELS[name](of_wide)
-        found = make(*[None if array is None else array.astype(wide) for array in arrays])
-        if found.__class__ is tuple:
-            return tuple([one.astype(narrow) for one in found])
-        return found.astype(narrow)
-
-    return run
-
-
 @lru_cache(maxsize=256)
 def ones(count: int, dtype: Any) -> Array:
     """Return that many ones, which nobody may change."""
