@@ -25,7 +25,7 @@ from .object_file import (
     read_object,
 )
 
-# What a kernel may call, a fixed list: an unknown symbol would be a crash at the first call.
+# Symbols that a kernel may need, a fixed list: an unknown one would be a crash at the first call.
 _C_NAMES: Final = """
     memcpy memmove memset bcmp memcmp aligned_alloc malloc free malloc_usable_size madvise
     acos acosf acosh acoshf asin asinf asinh asinhf atan atanf atan2 atan2f atanh atanhf cbrt cbrtf
@@ -174,7 +174,7 @@ def _protect(base: int, image: Image, kind: str, to: int) -> None:
 
 
 def _linked(image: Image, base: int, needed: dict[str, int]) -> bytes:
-    """Return the bytes of an image that is to be at an address."""
+    """Return the bytes of an image for an address."""
     memory = bytearray(image.size)
     for part in image.parts:
         memory[part.offset : part.offset + len(part.content)] = part.content
