@@ -96,7 +96,9 @@ def test_bar_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.split("  ")[-1].strip() for line in drawn[:2]] == ["x + y", "i + i"]
 
 
-def test_pipe_gets_a_line_at_the_start_and_after_each_ten_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_gets_a_line_at_the_start_and_after_each_ten_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("FASTDIST_TERMINAL_WIDTH", raising=False)
     monkeypatch.setattr(warm, "_FORWARD_AND_BACKWARD", ())
     monkeypatch.setattr(warm, "_FORWARD", ["x.shape"] * 23)
@@ -104,7 +106,11 @@ def test_pipe_gets_a_line_at_the_start_and_after_each_ten_calls(monkeypatch: pyt
     pipe = io.StringIO()
     warm.warm(pipe)
     lines = pipe.getvalue().splitlines()
-    assert [line.split(" after ")[0] for line in lines] == ["0/23 calls", "10/23 calls", "20/23 calls"]
+    assert [line.split(" after ")[0] for line in lines] == [
+        "0/23 calls",
+        "10/23 calls",
+        "20/23 calls",
+    ]
 
 
 def test_pipe_gets_a_line_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
