@@ -45,6 +45,8 @@ _PYTHON_NAMES: Final = """
     _Py_NotImplementedStruct
 """
 _OF_C, _OF_PYTHON = frozenset(_C_NAMES.split()), frozenset(_PYTHON_NAMES.split())
+# Functions that Numba brings, and the C library has.
+_OF_NUMBA: Final = {"numba_nextafter": "nextafter", "numba_nextafterf": "nextafterf"}
 # Types of NumPy, by names of ours.
 _OF_NUMPY: Final = {
     f"fastdist_numpy_{name}": getattr(np, name)
@@ -61,7 +63,7 @@ _NEAR: Final = 1 << 31
 
 def known_symbols() -> frozenset[str]:
     """Return the names of symbols that object code may need."""
-    return _OF_C | _OF_PYTHON | _OF_NUMPY.keys()
+    return _OF_C | _OF_PYTHON | _OF_NUMPY.keys() | _OF_NUMBA.keys()
 
 
 class _Method(ctypes.Structure):
@@ -139,6 +141,7 @@ def _address_of(name: str) -> int:
     """
     if name in _OF_NUMPY:
         return id(_OF_NUMPY[name])
+    name = _OF_NUMBA.get(name, name)
     if name not in _OF_C and name not in _OF_PYTHON:
         raise BrokenObjectError(f"the object code of a kernel needs {name!r}, which is not known")
     for library in (_python, _libm):

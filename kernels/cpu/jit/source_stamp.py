@@ -20,8 +20,8 @@ _INLINED: Final = (
     *(
         f"jit/{name}.py"
         for name in (
-            "machine", "iteration", "compiler", "numba_inlining", "numba_passes", "object_emitter",
-            "vectors",
+            "machine", "machine_code", "iteration", "compiler", "numba_inlining", "numba_passes",
+            "object_emitter", "vectors",
         )
     ),
     *(
