@@ -4,8 +4,8 @@ The wrapper takes the place of Numba's own for callers from Python and from C: i
 Numba when it runs, so a later process loads the code without Numba.
 """
 
-# Note [What a wrapper checks] An entry takes the types of one signature. As Numba's wrapper does, it
-# takes any object that Python's int() or float() converts for a number, and raises what these
+# Note [What a wrapper checks] An entry takes the types of one signature. As Numba's wrapper does,
+# it takes any object that Python's int() or float() converts for a number, and raises what these
 # raise. A caller that chose the entry by types wants "exact" ones: then the answer to another type,
 # of a number too, is NotImplemented, and no number is converted. An array must be of NumPy's class,
 # or of one derived from it, of the dtype, in native byte order, of the number of axes, and in the
