@@ -1,4 +1,4 @@
-"""What the start of a program costs: its first kernels with full and empty caches, and their calls.
+"""The cost of a program's start: its first kernels with full and empty caches, and their calls.
 
 Each figure is of fresh processes and stands beside its bound; those above it fail the benchmark. A
 full cache is one that a process before has filled. CPU time, and memory that is resident, are what

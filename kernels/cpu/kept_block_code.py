@@ -32,7 +32,7 @@ _HUGE_PAGE: Final = 2 << 20
 _MADV_DONTNEED: Final = 4
 _MADV_FREE: Final = 8
 _MADV_HUGEPAGE: Final = 14
-# Of less it would cost a twentieth of the work on it; glibc keeps as much without asking.
+# For less it would cost a twentieth of the work on it; glibc keeps as much without asking.
 _LENT_FROM: Final = 32 << 20
 # A kept block serves for what is up to an eighth smaller.
 _SPARE: Final = 3

@@ -1,14 +1,14 @@
 """Compiled kernels by name: loaded from object code without Numba, else compiled.
 
-A kernel is what a function of a module of kernels/cpu makes with some arguments. The module imports
-Numba, so it is not imported where the cache has the kernel. Where it has not, one process of a host
-compiles, and the others load what that one has stored.
+A kernel is named by a function of a module of kernels/cpu, which makes it, and its arguments. The
+module imports Numba, so it is not imported where the cache has the kernel. Elsewhere one process of
+a host compiles, and the others load the file that it has stored.
 """
 
 # Note [Kernels without Numba] The import of Numba takes 0.5 s of CPU and 100 MB, and the first
 # kernel that it loads 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD EPYC,
-# Zen 4). What needs Numba at run time (an allocation, a symbol that machine_code.py does not know)
-# stays with Numba's own cache, and so does all on other systems: see can_load_objects.
+# Zen 4). A kernel that needs Numba at run time (a symbol that machine_code.py does not know)
+# stays in Numba's own cache, and so do all on other systems: see can_load_objects.
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .waiting import compiling, waiting_for
 _logger = logging.getLogger(__name__)
 
 Kernel = TypeVar("Kernel")
-# What object code defines for callers from Python and from C.
+# The function that object code defines for callers from Python or from C.
 ENTRY: Final = "fastdist_entry"
 _PACKAGE: Final = __package__.rpartition(".")[0]
 
 
 class Recorder:
-    """What a maker compiled, noted to be stored: one kernel, as object code or by Numba.
+    """Notes which object code a maker compiled, to store it, or why it was left to Numba.
 
     `exact` asks for an entry that answers other types with NotImplemented.
     """
@@ -72,7 +72,7 @@ _found: dict[tuple[Any, ...], Any] = {}
 
 
 def recorder() -> Recorder | None:
-    """Return what notes the kernel that is being compiled; None where Numba's cache keeps it."""
+    """Return the recorder of the kernel that is compiled now; None where Numba's cache keeps it."""
     recorders = _state.recorders
     return recorders[-1] if recorders else None
 
@@ -103,7 +103,7 @@ class FoundLoop:
 def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
     """Return the compiled function that maker(*given) of a module returns.
 
-    `module` is relative to kernels/cpu, such as "nn.window_loops". What is given, and its repr,
+    `module` is relative to kernels/cpu, such as "nn.window_loops". The arguments, and their repr,
     must be the same in each process for the same kernel. The function takes numbers as Python's
     int() and float() do, and raises TypeError for arrays of another type than it is compiled for.
 
@@ -231,7 +231,7 @@ class Loops:
 
 
 def type_of(value: Any) -> tuple[Any, ...]:
-    """Return what decides on the code for an argument, in names and numbers.
+    """Return the type of an argument, which decides on the code, in names and numbers.
 
     Raises  TypeError for what compiled functions do not take
     """
@@ -276,7 +276,7 @@ def _find(
     *,
     exact: bool = False,
 ) -> Kernel:
-    """Return what is stored of a kernel, or what make(the maker) returns, which is then stored."""
+    """Return a kernel: the stored one, or that of make(the maker), which is then stored."""
     module, name, _ = key
     if not can_load_objects():
         kernel = make(_maker(module, name))

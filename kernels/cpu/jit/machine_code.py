@@ -25,7 +25,7 @@ from .object_file import (
     read_object,
 )
 
-# What a kernel may call, a fixed list: an unknown symbol would be a crash at the first call.
+# Symbols that a kernel may need, a fixed list: an unknown one would be a crash at the first call.
 _C_NAMES: Final = """
     memcpy memmove memset bcmp memcmp aligned_alloc malloc free malloc_usable_size madvise
     acos acosf acosh acoshf asin asinf asinh asinhf atan atanf atan2 atan2f atanh atanhf cbrt cbrtf
@@ -45,6 +45,8 @@ _PYTHON_NAMES: Final = """
     _Py_NotImplementedStruct
 """
 _OF_C, _OF_PYTHON = frozenset(_C_NAMES.split()), frozenset(_PYTHON_NAMES.split())
+# Functions that Numba brings, and the C library has.
+_OF_NUMBA: Final = {"numba_nextafter": "nextafter", "numba_nextafterf": "nextafterf"}
 # Types of NumPy, by names of ours.
 _OF_NUMPY: Final = {
     f"fastdist_numpy_{name}": getattr(np, name)
@@ -61,7 +63,7 @@ _NEAR: Final = 1 << 31
 
 def known_symbols() -> frozenset[str]:
     """Return the names of symbols that object code may need."""
-    return _OF_C | _OF_PYTHON | _OF_NUMPY.keys()
+    return _OF_C | _OF_PYTHON | _OF_NUMPY.keys() | _OF_NUMBA.keys()
 
 
 class _Method(ctypes.Structure):
@@ -139,6 +141,7 @@ def _address_of(name: str) -> int:
     """
     if name in _OF_NUMPY:
         return id(_OF_NUMPY[name])
+    name = _OF_NUMBA.get(name, name)
     if name not in _OF_C and name not in _OF_PYTHON:
         raise BrokenObjectError(f"the object code of a kernel needs {name!r}, which is not known")
     for library in (_python, _libm):
@@ -174,7 +177,7 @@ def _protect(base: int, image: Image, kind: str, to: int) -> None:
 
 
 def _linked(image: Image, base: int, needed: dict[str, int]) -> bytes:
-    """Return the bytes of an image that is to be at an address."""
+    """Return the bytes of an image for an address."""
     memory = bytearray(image.size)
     for part in image.parts:
         memory[part.offset : part.offset + len(part.content)] = part.content

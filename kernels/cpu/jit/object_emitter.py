@@ -4,13 +4,13 @@ The wrapper takes the place of Numba's own for callers from Python and from C: i
 Numba when it runs, so a later process loads the code without Numba.
 """
 
-# Note [What a wrapper checks] An entry takes the types of one signature. Of numbers it takes what
-# Numba's wrapper takes: any object that Python's int() or float() converts, which raise otherwise.
-# A caller that chose the entry by types asks for "exact" ones: then another type, of a number too,
-# is answered with NotImplemented, and no number is converted. An array must be of NumPy's own
-# class, or of one derived from it, of the dtype, in native byte order, of the number of axes, and
-# in the order that the signature names; where exact types are asked for, it is also as writable and
-# as aligned. What a kernel raises is raised: see kernel_errors.py.
+# Note [What a wrapper checks] An entry takes the types of one signature. As Numba's wrapper does,
+# it takes any object that Python's int() or float() converts for a number, and raises what these
+# raise. A caller that chose the entry by types wants "exact" ones: then the answer to another type,
+# of a number too, is NotImplemented, and no number is converted. An array must be of NumPy's class,
+# or of one derived from it, of the dtype, in native byte order, of the number of axes, and in the
+# order that the signature names; an exact entry also compares whether it is writable and aligned.
+# Errors that a kernel raises are raised: see kernel_errors.py.
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ class _Wrapper:
         return builder.icmp_signed("!=", found, _I32(0))
 
     def _number(self, thing: Any, kind: Any) -> Any:
-        """Return what int() or float() makes of an object, as Numba's wrapper does."""
+        """Return the number that int() or float() makes of an object, as Numba's wrapper does."""
         is_floating = kind in _FLOATING
         builder, memory = self._builder, self._context.get_value_type(kind)
         quick = "PyFloat_Type" if is_floating else "PyLong_Type"

@@ -59,7 +59,7 @@ class Relocation(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What an object becomes in memory.
+    """The memory that an object becomes.
 
     `spans` has the bounds of code, constants and variables: whole pages, in this order. `symbols`
     has the offsets of names that the object defines.
@@ -96,7 +96,7 @@ class _Symbol(NamedTuple):
 
 
 def read_object(data: bytes) -> Image:
-    """Return what the bytes of an object become in memory.
+    """Return the image in memory of an object's bytes.
 
     Raises  BrokenObjectError
     """
@@ -170,7 +170,7 @@ def _places(
             raise _refuse(f"section {i} is code that may be written to")
         alignment = one.alignment or 1
         if alignment & (alignment - 1) or alignment > PAGE:
-            raise _refuse(f"section {i} is to be aligned at {one.alignment} bytes")
+            raise _refuse(f"section {i} asks for alignment at {one.alignment} bytes")
         kinds[_kind_of(one)].append(i)
     places, end, spans = {}, 0, {}
     for kind, members in kinds.items():

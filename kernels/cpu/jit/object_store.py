@@ -33,7 +33,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
 
 
 class Stored(NamedTuple):
-    """What is stored of a kernel: its object code, and notes of the one who stored it.
+    """The file of a kernel: its object code, and notes of the process that stored it.
 
     No code means that this kernel is one for Numba's own cache.
     """
@@ -43,7 +43,7 @@ class Stored(NamedTuple):
 
 
 def read(key: str) -> Stored | None:
-    """Return what is stored under a key, in the user's own folder or in one of an image."""
+    """Return the kernel stored under a key, in the user's own folder or in one of an image."""
     for folder, is_trusted in (
         (cache_directory(FOLDER), is_own_file),
         (shipped_directory(FOLDER), is_trusted_file),
@@ -67,8 +67,8 @@ def write(key: str, stored: Stored) -> None:
     folder = cache_directory(FOLDER)
     if folder is None:
         return
-    # Written aside and renamed: another process sees all of the file or none. A full disk, or a
-    # folder that went away, is no error: the next process compiles again.
+    # Written aside and renamed: another process sees all of the file or none. Where the
+    # disk is full, or the folder went away, the next process compiles again.
     with (
         contextlib.suppress(OSError),
         tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file,
@@ -86,7 +86,7 @@ def write(key: str, stored: Stored) -> None:
 def locked(key: str) -> Iterator[None]:
     """Be the only process of this host that compiles a kernel, where there is a folder for it.
 
-    Note    a process that ends lets go; one that hangs is waited for two minutes
+    Note    the lock ends with its process; one that hangs is waited for two minutes
     """
     folder = cache_directory(FOLDER)
     file = None if folder is None else _lock_file(folder / f"{_name_of(key)}.lock")
@@ -138,7 +138,7 @@ def _sealed(stored: Stored, key: str) -> bytes:
 
 
 def _unsealed(file: bytes, key: str) -> Stored | None:
-    """Return what a file stores under a key; None unless it is whole, and of this key."""
+    """Return the kernel in a file; None unless the file is whole, and of this key."""
     begin, seal = file[: len(_BEGIN)], file[len(_BEGIN) :][:_SEAL_BYTES]
     content = file[len(_BEGIN) + _SEAL_BYTES :]
     if begin != _BEGIN or seal != bytes(sha256(content).digest()):

@@ -15,13 +15,13 @@ import numpy as np
 from fastdist.system.blas import read_cpu
 from fastdist.system.digest import sha256
 
-# What a compiled function may have inlined from: a change in any of these makes all of them stale.
+# Sources that a compiled function may inline: a change in any of these makes all kernels stale.
 _INLINED: Final = (
     *(
         f"jit/{name}.py"
         for name in (
-            "machine", "iteration", "compiler", "numba_inlining", "numba_passes", "object_emitter",
-            "vectors",
+            "machine", "machine_code", "iteration", "compiler", "numba_inlining", "numba_passes",
+            "object_emitter", "vectors",
         )
     ),
     *(
@@ -63,7 +63,7 @@ def module_stamp(module: str) -> str:
 
 @functools.cache
 def _versions() -> str:
-    """Return what the packages that compile say of their versions; they are not imported."""
+    """Return the text of the versions of the packages that compile; they are not imported."""
     found = []
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -77,7 +77,7 @@ def _versions() -> str:
 
 @functools.cache
 def machine_stamp() -> str:
-    """Return what object code depends on beside its sources: processor, Python and NumPy."""
+    """Return the text of the processor, Python and NumPy, on which object code depends too."""
     cpu = read_cpu()
     parts = (
         *(cpu.vendor, cpu.family, cpu.model, *sorted(cpu.features)),
