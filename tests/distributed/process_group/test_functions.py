@@ -179,7 +179,8 @@ def test_gathers_of_several_tensors_are_one_message(group: ProcessGroup) -> None
     assert [sent[at : at + 8].view(np.float32).tolist() for at in (0, 16)] == [[3, 4], [5, 6]]
     work = c10d.all_gather_coalesced(lists, given, group, async_op=True)
     assert work is not None and work.wait()
-    assert c10d.all_gather_coalesced(lists, [], group, async_op=True) is None
+    with pytest.raises(ValueError, match="invalid output size: 2 tensors for 0 inputs"):
+        c10d.all_gather_coalesced(lists, [], group, async_op=True)
     with pytest.raises(TypeError, match="output_tensor_lists should be a list"):
         c10d.all_gather_coalesced(3, given, group)  # type: ignore[arg-type]
 
