@@ -369,7 +369,8 @@ class Bulk:
 
     def _sleep(self, poller: select.poll, waiting: Waiting, *, reads: bool) -> None:
         self._alarm.require_none()
-        left_s = waiting.look([self._previous], REPORT_S)
+        # Its goodbye, on another connection, may come before the last that it has sent on this one.
+        left_s = waiting.look([self._previous], REPORT_S, may_have_left=True)
         poller.modify(self._from_previous.fileno(), select.POLLIN if reads else 0)
         if self._queue:
             poller.register(self._to_next.fileno(), select.POLLOUT)
