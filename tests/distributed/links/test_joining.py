@@ -295,3 +295,27 @@ def test_connections_are_there_before_a_group_is(alone: hub.Hub) -> None:
         alone.require_there([1])
     finally:
         other.close_if_unused()
+
+
+class LeftBy:
+    """A group that keeps which ranks have left."""
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []
+
+    def peer_left(self, peer: Record) -> None:
+        self.ranks.append(peer.rank)
+
+
+def test_a_process_that_has_left_all_groups_has_left_each_that_knows_it(alone: hub.Hub) -> None:
+    record, groups = far_record({"uv": f"tcp://127.0.0.1:{free_port()}"}), [LeftBy() for _ in "123"]
+    for number, group in enumerate(groups, 1):
+        alone.attach(number, group)  # type: ignore[arg-type]
+    for number in (1, 2):
+        alone.watch(number, record, by_connection=False)
+    assert not alone.has_only(1)
+    alone.peer_left(record)
+    assert [group.ranks for group in groups] == [[1], [1], []]
+    alone.detach(2)
+    alone.detach(3)
+    assert alone.has_only(1)
