@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from fastdist.core.errors import CollectiveLostError
 from fastdist.distributed.links import LinksTransport, movement, segment, sums, wire
 from fastdist.distributed.links.between import Post
 from tests.distributed.links.members import TOPOLOGIES, Member, together
@@ -293,3 +294,16 @@ def test_a_goodbye_waits_for_its_connection_unless_the_group_has_failed(
     together("ab", live)
     assert len(waits) in (1, 2)  # one that has left already is owed none
     assert all(wait < 0 if has_failed else wait > 1.0 for wait in waits)
+
+
+def test_a_member_that_leaves_after_a_failure_reports_the_failure() -> None:
+    def live(member: Member) -> None:
+        if member.rank == 0:
+            # Another thread has just noticed it, and has not reported it yet.
+            member.transport._alarm.set(CollectiveLostError("rank 7 was lost"))
+            member.transport.close()
+        else:
+            with pytest.raises(CollectiveLostError, match="rank 7 was lost"):
+                member.transport.barrier(member.call())
+
+    together("aa", live)
