@@ -141,7 +141,7 @@ class Waiting:
         With may_leave, members that have left count as the others: a connection shows their end.
 
         Raises  CollectiveTimeoutError once the deadline, and grace_s more, have passed;
-                CollectiveLostError for a member that has left
+                CollectiveLostError for a member that has left, unless what it sent may still come
         """
         gone = self._left.intersection(missing) if self._left and not may_leave else None
         if gone and len(gone) == len(missing):

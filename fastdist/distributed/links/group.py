@@ -317,7 +317,7 @@ class LinksTransport:
     def _read_reports(self) -> None:
         # A group that is closed at the same time has no memory any more.
         with suppress(ValueError):
-            self._machine.require_no_failure(())
+            self._machine.require_no_failure()
 
     def _reduce(self, call: Call, flat: Array, op: str, place: Place) -> None:
         require_reducible(op, flat.dtype)

@@ -127,12 +127,14 @@ class Machine:
             words[mine + SLEEPS] = 1
             with fence:
                 pass
+            # In this order: a member that has left came to its last counters before.
+            reports = self._reports()
             missing = find_missing()
             try:
                 if not missing:
                     return
                 try:
-                    self.require_no_failure(missing)
+                    self._require_good(reports, missing)
                     left_s = waiting.look(missing, grace_s)
                 except CollectiveLostError:
                     if find_missing() == missing:
@@ -142,16 +144,23 @@ class Machine:
             finally:
                 words[mine + SLEEPS] = 0
 
-    def require_no_failure(self, missing: Sequence[int]) -> None:
-        """Check that the group has not failed, and that no member that is missing has left.
+    def require_no_failure(self) -> None:
+        """Check that the group has not failed.
 
         Raises  CollectiveError that another member of the machine or the alarm reports
         """
+        self._require_good(self._reports(), ())
+
+    def _reports(self) -> list[tuple[int, int]]:
+        """Return which others have failed or left, and the kind of that."""
+        words = self._words
+        return [(one, kind) for one in self._others if (kind := words[one + FAILURE])]
+
+    def _require_good(self, reports: Sequence[tuple[int, int]], missing: Sequence[int]) -> None:
         self._alarm.require_none()
-        for other in self._others:
-            kind = self._words[other + FAILURE]
+        for other, kind in reports:
             # One that has left after its part was done does not fail those that do theirs.
-            if kind and (kind != LEFT or self._rank_at[other] in missing):
+            if kind != LEFT or self._rank_at[other] in missing:
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:
                     name = self._members.name(self._rank_at[other])

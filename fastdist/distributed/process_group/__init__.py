@@ -3,6 +3,7 @@
 collectives.py, objects.py, exchange.py, monitored.py  the functions that programs call
 coalescing.py   several collectives in one message
 init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and ranks in them
+rounds.py       how members that were started again meet the others
 group.py        ProcessGroup: checks, and the arrays of each collective; on group_base.py (members,
                 backends, threads) and point_to_point.py (sends and receives)
 options.py      options of the methods of a ProcessGroup

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from fastdist.core.errors import CollectiveLostError
 from fastdist.distributed.links import LinksTransport, movement, segment, sums, wire
 from fastdist.distributed.links.between import Post
 from tests.distributed.links.members import TOPOLOGIES, Member, together
@@ -268,3 +270,40 @@ def test_a_member_that_leaves_reports_no_loss_of_others(monkeypatch: pytest.Monk
     monkeypatch.setattr(Post, "notify", notify)
     together("abc", lambda member: member.transport.barrier(member.call()))
     assert wire.FAILED not in kinds
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_goodbye_waits_for_its_connection_unless_the_group_has_failed(
+    monkeypatch: pytest.MonkeyPatch, has_failed: bool
+) -> None:
+    waits: list[float] = []
+    notify = Post.notify
+
+    def note(self: Post, to: int, kind: int, *rest: Any, until: float = 0.0, **more: Any) -> bool:
+        if kind == wire.BYE:
+            waits.append(until - time.monotonic())
+        return notify(self, to, kind, *rest, until=until, **more)
+
+    monkeypatch.setattr(Post, "notify", note)
+
+    def live(member: Member) -> None:
+        member.transport.barrier(member.call())
+        if has_failed:
+            member.transport.abort(RuntimeError("it ends"))
+
+    together("ab", live)
+    assert len(waits) in (1, 2)  # one that has left already is owed none
+    assert all(wait < 0 if has_failed else wait > 1.0 for wait in waits)
+
+
+def test_a_member_that_leaves_after_a_failure_reports_the_failure() -> None:
+    def live(member: Member) -> None:
+        if member.rank == 0:
+            # Another thread has just noticed it, and has not reported it yet.
+            member.transport._alarm.set(CollectiveLostError("rank 7 was lost"))
+            member.transport.close()
+        else:
+            with pytest.raises(CollectiveLostError, match="rank 7 was lost"):
+                member.transport.barrier(member.call())
+
+    together("aa", live)

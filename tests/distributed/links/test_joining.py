@@ -7,16 +7,18 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fastdist.core.errors import CollectiveError, StoreTimeoutError
+from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.links import between, connect, futex, hub, joining, wire
 from fastdist.distributed.links.members import Record
+from fastdist.distributed.sockets import NoSecurity, free_port
 from fastdist.distributed.store import HashStore, PrefixStore, TCPStore
 from tests.distributed.links.members import DEADLINE_S, Member, together
 from tests.distributed.links.processes import descriptors
@@ -324,3 +326,73 @@ def test_a_group_and_rpc_in_one_job(transports: str) -> None:
 
 def test_descriptors_are_listed() -> None:
     assert any("pipe" in one or "socket" in one or "/" in one for one in descriptors())
+
+
+@pytest.fixture
+def alone() -> Iterator[hub.Hub]:
+    """Be the hub of a process that is in one group, of two machines."""
+    found = hub.Hub(0, "127.0.0.1", NoSecurity(), frozen_s=10.0)
+    try:
+        yield found
+    finally:
+        found.detach(1)
+        found.close_if_unused()
+
+
+def far_record(addresses: dict[str, str]) -> Record:
+    """Return the record of rank 1, on another machine."""
+    return Record(
+        rank=1,
+        incarnation=77,
+        group_id=1,
+        addresses=addresses,
+        security="none",
+        ranks="0 to 1",
+        bulk="",
+        shares_nothing="",
+        boot_id="another machine",
+    )
+
+
+def test_a_member_of_another_machine_that_ended_before_it_was_reached_is_noticed(
+    alone: hub.Hub,
+) -> None:
+    alone.watch(1, far_record({"uv": f"tcp://127.0.0.1:{free_port()}"}), by_connection=True)
+    with pytest.raises(CollectiveLostError, match=r"rank 1 .* was lost: nothing listens at its"):
+        alone.await_connections(1, time.monotonic() + 20.0)
+
+
+def test_connections_are_there_before_a_group_is(alone: hub.Hub) -> None:
+    other = hub.Hub(1, "127.0.0.1", NoSecurity(), frozen_s=10.0)
+    try:
+        record = far_record(other.addresses)
+        alone.watch(1, record, by_connection=True)
+        alone.await_connections(1, time.monotonic() + 20.0)
+        assert not alone._peers[77].awaits_connection()
+        alone.require_there([1])
+    finally:
+        other.close_if_unused()
+
+
+class LeftBy:
+    """A group that keeps which ranks have left."""
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []
+
+    def peer_left(self, peer: Record) -> None:
+        self.ranks.append(peer.rank)
+
+
+def test_a_process_that_has_left_all_groups_has_left_each_that_knows_it(alone: hub.Hub) -> None:
+    record, groups = far_record({"uv": f"tcp://127.0.0.1:{free_port()}"}), [LeftBy() for _ in "123"]
+    for number, group in enumerate(groups, 1):
+        alone.attach(number, group)  # type: ignore[arg-type]
+    for number in (1, 2):
+        alone.watch(number, record, by_connection=False)
+    assert not alone.has_only(1)
+    alone.peer_left(record)
+    assert [group.ranks for group in groups] == [[1], [1], []]
+    alone.detach(2)
+    alone.detach(3)
+    assert alone.has_only(1)

@@ -170,15 +170,16 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
     shared = segment.Segment(mapping, 2, 2, BOARD_BYTES)
     alarm = Alarm()
     mine, other = (Machine(shared, one, (0, 1), Names(), alarm) for one in (0, 1))  # type: ignore[arg-type]
-    require_no_failure = mine.require_no_failure
+    require_good = mine._require_good
 
-    def require_after_it_left(missing: Sequence[int]) -> None:
+    def require_after_it_left(reports: Sequence[tuple[int, int]], missing: Sequence[int]) -> None:
         if not shared.words[other._mine + segment.FAILURE]:
             other.publish(segment.STAGE, 1)
             other.fail(LEFT, "")
-        require_no_failure(missing)
+            alarm.member_left(1)
+        require_good(reports, missing)
 
-    mine.require_no_failure = require_after_it_left  # type: ignore[method-assign]
+    mine._require_good = require_after_it_left  # type: ignore[method-assign]
     mine.meet(waiting_for(alarm))
     with pytest.raises(CollectiveLostError, match="rank 1 has left the group"):
         mine.meet(waiting_for(alarm))

@@ -314,6 +314,9 @@ class Groups:
 
     def _is_excused(self, pid: int, outcome: Outcome) -> bool:
         """Return whether a process was lost, late or had failed itself."""
+        if outcome.member.was_frozen and isinstance(outcome.error, CollectiveTimeoutError):
+            # Its own deadline has passed meanwhile, before it could read what had come.
+            return True
         for one in self.job.members:
             if one.pid == pid and (one.dead or one.was_cut or one.was_frozen or one.was_late):
                 return True
