@@ -117,13 +117,15 @@ class Waiting:
         """Return how errors name a member."""
         return self._members.name(member)
 
-    def look(self, missing: Sequence[int], grace_s: float = 0.0) -> float:
+    def look(
+        self, missing: Sequence[int], grace_s: float = 0.0, *, awaits_left: bool = False
+    ) -> float:
         """Return for how many seconds to wait on for members that are missing.
 
         Raises  CollectiveTimeoutError once the deadline, and grace_s more, have passed;
-                CollectiveLostError for a member that has left
+                CollectiveLostError for a member that has left, unless `awaits_left`
         """
-        gone = self._left.intersection(missing) if self._left else None
+        gone = self._left.intersection(missing) if self._left and not awaits_left else None
         if gone and len(gone) == len(missing):
             names = self._members.names(sorted(gone))
             raise CollectiveLostError(f"{names} left the group: {self._call.name} waits in vain")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveMismatchError
 from fastdist.distributed.pipe.frames import Buffer
@@ -16,6 +18,7 @@ from .between import Between
 from .calls import encode_call, mismatch, shared_of
 from .machine import Machine
 from .members import Members
+from .pair import Agrees
 from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 
 # Note [How members meet]
@@ -29,6 +32,12 @@ from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]
+
+
+def _agrees_with(sent: bytes) -> Agrees:
+    """Return whether the text of another machine is of the same call as the one that was sent."""
+    mine = shared_of(sent)
+    return lambda theirs: not sent.startswith(_DIFFERS) and shared_of(theirs) == mine
 
 
 class Meeting:
@@ -90,6 +99,33 @@ class Meeting:
             return None
         return self._meet_leaders(call, text, error, waiting, contribute)
 
+    @property
+    def can_reduce_at_once(self) -> bool:
+        """Whether `meet_and_exchange` may be called."""
+        return self.machine.count == 1 and self.between.pair is not None
+
+    def meet_and_exchange(
+        self,
+        call: Call,
+        mine: NDArray[Any],
+        theirs: NDArray[Any],
+        waiting: Waiting,
+        detail: str,
+    ) -> None:
+        """Meet the other of two members, send it an array, and fill `theirs` with its array.
+
+        Raises  CollectiveMismatchError, on both members
+        """
+        pair, number = self.between.pair, self.between.mine
+        assert pair is not None
+        text, _ = encode_call(call, detail)
+        agrees = _agrees_with(text)
+        other = pair.meet_and_exchange(self.turn, text, mine, theirs, agrees, waiting)
+        texts = (text, other) if number == 0 else (other, text)
+        error = self._difference([(one, b"") for one in texts])
+        if error is not None:
+            raise error
+
     def go(self) -> None:
         """Let the other members of this machine go on; the leader alone, after `contribute`."""
         self.machine.publish(GO, self.turn)
@@ -127,7 +163,7 @@ class Meeting:
         if error is None and contribute is not None:
             data = contribute()
         sent = text if error is None else _DIFFERS + str(error).encode(errors="replace")
-        found = self.between.meet(self.turn, sent, data, waiting, call)
+        found = self.between.meet(self.turn, sent, data, _agrees_with(sent), waiting, call)
         error = error or self._difference(found)
         if error is not None:
             self.segment.write_go(0, str(error).encode(errors="replace"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import AuthenticationError, CollectiveError, CollectiveLostError
-from fastdist.distributed.links import bulk, cipher
+from fastdist.distributed.links import bulk, cipher, records
 from fastdist.distributed.links.alarm import Alarm
 from fastdist.distributed.sockets import Doorbell
 from tests.distributed.links.members import Member, together
@@ -25,8 +25,10 @@ class Patience:
     def __init__(self, timeout_s: float = 5.0) -> None:
         self._until = time.monotonic() + timeout_s
 
-    def look(self, missing: list[int], grace_s: float = 0.0) -> float:
-        del missing, grace_s
+    def look(
+        self, missing: list[int], grace_s: float = 0.0, *, awaits_left: bool = False
+    ) -> float:
+        del missing, grace_s, awaits_left
         if time.monotonic() > self._until:
             raise TimeoutError("nobody came")
         return self._until - time.monotonic()
@@ -114,7 +116,7 @@ def test_sums_have_the_same_bits_however_they_are_sealed(
             member.transport.all_reduce(member.call(), array, "sum")
             found += array.tobytes()
         assert member.transport._post.seal == seal
-        has_bulk = member.transport._meeting.between._bulk is not None
+        has_bulk = member.transport._meeting.between._ring is not None
         assert has_bulk == (bool(seal) and member.rank < 3)
         return found
 
@@ -148,12 +150,12 @@ def test_a_record_that_was_tampered_with_ends_the_group(monkeypatch: pytest.Monk
 
 
 def test_a_piece_that_belongs_nowhere_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    enqueue = bulk.Bulk._enqueue
+    enqueue = records.Records.enqueue
 
-    def shifted(self: Any, turn: int, number: int, part: Any, start: int, stop: int) -> None:
-        enqueue(self, turn, number, part, start, stop - 1)
+    def shifted(self: Any, turn: int, number: int, data: Any, offset: int) -> None:
+        enqueue(self, turn, number, data[:-8] if data.nbytes > 1000 else data, offset)
 
-    monkeypatch.setattr(bulk.Bulk, "_enqueue", shifted)
+    monkeypatch.setattr(records.Records, "enqueue", shifted)
 
     def play(member: Member) -> None:
         array = np.ones(LARGE)
