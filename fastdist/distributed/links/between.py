@@ -27,6 +27,7 @@ from .pair import Agrees, Pair
 from .records import Records
 from .reductions import combine
 from .ring import Ring
+from .tree import MOST_DIRECT, Known, Merge, rounds_of
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
 # How long a short message that nobody waits for may take to leave.
@@ -119,6 +120,12 @@ class Between:
         if self._bell is not None:
             self._bell.close()
 
+    @property
+    def report_s(self) -> float:
+        """How much longer than a deadline a leader may wait for others to report who is late."""
+        count = len(self._leaders)
+        return REPORT_S * (1 if count <= MOST_DIRECT else 2 + count.bit_length())
+
     def meet(
         self,
         turn: int,
@@ -127,28 +134,54 @@ class Between:
         agrees: Agrees,
         waiting: Waiting,
         call: Call,
-    ) -> list[tuple[bytes, Buffer]]:
+        merge: Merge | None,
+    ) -> tuple[list[bytes], list[Buffer]]:
         """Send this machine's text and data to all leaders; return those of all machines.
 
-        `agrees` says whether the text of another machine is of the same call. All machines send
-        the same number of bytes of data, unless their texts differ.
+        `agrees` says whether the text of another machine is of the same call. With `merge`, which
+        makes one of the data of two, there may be fewer data than machines. All machines send the
+        same number of bytes of data if there is a `merge`, unless their texts differ.
         """
+        count = len(self._leaders)
         if self.pair is not None:
             theirs, found_data = self.pair.meet(turn, text, data, agrees, waiting)
-            both = [(text, data.data), (theirs, found_data.data)]
-            return both if self.mine == 0 else both[::-1]
+            both = [text, theirs], [data.data, found_data.data]
+            return both if self.mine == 0 else (both[0][::-1], both[1][::-1])
+        if count > MOST_DIRECT:
+            return self._meet_in_rounds(turn, Known(self.mine, text, data, merge), waiting, call)
         head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)
         for number, leader in enumerate(self._leaders):
             if number != self.mine:
                 self._post.send(leader, head, (text, data.data), call)
-        found: list[tuple[bytes, Buffer]] = []
+        texts: list[bytes] = []
+        bodies: list[Buffer] = []
         for number, leader in enumerate(self._leaders):
-            if number == self.mine:
-                found.append((text, data.data))
-                continue
-            _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
-            found.append((bytes(body[0]), body[1]))
-        return found
+            body: Sequence[Buffer] = text, data.data
+            if number != self.mine:
+                _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
+            texts.append(bytes(body[0]))
+            bodies.append(body[1])
+        return texts, bodies
+
+    def _meet_in_rounds(
+        self, turn: int, known: Known, waiting: Waiting, call: Call
+    ) -> tuple[list[bytes], list[Buffer]]:
+        """See Note [Meetings of many machines]."""
+        count = len(self._leaders)
+        for action, other, step in rounds_of(self.mine, count):
+            leader = self._leaders[other]
+            if action != "receive":
+                head = Head(MEET, self._post.group, self._post.rank, turn, step)
+                self._post.send(leader, head, known.encode(), call)
+            if action != "send":
+                grace_s = REPORT_S * (1 + step)
+                _, body = self._inbox.take(leader, turn, MEET, step, waiting, grace_s)
+                if action == "receive" and step:
+                    known.replace(body, count)
+                else:
+                    known.add(body, count)
+        bodies: list[Buffer] = [known.data[number].data for number in sorted(known.data)]
+        return known.in_order(count), bodies
 
     def reduce(
         self,
@@ -229,9 +262,7 @@ class Between:
             tags, their_key = self._post.tags, theirs[port_at.stop :]
             sealing = Cipher(their_key, encrypts=encrypts, seals=True, tags=tags)
             opening = Cipher(key, encrypts=encrypts, seals=False, tags=tags)
-        return Records(
-            to_next, from_previous, sealing, opening, (after, before), self._alarm, bell
-        )
+        return Records(to_next, from_previous, sealing, opening, (after, before), self._alarm, bell)
 
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting

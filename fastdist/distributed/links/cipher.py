@@ -145,7 +145,7 @@ class Cipher:
         source = ctypes.c_void_p(data.ctypes.data)
         length = ctypes.byref(self._length)
         self._require(self._update(self._context, target, length, source, data.nbytes))
-        if not self.encrypts and out.ctypes.data != data.ctypes.data:
+        if not self.encrypts and out is not data:
             out[...] = data
 
     def _require(self, result: int) -> None:

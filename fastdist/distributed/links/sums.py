@@ -101,8 +101,13 @@ class Sums:
             combine(op, [slot.view(flat.dtype) for slot in slots], result)
             return result.view(np.uint8)
 
-        result = np.empty_like(flat)
-        found = meeting.meet(call, (flat.view(np.uint8),), waiting, _detail(flat, op), reduce_here)
+        def merge(lower: Bytes, upper: Bytes) -> Bytes:
+            merged = np.empty_like(flat)
+            combine(op, [lower.view(flat.dtype), upper.view(flat.dtype)], merged)
+            return merged.view(np.uint8)
+
+        result, detail = np.empty_like(flat), _detail(flat, op)
+        found = meeting.meet(call, (flat.view(np.uint8),), waiting, detail, reduce_here, merge)
         if meeting.is_alone:
             reduce_here()
             return result

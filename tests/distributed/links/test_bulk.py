@@ -25,9 +25,7 @@ class Patience:
     def __init__(self, timeout_s: float = 5.0) -> None:
         self._until = time.monotonic() + timeout_s
 
-    def look(
-        self, missing: list[int], grace_s: float = 0.0, *, awaits_left: bool = False
-    ) -> float:
+    def look(self, missing: list[int], grace_s: float = 0.0, *, awaits_left: bool = False) -> float:
         del missing, grace_s, awaits_left
         if time.monotonic() > self._until:
             raise TimeoutError("nobody came")
