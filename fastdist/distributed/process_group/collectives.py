@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ...tensor.tensor import Tensor
+from . import dual
 from .coalescing import note
 from .options import (
     AllgatherOptions,
@@ -65,6 +66,8 @@ def all_reduce(
     if found._coalesced is not None:
         note(found, all_reduce, tensor, None, options)
         return None
+    if dual.has_tangent(tensor):
+        return _returned(dual.all_reduce(tensor, op, found), async_op)
     work = found.allreduce([tensor], options)
     return _returned(work, async_op)
 
@@ -102,6 +105,8 @@ def reduce(
     if found is None:
         return None
     root = rank_in(found, "reduce", dst, group_dst, None)
+    if dual.has_tangent(tensor):
+        return _returned(dual.reduce(tensor, root, op, found), async_op)
     options = ReduceOptions(reduceOp=op, rootRank=root, asyncOp=async_op)
     return _returned(found.reduce([tensor], options), async_op)
 
@@ -126,6 +131,8 @@ def broadcast(
     if found is None:
         return None
     root = rank_in(found, "broadcast", src, group_src, None)
+    if dual.has_tangent(tensor):
+        return _returned(dual.broadcast(tensor, root, found), async_op)
     options = BroadcastOptions(rootRank=root, asyncOp=async_op)
     return _returned(found.broadcast([tensor], options), async_op)
 
