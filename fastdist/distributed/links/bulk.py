@@ -5,7 +5,7 @@
 # hands it from thread to thread. Each leader listens at a port for the one before it in the ring,
 # and sends it the port, a token and a fresh key through the hub, whose connections are
 # authenticated and encrypted by CURVE. The other connects and shows the token; who shows another is
-# hung up on. What goes through them: see Note [Records] in records.py; ring.py and pair.py use them.
+# hung up on. What goes through the connections: see Note [Records] in records.py.
 
 from __future__ import annotations
 

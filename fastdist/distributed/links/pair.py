@@ -34,8 +34,8 @@ _STOP: Final = 4
 _MOST_CALL_BYTES: Final = 64 << 20
 # Short arrays are cut as well: one piece is added while the next arrives.
 _LEAST_PIECE_BYTES: Final = 128 << 10
-_PIECES: Final = 4
-_MOST_QUEUED: Final = 2
+_PIECES: Final = 2
+_MOST_QUEUED: Final = 1
 NOTHING: Final = np.empty(0, np.uint8)
 
 Array = NDArray[Any]
@@ -57,6 +57,11 @@ class _Outgoing:
         self._waiting_at: deque[int] = deque()
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether pieces have not left as a whole."""
+        return self._at < self._source.size or self._records.num_queued > 0
+
+    @property
     def num_left(self) -> int:
         """How many numbers have left, from the first on."""
         while len(self._waiting_at) > self._records.num_queued:
@@ -64,18 +69,17 @@ class _Outgoing:
         return self._waiting_at[0] if self._waiting_at else self._at
 
     def send_some(self, waiting: Waiting) -> bool:
-        """Send as much as the socket takes now; return whether anything left."""
-        has_sent = False
-        while True:
-            while self._at < self._source.size and self._records.num_queued < _MOST_QUEUED:
-                part = self._source[self._at : self._at + self._step]
-                data = part.view(np.uint8)
-                self._records.enqueue(self._turn, _PIECE, data, self._at * part.itemsize)
-                self._waiting_at.append(self._at)
-                self._at += part.size
-            if not self._records.send_some(waiting):
-                return has_sent
-            has_sent = True
+        """Send the next pieces, or what the socket takes of them; return whether anything left.
+
+        The receiver takes some before more leave: so what is between them stays in the caches.
+        """
+        while self._at < self._source.size and self._records.num_queued < _MOST_QUEUED:
+            part = self._source[self._at : self._at + self._step]
+            data = part.view(np.uint8)
+            self._records.enqueue(self._turn, _PIECE, data, self._at * part.itemsize)
+            self._waiting_at.append(self._at)
+            self._at += part.size
+        return self._records.send_some(waiting)
 
 
 class Pair:
@@ -148,7 +152,7 @@ class Pair:
     ) -> Iterator[int]:
         """Fill `theirs`, and send what goes out; yield how many numbers have come."""
         records, at = self._records, 0
-        while at < theirs.size or records.num_queued:
+        while at < theirs.size or outgoing.is_leaving:
             has_sent = outgoing.send_some(waiting)
             stop = self._receive_piece(turn, theirs, at, waiting) if at < theirs.size else at
             if stop > at:

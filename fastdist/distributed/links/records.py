@@ -185,7 +185,8 @@ class Records:
         if self._spin_policy.look(lambda: bool(poller.poll(0))):
             ready = poller.poll(0)
         else:
-            # One that has left may have sent what this member waits for: the connection's end shows.
+            # One that has left may have sent what this member waits for; its connection's end shows
+            # that nothing follows.
             left_s = waiting.look([self.previous], REPORT_S, awaits_left=True)
             ready = poller.poll(left_s * 1000)
         if any(fd == self._bell.fileno() for fd, _ in ready):

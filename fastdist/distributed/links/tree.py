@@ -2,8 +2,8 @@
 
 # Note [Meetings of many machines]
 # Up to MOST_DIRECT leaders send each other what they have, in one round. Of more, leaders exchange
-# in pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know of
-# the blocks of 2^k leaders that they belong to. Each sends log2(n) messages instead of n - 1. Where
+# in pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know
+# of the blocks of 2^k leaders that they belong to. Each sends log2(n) messages, not n - 1. Where
 # n is no power of two, the last ones hand what they have to the first ones before that, and get the
 # result afterwards.
 # Both leaders of a pair add the same two blocks in the same order, the lower block first: all get

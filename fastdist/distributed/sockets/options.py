@@ -55,6 +55,11 @@ _OPTIONS: dict[int, int] = {
 }
 
 
+def reach_options(unreachable_ms: int) -> dict[int, int | bytes]:
+    """Return the options of a socket whose connections outlast so long without an answer."""
+    return {zmq.TCP_KEEPALIVE_CNT: unreachable_ms // 1_000, zmq.TCP_MAXRT: unreachable_ms}
+
+
 def set_wire_limits(max_frame_bytes: int, handshake_ms: int) -> None:
     """Let sockets made from now on end a connection that brings a larger frame, or greets longer.
 

@@ -78,6 +78,16 @@ def _barrier(member: Member) -> None:
     member.transport.barrier(member.call("barrier"))
 
 
+def _sum_of(array: np.ndarray[Any, Any], op: str = "sum") -> Callable[[Member], Any]:
+    call = f"{array.size}"
+    return lambda member: member.transport.all_reduce(member.call("all_reduce", call), array, op)
+
+
+def _repeatedly(times: int, function: Callable[[Member], Any], member: Member) -> None:
+    for _ in range(times):
+        function(member)
+
+
 OTHER_CALLS: dict[str, Callable[[Member], Any]] = {
     "barrier": _barrier,
     "small": lambda member: reduce(member, 5, "sum"),
@@ -95,11 +105,7 @@ def test_other_calls_are_errors_on_both_and_end_nothing(
         for _ in range(2):
             array = np.ones(LARGE, "f4")
             with pytest.raises(CollectiveMismatchError, match="called differently"):
-                if member.rank:
-                    OTHER_CALLS[other](member)
-                else:
-                    call = member.call("all_reduce", f"{LARGE}")
-                    member.transport.all_reduce(call, array, "sum")
+                (OTHER_CALLS[other] if member.rank else _sum_of(array))(member)
             assert (array == 1).all()
             array = np.full(LARGE, member.rank + 1.0)
             member.transport.all_reduce(member.call("all_reduce"), array, "sum")
@@ -133,8 +139,7 @@ def test_records_that_belong_nowhere_end_the_group(
             monkeypatch.setattr(records.Records, "enqueue", forging)
         array = np.ones(LARGE)
         with pytest.raises((CollectiveError, MessageError)) as raised:
-            for _ in range(50):
-                member.transport.all_reduce(member.call("all_reduce"), array, "min")
+            _repeatedly(50, _sum_of(array, "min"), member)
         assert (array == 1).all()
         return str(raised.value)
 
@@ -161,8 +166,7 @@ def test_an_array_that_was_tampered_with_is_not_used(
             monkeypatch.setattr(records.Records, "send_some", tampering)
         array = np.full(LARGE, 2.0)
         with pytest.raises((CollectiveError, MessageError)) as raised:
-            for _ in range(50):
-                member.transport.all_reduce(member.call("all_reduce"), array, "max")
+            _repeatedly(50, _sum_of(array, "max"), member)
         assert (array == 2.0).all()
         return str(raised.value)
 

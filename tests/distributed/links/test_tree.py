@@ -126,12 +126,14 @@ def test_a_small_sum_sends_a_logarithm_of_messages(
 
 def test_a_difference_is_an_error_on_all_of_many_machines_and_ends_nothing() -> None:
     def play(member: Member) -> str:
-        name = "barrier" if member.rank == 4 else "all_reduce"
-        with pytest.raises(CollectiveMismatchError) as raised:
-            if name == "barrier":
-                member.transport.barrier(member.call(name))
+        def call() -> None:
+            if member.rank == 4:
+                member.transport.barrier(member.call("barrier"))
             else:
-                member.transport.all_reduce(member.call(name), np.ones(3), "sum")
+                member.transport.all_reduce(member.call("all_reduce"), np.ones(3), "sum")
+
+        with pytest.raises(CollectiveMismatchError) as raised:
+            call()
         member.transport.barrier(member.call("barrier"))
         return str(raised.value)
 
