@@ -145,8 +145,9 @@ class Between:
         count = len(self._leaders)
         if self.pair is not None:
             theirs, found_data = self.pair.meet(turn, text, data, agrees, waiting)
-            both = [text, theirs], [data.data, found_data.data]
-            return both if self.mine == 0 else (both[0][::-1], both[1][::-1])
+            step = 1 if self.mine == 0 else -1
+            datas: list[Buffer] = [data.data, found_data.data]
+            return [text, theirs][::step], datas[::step]
         if count > MOST_DIRECT:
             return self._meet_in_rounds(turn, Known(self.mine, text, data, merge), waiting, call)
         head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)

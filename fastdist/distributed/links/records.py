@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
@@ -32,6 +33,10 @@ PIECE_BYTES: Final = 512 << 10
 # Turn, number, bytes, offset. A tag takes half as long where what follows the head begins at a
 # multiple of 16 bytes of all that it is over.
 _HEAD: Final = struct.Struct("<QIIQ8x")
+# Sleeping between two pieces takes longer than the next piece: 64 MB take 29 ms where no leader
+# sleeps, and 40 where both do.
+_SPIN_S: Final = 200e-6
+_HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
 # A member that broke off a connection has a reason, which is on its way.
 _REASON_S: Final = 0.1
 
@@ -82,6 +87,8 @@ class Records:
         self._received: RecordHead | None = None
         self._missing = [memoryview(self._head)]
         self._spin_policy = SpinPolicy()
+        # Whether something has arrived since this leader last slept.
+        self._is_flowing = False
         self._reading, self._writing, both = select.poll(), select.poll(), select.poll()
         self._both = both
         for poller in (self._reading, self._writing, both):
@@ -182,9 +189,11 @@ class Records:
         """Wait until something can be sent, or received if `reads`."""
         self._alarm.require_none()
         poller = self._reading if not self._queue else self._both if reads else self._writing
-        if self._spin_policy.look(lambda: bool(poller.poll(0))):
+        ready = self._spin(poller) if self._is_flowing else []
+        if not ready and self._spin_policy.look(lambda: bool(poller.poll(0))):
             ready = poller.poll(0)
-        else:
+        elif not ready:
+            self._is_flowing = False
             # One that has left may have sent what this member waits for; its connection's end shows
             # that nothing follows.
             left_s = waiting.look([self.previous], REPORT_S, awaits_left=True)
@@ -192,6 +201,13 @@ class Records:
         if any(fd == self._bell.fileno() for fd, _ in ready):
             self._bell.clear()
             self._alarm.require_none()
+
+    def _spin(self, poller: select.poll) -> list[tuple[int, int]]:
+        """Look again for as long as the next part of an array takes; return what is ready."""
+        until = time.monotonic() + _SPIN_S
+        while not (ready := poller.poll(0)) and time.monotonic() < until:
+            os.sched_yield()
+        return ready
 
     def _fill(self, waiting: Waiting) -> bool:
         """Receive into what is missing; return if all is here."""
@@ -207,6 +223,7 @@ class Records:
                 ) from error
             if not received:
                 raise self._broken(self.previous, "its connection has ended", waiting)
+            self._is_flowing = _HAS_TWO_PROCESSORS
             _drop(missing, received)
         return True
 

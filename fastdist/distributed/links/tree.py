@@ -127,9 +127,9 @@ def _decode(body: Sequence[Buffer], count: int) -> tuple[dict[bytes, list[int]],
             text, at = calls[at : at + length], at + length
             texts[text] = np.frombuffer(calls, "<u4", number, at).tolist()
             at += 4 * number
-        (num_blocks,) = _COUNT.unpack_from(blocks)
+        (num_blocks,) = _COUNT.unpack_from(body[1])
         heads = [
-            _DATA.unpack_from(blocks, _COUNT.size + one * _DATA.size)
+            _DATA.unpack_from(body[1], _COUNT.size + one * _DATA.size)
             for one in range(min(num_blocks, count))
         ]
     except (struct.error, ValueError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 from ...dispatch.tangents import levels_of
 from ...graph.modes import no_grad
 from ...tensor.tensor import Tensor
-from .arrays import require_writable
+from ...tensor.writable import require_writable
 from .work import Work, finished
 
 
