@@ -143,7 +143,7 @@ class Pair:
 
         outgoing = _Outgoing(self._records, turn, source)
         for received in self._receive_pieces(turn, outgoing, theirs, waiting):
-            # What has not left yet stays as it is.
+            # A number that has not left yet is not replaced.
             added = add(min(received, outgoing.num_left) if is_in_place else received)
         add(source.size)
 

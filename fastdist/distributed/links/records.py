@@ -3,7 +3,9 @@
 # Note [Records]
 # A record is a head, data and a tag. The tag is over the head, the data and the record's number, so
 # a record that was changed, repeated, left out or moved ends the group before its data is used:
-# until then data is in memory of this file, or in a result that no caller has.
+# until then data is in memory of this file, or decrypted in a result that no caller has. That memory
+# is small and stays in the caches: received there and copied, 64 MB take less time than received
+# where they belong.
 # One thread does all the work: it seals and sends what the socket takes, and receives and opens
 # meanwhile, so that no two leaders wait for each other.
 
@@ -47,7 +49,7 @@ class RecordHead(NamedTuple):
     """The numbers at the beginning of a record."""
 
     turn: int
-    # What the record is: see its users.
+    # The kind of the record: see pair.py and ring.py.
     number: int
     nbytes: int
     offset: int
@@ -83,7 +85,7 @@ class Records:
         self._head = bytearray(_HEAD.size)
         self._sealed = np.empty(PIECE_BYTES, np.uint8)
         self._tag = bytearray(0 if opening is None else TAG_BYTES)
-        # The head that has come, while its data has not; and the memory that is still to fill.
+        # The head of a record whose data is still to come; and the memory that is still to fill.
         self._received: RecordHead | None = None
         self._missing = [memoryview(self._head)]
         self._spin_policy = SpinPolicy()
@@ -167,9 +169,8 @@ class Records:
 
         Raises  CollectiveLostError if the record is not the one that its sender has sealed
         """
-        is_encrypted = self._opening is not None and self._opening.encrypts
         data = out
-        if is_encrypted:
+        if self._opening is not None:
             if out.nbytes > self._sealed.nbytes:
                 self._sealed = np.empty(out.nbytes, np.uint8)
             data = self._sealed[: out.nbytes]
@@ -180,9 +181,12 @@ class Records:
         self._received, self._missing = None, [memoryview(self._head)]
         if self._opening is not None:
             try:
-                self._opening.open(bytes(self._head), data, bytes(self._tag), out)
+                opened = out if self._opening.encrypts else data
+                self._opening.open(bytes(self._head), data, bytes(self._tag), opened)
             except CipherError as error:
                 raise self._broken(self.previous, str(error), waiting) from error
+            if opened is not out:
+                out[...] = data
         return True
 
     def sleep(self, waiting: Waiting, *, reads: bool) -> None:

@@ -1,10 +1,10 @@
 """Meetings of the leaders of many machines, in as many rounds as the logarithm of their number."""
 
 # Note [Meetings of many machines]
-# Up to MOST_DIRECT leaders send each other what they have, in one round. Of more, leaders exchange
-# in pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know
+# Up to MOST_DIRECT leaders send each other what they have, in one round. More of them exchange in
+# pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know
 # of the blocks of 2^k leaders that they belong to. Each sends log2(n) messages, not n - 1. Where
-# n is no power of two, the last ones hand what they have to the first ones before that, and get the
+# n is not a power of two, the last ones hand what they have to the first ones before that, and get the
 # result afterwards.
 # Both leaders of a pair add the same two blocks in the same order, the lower block first: all get
 # the same bits, which depend on the number of machines alone.
@@ -40,7 +40,7 @@ Merge = Callable[[Bytes, Bytes], Bytes]
 
 
 def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
-    """Return what a leader does in a meeting of `count`: (action, other leader, step) in order.
+    """Return the actions of a leader in a meeting of `count`: (action, other leader, step) in order.
 
     The actions are "send", "receive" and "exchange"; a step is the same at both ends.
     """
@@ -58,7 +58,7 @@ def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
 
 
 class Known:
-    """What a leader knows of the machines that it has heard of: their texts, and their data.
+    """The texts and the data of those machines that a leader knows of.
 
     With `merge` the data of a block is one; without, each machine keeps its own. Where texts are
     of different calls there is no data.
