@@ -3,9 +3,9 @@
 # Note [Records]
 # A record is a head, data and a tag. The tag is over the head, the data and the record's number, so
 # a record that was changed, repeated, left out or moved ends the group before its data is used:
-# until then data is in memory of this file, or decrypted in a result that no caller has. That memory
-# is small and stays in the caches: received there and copied, 64 MB take less time than received
-# where they belong.
+# until then data is in memory of this file, or decrypted in a result that no caller has. That
+# memory is small and stays in the caches: data received there and copied is not slower than data
+# received where it belongs.
 # One thread does all the work: it seals and sends what the socket takes, and receives and opens
 # meanwhile, so that no two leaders wait for each other.
 

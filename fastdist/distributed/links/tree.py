@@ -2,9 +2,9 @@
 
 # Note [Meetings of many machines]
 # Up to MOST_DIRECT leaders send each other what they have, in one round. More of them exchange in
-# pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know
-# of the blocks of 2^k leaders that they belong to. Each sends log2(n) messages, not n - 1. Where
-# n is not a power of two, the last ones hand what they have to the first ones before that, and get the
+# pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know of
+# the blocks of 2^k leaders that they belong to. Each sends log2(n) messages, not n - 1. Where n is
+# not a power of two, the last ones hand what they have to the first ones before that, and get the
 # result afterwards.
 # Both leaders of a pair add the same two blocks in the same order, the lower block first: all get
 # the same bits, which depend on the number of machines alone.
@@ -40,7 +40,7 @@ Merge = Callable[[Bytes, Bytes], Bytes]
 
 
 def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
-    """Return the actions of a leader in a meeting of `count`: (action, other leader, step) in order.
+    """Return the actions of a leader in a meeting of `count`: (action, other leader, step).
 
     The actions are "send", "receive" and "exchange"; a step is the same at both ends.
     """

@@ -67,7 +67,9 @@ def all_reduce(
         note(found, all_reduce, tensor, None, options)
         return None
     if dual.has_tangent(tensor):
-        return _returned(dual.all_reduce(tensor, op, found), async_op)
+        dual.require_linear("all_reduce", op)
+        work = dual.replace(tensor, lambda part: all_reduce(part, op, found))
+        return _returned(work, async_op)
     work = found.allreduce([tensor], options)
     return _returned(work, async_op)
 
@@ -106,7 +108,9 @@ def reduce(
         return None
     root = rank_in(found, "reduce", dst, group_dst, None)
     if dual.has_tangent(tensor):
-        return _returned(dual.reduce(tensor, root, op, found), async_op)
+        dual.require_linear("reduce", op)
+        work = dual.replace(tensor, lambda part: reduce(part, None, op, found, group_dst=root))
+        return _returned(work, async_op)
     options = ReduceOptions(reduceOp=op, rootRank=root, asyncOp=async_op)
     return _returned(found.reduce([tensor], options), async_op)
 
@@ -132,7 +136,8 @@ def broadcast(
         return None
     root = rank_in(found, "broadcast", src, group_src, None)
     if dual.has_tangent(tensor):
-        return _returned(dual.broadcast(tensor, root, found), async_op)
+        work = dual.replace(tensor, lambda part: broadcast(part, None, found, group_src=root))
+        return _returned(work, async_op)
     options = BroadcastOptions(rootRank=root, asyncOp=async_op)
     return _returned(found.broadcast([tensor], options), async_op)
 

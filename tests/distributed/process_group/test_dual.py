@@ -22,16 +22,6 @@ WANTED: dict[str, tuple[Callable[[fd.Tensor], Any], list[list[float]], list[list
         [[2.0, 3.5]] * 2,
         [[0.375, 9.0]] * 2,
     ),
-    "max": (
-        lambda x: dist.all_reduce(x, dist.ReduceOp.MAX),
-        [[3.0, 5.0]] * 2,
-        [[0.25, 7.0]] * 2,
-    ),
-    "product": (
-        lambda x: dist.all_reduce(x, dist.ReduceOp.PRODUCT),
-        [[3.0, 10.0]] * 2,
-        [[1.75, 69.0]] * 2,
-    ),
     "reduce": (
         lambda x: dist.reduce(x, 1),
         [[1.0, 5.0], [4.0, 7.0]],
@@ -90,5 +80,19 @@ def test_a_tensor_that_cannot_be_written_is_refused_before_anything_is_sent() ->
             dual = forward_ad.make_dual(fd.ones(1), fd.ones(1)).expand(3)
             with pytest.raises(RuntimeError, match=r"single memory location|share memory"):
                 dist.all_reduce(dual)
+
+    run_members(1, member)
+
+
+@pytest.mark.parametrize("op", [dist.ReduceOp.MAX, dist.ReduceOp.PRODUCT])
+def test_reductions_that_are_not_linear_are_refused_before_anything_is_sent(op: Any) -> None:
+    def member(rank: int) -> None:
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(fd.ones(1), fd.ones(1))
+            with pytest.raises(
+                RuntimeError, match=r"is not linear: call distributed\.nn\.functional"
+            ):
+                dist.all_reduce(dual, op)
+            assert dual.item() == 1.0
 
     run_members(1, member)
