@@ -14,7 +14,7 @@ from .arrays import (
     require_tensors,
 )
 from .group_base import GroupBase
-from .memory import HOST, memory_of
+from .memory import Memory, memory_of
 from .options import (
     AllgatherOptions,
     AllreduceOptions,
@@ -376,7 +376,7 @@ class ProcessGroup(Messages, GroupBase):
 ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
 
 
-def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Any = HOST) -> None:
+def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Memory) -> None:
     """Place the parts of an array in tensors, one after the other."""
     begin = 0
     for tensor in tensors:
