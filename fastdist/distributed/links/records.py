@@ -35,8 +35,7 @@ PIECE_BYTES: Final = 512 << 10
 # Turn, number, bytes, offset. A tag takes half as long where what follows the head begins at a
 # multiple of 16 bytes of all that it is over.
 _HEAD: Final = struct.Struct("<QIIQ8x")
-# Sleeping between two pieces takes longer than the next piece: 64 MB take 29 ms where no leader
-# sleeps, and 40 where both do.
+# Sleeping and waking can take longer than the next piece takes to come.
 _SPIN_S: Final = 200e-6
 _HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
 # A member that broke off a connection has a reason, which is on its way.
