@@ -84,6 +84,14 @@ class TwoHosts:
         """Pull the cable (`down`), or plug it in again (`up`)."""
         self.tell(0, f"ip link set cable {state}")
 
+    def limit_cable(self, rate: str = "") -> None:
+        """Let so much pass each way, such as 20mbit; all that can if empty."""
+        for host in range(len(ADDRESSES)):
+            limit = f"replace dev cable root tbf rate {rate} burst 32kb latency 50ms"
+            command = f"tc qdisc {limit if rate else 'del dev cable root'}"
+            self.tell(host, f"{command} && echo limit.{rate}.")
+            self.runs[host].wait_for(f"limit.{rate}.")
+
     def close(self) -> None:
         """End all that runs there."""
         for end in (self._in_0, self._in_1):

@@ -11,15 +11,21 @@ alarm.py        what ends a wait: the group's first failure, a deadline; warning
 machine.py      how members of one machine wait for each other; futex.py: how they sleep
 segment.py      the memory that they share
 between.py      what leaders of several machines do for their members
-bulk.py         the connections through which leaders sum large arrays; cipher.py: their seal
+tree.py         meetings of the leaders of many machines, in few rounds
+bulk.py         how leaders connect for large arrays; records.py: what goes through these
+                connections; cipher.py: its seal
+pair.py, ring.py  sums of the leaders of two machines, and of more
 hub.py          a process's ZeroMQ connections, which its groups share; whether peers are there
 inbox.py        messages that wait for a collective; wire.py: their heads
 
 One machine: its members map one segment, an unnamed file (memfd) that ends with its last mapping.
 Each writes what it calls, and small data, into its part, and counts a counter up; the others spin
 for a moment, then sleep on a futex. Large data goes over a board that all read.
-Several machines: the lowest rank of each is its leader. Leaders exchange the calls, and sum around
-a ring; data of other collectives goes straight from member to member. Members that share no memory
+Several machines: the lowest rank of each is its leader. Leaders exchange the calls and small data:
+each with each if they are few, else in pairs, in as many rounds as the logarithm of their number.
+They sum large arrays around a ring; two of them send each other all they have, and their calls on
+the same connections. Data of other collectives goes straight from member to member, but once to a
+machine whose members all need it. Members that share no memory
 (other processors than x86, FASTDIST_TRANSPORTS=uv, FASTDIST_CHANNELS=basic, other users or
 containers) are machines of one member.
 
@@ -38,7 +44,8 @@ peers. A collective runs in the thread of its caller.
 
 Figures (2 workers on 2 cores of an AMD EPYC, Zen 5; time by that of gloo, `python -m bench
 collectives`): sums of 4 KB 0.12, 1 MB 0.37, 16 MB 0.33, 64 MB 0.34, barrier 0.13. Over encrypted
-sockets: 4 KB 0.9, 1 MB 2.1, 16 MB 2.0, 64 MB 1.9.
+sockets: 4 KB 0.55, 1 MB 2.5, 16 MB 1.8, 64 MB 1.9; authenticated alone: 4 KB 0.5, 1 MB 1.6, 16 MB
+1.25, 64 MB 1.3 to 1.5.
 
 Memory: a segment is sparse. A group keeps what its largest collective has used, at most 256 MB and
 2 MB for each member of the machine.

@@ -134,16 +134,16 @@ class Waiting:
         return self._members.name(member)
 
     def look(
-        self, missing: Sequence[int], grace_s: float = 0.0, *, may_leave: bool = False
+        self, missing: Sequence[int], grace_s: float = 0.0, *, awaits_left: bool = False
     ) -> float:
         """Return for how many seconds to wait on for members that are missing.
 
-        With may_leave, members that have left count as the others: a connection shows their end.
+        With awaits_left, members that have left count as the others: a connection shows their end.
 
         Raises  CollectiveTimeoutError once the deadline, and grace_s more, have passed;
-                CollectiveLostError for a member that has left, unless what it sent may still come
+                CollectiveLostError for a member that has left, unless `awaits_left`
         """
-        gone = self._left.intersection(missing) if self._left and not may_leave else None
+        gone = self._left.intersection(missing) if self._left and not awaits_left else None
         if gone and len(gone) == len(missing):
             names = self._members.names(sorted(gone))
             raise CollectiveLostError(f"{names} left the group: {self._call.name} waits in vain")

@@ -1,4 +1,4 @@
-"""The work of leaders for their machines: they agree on calls, and sum around a ring."""
+"""The work of leaders for their machines: they agree on calls, and sum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from .cipher import KEY_BYTES, Cipher
 from .hub import Hub
 from .inbox import Inbox
 from .members import Members
+from .pair import Agrees, Pair
+from .records import Records
 from .reductions import combine
+from .ring import Ring
+from .tree import MOST_DIRECT, Known, Merge, rounds_of
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
 # How long a short message that nobody waits for may take to leave.
@@ -43,6 +47,7 @@ class Post:
         self.rank = rank
         # How bulk connections are sealed; empty if there are none.
         self.seal = members.records[rank].bulk
+        self.tags = members.tags()
         self._members = members
 
     def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
@@ -117,36 +122,83 @@ class Between:
         self._alarm = alarm
         self._host = host
         self._bell: Doorbell | None = None
-        self._bulk: bulk.Bulk | None = None
+        # Connected by the first large sum: two machines have a pair, more of them a ring.
+        self._ring: Ring | None = None
+        self.pair: Pair | None = None
 
     def close(self) -> None:
         """Close the bulk connections."""
-        if self._bulk is not None:
-            self._bulk.close()
+        for one in (self._ring, self.pair):
+            if one is not None:
+                one.close()
         if self._bell is not None:
             self._bell.close()
 
+    @property
+    def report_s(self) -> float:
+        """How much longer than a deadline a leader may wait for others to report who is late."""
+        count = len(self._leaders)
+        return REPORT_S * (1 if count <= MOST_DIRECT else 2 + count.bit_length())
+
     def meet(
-        self, turn: int, text: bytes, data: NDArray[np.uint8], waiting: Waiting, call: Call
-    ) -> list[tuple[bytes, Buffer]]:
+        self,
+        turn: int,
+        text: bytes,
+        data: NDArray[np.uint8],
+        agrees: Agrees,
+        waiting: Waiting,
+        call: Call,
+        merge: Merge | None,
+    ) -> tuple[list[bytes], list[Buffer]]:
         """Send this machine's text and data to all leaders; return those of all machines.
 
-        All machines send the same number of bytes of data, unless their texts differ.
+        `agrees` says whether the text of another machine is of the same call. With `merge`, which
+        makes one of the data of two, there may be fewer data than machines. All machines send the
+        same number of bytes of data if there is a `merge`, unless their texts differ.
         """
+        count = len(self._leaders)
+        if self.pair is not None:
+            theirs, found_data = self.pair.meet(turn, text, data, agrees, waiting)
+            step = 1 if self.mine == 0 else -1
+            datas: list[Buffer] = [data.data, found_data.data]
+            return [text, theirs][::step], datas[::step]
+        if count > MOST_DIRECT:
+            return self._meet_in_rounds(turn, Known(self.mine, text, data, merge), waiting, call)
         head = Head(MEET, self._post.group, self._post.rank, turn, total=data.nbytes)
         for number, leader in enumerate(self._leaders):
             if number != self.mine:
                 self._post.send(leader, head, (text, data.data), call)
-        found: list[tuple[bytes, Buffer]] = []
+        texts: list[bytes] = []
+        bodies: list[Buffer] = []
         for number, leader in enumerate(self._leaders):
-            if number == self.mine:
-                found.append((text, data.data))
-                continue
-            _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
-            found.append((bytes(body[0]), body[1]))
-        return found
+            body: Sequence[Buffer] = text, data.data
+            if number != self.mine:
+                _, body = self._inbox.take(leader, turn, MEET, 0, waiting, REPORT_S)
+            texts.append(bytes(body[0]))
+            bodies.append(body[1])
+        return texts, bodies
 
-    def ring_reduce(
+    def _meet_in_rounds(
+        self, turn: int, known: Known, waiting: Waiting, call: Call
+    ) -> tuple[list[bytes], list[Buffer]]:
+        """See Note [Meetings of many machines]."""
+        count = len(self._leaders)
+        for action, other, step in rounds_of(self.mine, count):
+            leader = self._leaders[other]
+            if action != "receive":
+                head = Head(MEET, self._post.group, self._post.rank, turn, step)
+                self._post.send(leader, head, known.encode(), call)
+            if action != "send":
+                grace_s = REPORT_S * (1 + step)
+                _, body = self._inbox.take(leader, turn, MEET, step, waiting, grace_s)
+                if action == "receive" and step:
+                    known.replace(body, count)
+                else:
+                    known.add(body, count)
+        bodies: list[Buffer] = [known.data[number].data for number in sorted(known.data)]
+        return known.in_order(count), bodies
+
+    def reduce(
         self,
         turn: int,
         step: int,
@@ -158,13 +210,21 @@ class Between:
     ) -> int:
         """Write the reduction of what all machines have into result; return the next free step.
 
-        Reduce-scatter, then all-gather, around a ring. Each piece goes on as soon as it is added.
+        `result` may be the source. Without bulk connections: reduce-scatter, then all-gather,
+        around a ring. Each piece goes on as soon as it is added.
         """
         count, mine = len(self._leaders), self.mine
         if self._post.seal:
-            if self._bulk is None:
-                self._bulk = self._connect(turn, waiting, call)
-            self._bulk.ring_reduce(turn, source, result, op, mine, count, waiting)
+            if self._ring is None and self.pair is None:
+                records = self._connect(turn, waiting, call)
+                if count == 2:
+                    self.pair = Pair(records, mine)
+                else:
+                    self._ring = Ring(records)
+            if self.pair is not None:
+                self.pair.reduce(turn, source, result, op, waiting)
+            elif self._ring is not None:
+                self._ring.reduce(turn, source, result, op, mine, count, waiting)
             return step
         array = result
         if source is not result:
@@ -187,7 +247,7 @@ class Between:
                     self._send_piece(after, turn, step + number + 1, part, start, stop, call)
         return step + last + 1
 
-    def _connect(self, turn: int, waiting: Waiting, call: Call) -> bulk.Bulk:
+    def _connect(self, turn: int, waiting: Waiting, call: Call) -> Records:
         """Connect to the leaders after and before this one; see Note [Bulk connections]."""
         count, seal = len(self._leaders), self._post.seal
         after, before = self._leaders[(self.mine + 1) % count], self._leaders[self.mine - 1]
@@ -214,11 +274,10 @@ class Between:
         sealing = opening = None
         if key:
             encrypts = seal == bulk.ENCRYPTED
-            sealing = Cipher(theirs[port_at.stop :], encrypts=encrypts, seals=True)
-            opening = Cipher(key, encrypts=encrypts, seals=False)
-        return bulk.Bulk(
-            to_next, from_previous, sealing, opening, (after, before), self._alarm, bell
-        )
+            tags, their_key = self._post.tags, theirs[port_at.stop :]
+            sealing = Cipher(their_key, encrypts=encrypts, seals=True, tags=tags)
+            opening = Cipher(key, encrypts=encrypts, seals=False, tags=tags)
+        return Records(to_next, from_previous, sealing, opening, (after, before), self._alarm, bell)
 
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting

@@ -37,7 +37,7 @@ from .members import Members, Record
 from .movement import Movement, Needs
 from .reductions import require_reducible
 from .segment import Bytes, Segment
-from .sums import Place, Sums
+from .sums import Fill, Place, Sums
 
 # How long a member that leaves waits for others to read what it has sent.
 _READ_S: Final = 2.0
@@ -104,8 +104,8 @@ class LinksTransport:
         """Replace array by the reduction over all members."""
         flat = array.reshape(-1)
 
-        def place(result: Array) -> None:
-            flat[...] = result
+        def place(fill: Fill) -> None:
+            fill(flat, 0, flat.size)
 
         self._reduce(call, flat, op, place)
 
@@ -113,9 +113,9 @@ class LinksTransport:
         """Replace array on root by the reduction."""
         flat = array.reshape(-1)
 
-        def place(result: Array) -> None:
+        def place(fill: Fill) -> None:
             if self.rank == root:
-                flat[...] = result
+                fill(flat, 0, flat.size)
 
         self._reduce(call, flat, op, place)
 
@@ -123,8 +123,8 @@ class LinksTransport:
         """Place the reduction of all members' rows of this rank in out."""
         flat, row = array.reshape(-1), out.reshape(-1)
 
-        def place(result: Array) -> None:
-            row[...] = result[self.rank * row.size : (self.rank + 1) * row.size]
+        def place(fill: Fill) -> None:
+            fill(row, self.rank * row.size, (self.rank + 1) * row.size)
 
         self._reduce(call, flat, op, place)
 

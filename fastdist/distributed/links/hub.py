@@ -101,7 +101,11 @@ class Hub:
         self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
-        self._context = Context(host=host, security=security)
+        # A connection that broke has lost what was on its way, so it lasts as long as peers may be
+        # silent: TCP sends again what a short cut of a cable has lost.
+        self._context = Context(
+            host=host, security=security, unreachable_ms=max(1, round(frozen_s)) * 1_000
+        )
         self._are_chosen = names_of("FASTDIST_TRANSPORTS") is not None
         self._frozen_beats = max(1, round(frozen_s / BEAT_S))
         self._listener = self._context.listen(f"links of rank {rank}")

@@ -18,6 +18,7 @@ from fastdist.system.foreign_text import one_line
 
 from . import segment as segments
 from .bulk import choose_seal
+from .cipher import fastest_tags
 from .group import LinksTransport
 from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
 from .members import Record, machines_of
@@ -113,6 +114,7 @@ def _join(
         security=hub.security_kind,
         ranks=_joined(ranks),
         bulk=choose_seal(hub.security_kind, hub.host, encrypts=encrypts),
+        tags=fastest_tags(),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )

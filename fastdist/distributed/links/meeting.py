@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveMismatchError
 from fastdist.distributed.pipe.frames import Buffer
@@ -16,7 +18,9 @@ from .between import Between
 from .calls import encode_call, mismatch, shared_of
 from .machine import Machine
 from .members import Members
+from .pair import Agrees
 from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
+from .tree import Merge
 
 # Note [How members meet]
 # Each member writes what it calls, and a small contribution, into the segment of its machine, and
@@ -29,6 +33,12 @@ from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]
+
+
+def _agrees_with(sent: bytes) -> Agrees:
+    """Return whether the text of another machine is of the same call as the one that was sent."""
+    mine = shared_of(sent)
+    return lambda theirs: not sent.startswith(_DIFFERS) and shared_of(theirs) == mine
 
 
 class Meeting:
@@ -58,14 +68,16 @@ class Meeting:
         waiting: Waiting,
         detail: str,
         contribute: Contribute | None = None,
+        merge: Merge | None = None,
     ) -> list[Buffer] | None:
         """Meet all members, which must give the same `detail`.
 
         `pieces` are this member's small contribution, for its small slot.
 
         The leader of one of several machines contributes for all of its machine what `contribute`
-        then returns. It gets the contributions of all machines, and calls `go` when others may
-        read what it makes of them. All others get None.
+        then returns. It gets the contributions of all machines, some of them made one by `merge`
+        if that is given, and calls `go` when others may read what it makes of them. All others get
+        None.
 
         Raises  CollectiveMismatchError, on all members
         """
@@ -88,7 +100,34 @@ class Meeting:
             if not self.is_alone:
                 self._wait_for_go(waiting)
             return None
-        return self._meet_leaders(call, text, error, waiting, contribute)
+        return self._meet_leaders(call, text, error, waiting, contribute, merge)
+
+    @property
+    def can_reduce_at_once(self) -> bool:
+        """Whether `meet_and_exchange` may be called."""
+        return self.machine.count == 1 and self.between.pair is not None
+
+    def meet_and_exchange(
+        self,
+        call: Call,
+        mine: NDArray[Any],
+        theirs: NDArray[Any],
+        waiting: Waiting,
+        detail: str,
+    ) -> None:
+        """Meet the other of two members, send it an array, and fill `theirs` with its array.
+
+        Raises  CollectiveMismatchError, on both members
+        """
+        pair, number = self.between.pair, self.between.mine
+        assert pair is not None
+        text, _ = encode_call(call, detail)
+        agrees = _agrees_with(text)
+        other = pair.meet_and_exchange(self.turn, text, mine, theirs, agrees, waiting)
+        texts = (text, other) if number == 0 else (other, text)
+        error = self._difference(texts)
+        if error is not None:
+            raise error
 
     def go(self) -> None:
         """Let the other members of this machine go on; the leader alone, after `contribute`."""
@@ -110,7 +149,7 @@ class Meeting:
         return mismatch(self._members, texts)
 
     def _wait_for_go(self, waiting: Waiting) -> None:
-        self.machine.wait_for_go(self.turn, waiting, 2 * REPORT_S)
+        self.machine.wait_for_go(self.turn, waiting, REPORT_S + self.between.report_s)
         if self.segment.words[self.segment.first_word(0) + GO_DIFFERS] == self.turn:
             text = self.segment.go_text(0).decode(errors="replace")
             raise CollectiveMismatchError(printable(text))
@@ -122,13 +161,15 @@ class Meeting:
         error: CollectiveMismatchError | None,
         waiting: Waiting,
         contribute: Contribute | None,
+        merge: Merge | None,
     ) -> list[Buffer] | None:
         data = np.empty(0, np.uint8)
         if error is None and contribute is not None:
             data = contribute()
         sent = text if error is None else _DIFFERS + str(error).encode(errors="replace")
-        found = self.between.meet(self.turn, sent, data, waiting, call)
-        error = error or self._difference(found)
+        agrees = _agrees_with(sent)
+        texts, bodies = self.between.meet(self.turn, sent, data, agrees, waiting, call, merge)
+        error = error or self._difference(texts)
         if error is not None:
             self.segment.write_go(0, str(error).encode(errors="replace"))
             self.segment.words[self.segment.first_word(0) + GO_DIFFERS] = self.turn
@@ -136,10 +177,9 @@ class Meeting:
             raise error
         if contribute is None:
             self.go()
-        return [body for _, body in found]
+        return bodies
 
-    def _difference(self, found: Sequence[tuple[bytes, Buffer]]) -> CollectiveMismatchError | None:
-        texts = [text for text, _ in found]
+    def _difference(self, texts: Sequence[bytes]) -> CollectiveMismatchError | None:
         for text in texts:
             if text.startswith(_DIFFERS):
                 return CollectiveMismatchError(printable(text[1:].decode(errors="replace")))

@@ -14,6 +14,8 @@ from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.system.foreign_text import one_line
 
+from .cipher import GCM, POLY1305
+
 _MOST_ADDRESSES: Final = 16
 
 
@@ -34,6 +36,8 @@ class Record:
     ranks: str
     # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
     bulk: str
+    # What authenticates fastest there.
+    tags: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
     # Members that give different names share no memory, as if on different machines.
@@ -104,6 +108,7 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     "security": str,
     "ranks": str,
     "bulk": str,
+    "tags": str,
     "shares_nothing": str,
     "machine": str,
     "pid": int,
@@ -127,6 +132,11 @@ class Members:
         """Return how errors name one member: by its global rank, process and host."""
         record = self.records[member]
         return f"rank {record.rank} (pid {record.pid} on {one_line(record.host, 64)})"
+
+    def tags(self) -> str:
+        """Return what authenticates records of this group that are not encrypted."""
+        fastest = {record.tags for record in self.records}
+        return POLY1305 if fastest == {POLY1305} else GCM
 
     def names(self, members: Sequence[int]) -> str:
         """Return how errors name several members."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastdist.core.errors import CollectiveMismatchError, MessageError
 from fastdist.distributed.process_group.transport import Call
 
-from .alarm import Waiting
+from .alarm import REPORT_S, Waiting
 from .between import Post
 from .meeting import Meeting
 from .members import Members
@@ -21,7 +21,9 @@ from .segment import SMALL_BYTES, Bytes
 # Each member contributes bytes, and needs a range of what each other contributes. Small
 # contributions travel with the meeting. A large one goes onto the board of its machine, at a place
 # that follows from the sizes of all, and straight to those members of other machines that need a
-# part. All is there before any member's arrays are changed.
+# part. Where all members of another machine need the same part, as in broadcast and all_gather, it
+# goes to one of them alone, which puts it onto the board for the others. All is there before any
+# member's arrays are changed.
 
 # Contributions of several machines, all together, that travel with their meeting.
 _MOST_BETWEEN_BYTES: Final = 128 << 10
@@ -170,17 +172,26 @@ class Movement:
         waiting: Waiting,
     ) -> None:
         """Fill outs, once all have met."""
-        turn, rank = self._meeting.turn, self._rank
-        for receiver in range(len(sizes)):
-            if receiver not in self._local:
-                for part in _range_of(pieces, *needs(receiver, rank)):
-                    self._post.send_array(receiver, turn, 0, part, call)
+        turn, rank, between = self._meeting.turn, self._rank, self._meeting.between
+        for machine in between.machines:
+            if rank not in machine:
+                for receiver in _receivers(machine, rank, needs):
+                    for part in _range_of(pieces, *needs(receiver, rank)):
+                        self._post.send_array(receiver, turn, 0, part, call)
         fetched: dict[int, Bytes] = {}
+        here, shared = between.machines[between.mine], []
         for sender in range(len(sizes)):
             size = needs(rank, sender)[1]
-            if sender not in self._local and size:
-                fetched[sender] = np.empty(size, np.uint8)
-                self._meeting.between.receive_array(sender, turn, fetched[sender], waiting)
+            if sender in self._local or not size:
+                continue
+            fetched[sender] = np.empty(size, np.uint8)
+            receivers = _receivers(here, sender, needs)
+            if rank in receivers:
+                between.receive_array(sender, turn, fetched[sender], waiting)
+            if len(receivers) < len(here):
+                shared.append((fetched[sender], rank in receivers))
+        for array, has_come in shared:
+            self._share_here(array, has_come, waiting)
         fetched.update(self._carry_here(pieces, sizes, needs, waiting))
         for sender, out in enumerate(outs):
             if out is not None and sender in fetched:
@@ -190,6 +201,19 @@ class Movement:
             for part in _range_of(pieces, *needs(rank, rank)):
                 if part.ctypes.data != own.ctypes.data:
                     own[...] = part
+
+    def _share_here(self, array: Bytes, has_come: bool, waiting: Waiting) -> None:
+        """Fill an array, which has come to one member of this machine, on the others."""
+        machine, segment = self._meeting.machine, self._meeting.segment
+        for start in range(0, array.nbytes, segment.board_bytes):
+            part = array[start : start + segment.board_bytes]
+            board = segment.board(0, part.nbytes)
+            if has_come:
+                board[...] = part
+            machine.meet(waiting, 2 * REPORT_S)
+            if not has_come:
+                part[...] = board
+            machine.meet(waiting, 2 * REPORT_S)
 
     def _carry_here(
         self, pieces: Sequence[Bytes], sizes: Sequence[int], needs: Needs, waiting: Waiting
@@ -243,6 +267,17 @@ class Movement:
                     found[sender][first - start : last - start] = part
             machine.meet(waiting)
         return found
+
+
+def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[int]:
+    """Return those of a machine to which a member of another one sends what the machine needs.
+
+    It is one of them if all need the same: which one differs between senders.
+    """
+    ranges = {needs(receiver, sender) for receiver in machine}
+    if len(machine) > 1 and len(ranges) == 1 and ranges.pop()[1]:
+        return [machine[sender % len(machine)]]
+    return machine
 
 
 def _range_of(pieces: Sequence[Bytes], start: int, size: int) -> list[Bytes]:

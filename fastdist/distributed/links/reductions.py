@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Note [Order and rounding of sums]
-# Members of one machine are summed in the order of their ranks, then machines around a ring. Each
-# part of the result is computed by one member and copied to the others, or by all members from the
-# same numbers in the same order: all have the same bits, in every run.
+# Members of one machine are summed in the order of their ranks, then machines: two in their order,
+# large arrays of more of them around a ring, small ones in the pairs of tree.py. Each part of the
+# result is computed by one member and copied to the others, or by all members from the same numbers
+# in the same order: all have the same bits, in every run.
 # Numbers of fewer bits than float32 are added in float32. The result is rounded once for each
 # machine, and once for each machine that is added to the sum. Others are added in their own type.
 # Integers wrap. For bool, sum is "or" and product is "and". min and max give NaN where one is NaN.

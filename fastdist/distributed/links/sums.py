@@ -29,9 +29,14 @@ from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 _MOST_SMALL_BYTES: Final = SMALL_BYTES
 _MOST_BETWEEN_BYTES: Final = 16 << 10
 
+# Parts of an array that are added at a time, where that makes copies of them.
+_FILL_BYTES: Final = 1 << 20
+
 Array = NDArray[Any]
-# Called once with the sum, which is not the caller's to keep.
-Place = Callable[[Array], None]
+# Writes a range of the sum into an array: fill(out, start, stop).
+Fill = Callable[[Array, int, int], None]
+# Called once when the sum is there, to fill what the caller may read; fill is valid until then.
+Place = Callable[[Fill], None]
 
 
 class Sums:
@@ -52,13 +57,16 @@ class Sums:
         meeting = self._meeting
         most = _MOST_SMALL_BYTES if meeting.is_alone else _MOST_BETWEEN_BYTES
         if flat.nbytes <= most:
-            place(self._reduce_small(call, flat, op, waiting))
+            place(_copying(self._reduce_small(call, flat, op, waiting)))
+            return
+        if meeting.can_reduce_at_once and flat.nbytes <= meeting.segment.board_bytes:
+            place(self._reduce_at_once(call, flat, op, waiting))
             return
         meeting.meet(call, (), waiting, _detail(flat, op))
         self._step = 0
         board_size = meeting.segment.board_bytes // flat.itemsize
         if flat.size <= board_size:
-            place(self._reduce_on_board(flat, op, waiting, call))
+            place(_copying(self._reduce_on_board(flat, op, waiting, call)))
             return
         whole = np.empty_like(flat)
         for start in range(0, flat.size, board_size):
@@ -66,7 +74,23 @@ class Sums:
             whole[start : start + board_size] = self._reduce_on_board(part, op, waiting, call)
             # Nobody writes on the board before all have read it.
             meeting.machine.meet(waiting)
-        place(whole)
+        place(_copying(whole))
+
+    def _reduce_at_once(self, call: Call, flat: Array, op: str, waiting: Waiting) -> Fill:
+        """Meet the other of two members, and get its array; return what adds the two."""
+        meeting = self._meeting
+        theirs = meeting.segment.board(0, flat.nbytes).view(flat.dtype)
+        meeting.meet_and_exchange(call, flat, theirs, waiting, _detail(flat, op))
+        arrays = (flat, theirs) if meeting.between.mine == 0 else (theirs, flat)
+        step = max(1, _FILL_BYTES // flat.itemsize)
+
+        def fill(out: Array, start: int, stop: int) -> None:
+            for low in range(start, stop, step):
+                high = min(low + step, stop)
+                parts = [array[low:high] for array in arrays]
+                combine(op, parts, out[low - start : high - start])
+
+        return fill
 
     def _reduce_small(self, call: Call, flat: Array, op: str, waiting: Waiting) -> Array:
         meeting, segment = self._meeting, self._meeting.segment
@@ -77,8 +101,13 @@ class Sums:
             combine(op, [slot.view(flat.dtype) for slot in slots], result)
             return result.view(np.uint8)
 
-        result = np.empty_like(flat)
-        found = meeting.meet(call, (flat.view(np.uint8),), waiting, _detail(flat, op), reduce_here)
+        def merge(lower: Bytes, upper: Bytes) -> Bytes:
+            merged = np.empty_like(flat)
+            combine(op, [lower.view(flat.dtype), upper.view(flat.dtype)], merged)
+            return merged.view(np.uint8)
+
+        result, detail = np.empty_like(flat), _detail(flat, op)
+        found = meeting.meet(call, (flat.view(np.uint8),), waiting, detail, reduce_here, merge)
         if meeting.is_alone:
             reduce_here()
             return result
@@ -102,7 +131,7 @@ class Sums:
         if meeting.is_alone:
             return here
         if meeting.is_leader:
-            self._step = meeting.between.ring_reduce(
+            self._step = meeting.between.reduce(
                 meeting.turn, self._step, here, board, op, waiting, call
             )
         machine.meet(waiting, 2 * REPORT_S)
@@ -141,6 +170,13 @@ class Sums:
                     combine(op, arrays, board[start:stop])
                 machine.publish(OUT, first + number)
         self._num_blocks += num_blocks
+
+
+def _copying(result: Array) -> Fill:
+    def fill(out: Array, start: int, stop: int) -> None:
+        out[...] = result[start:stop]
+
+    return fill
 
 
 def _detail(flat: Array, op: str) -> str:

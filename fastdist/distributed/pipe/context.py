@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fastdist.core.errors import BackendNotViableError
-from fastdist.distributed.sockets import Doorbell, NoSecurity, Security
+from fastdist.distributed.sockets import UNREACHABLE_MS, Doorbell, NoSecurity, Security
 
 from .lane import Lane
 from .registry import NoTransport, Registration, Transport, names_of, transports
@@ -29,12 +29,15 @@ class Context:
         *,
         host: str = "127.0.0.1",
         security: Security | None = None,
+        unreachable_ms: int = UNREACHABLE_MS,
     ) -> None:
         if transport_names is None:
             transport_names = names_of("FASTDIST_TRANSPORTS")
         self._security = NoSecurity() if security is None else security
         self.transports = self._allowed(transports.choose(transport_names))
         self._host = host
+        # How long a connection lasts whose far end acknowledges nothing.
+        self._unreachable_ms = unreachable_ms
 
     def _allowed(self, viable: list[Registration[Transport]]) -> list[Registration[Transport]]:
         if not self._security.tells_members_apart:
@@ -50,7 +53,7 @@ class Context:
 
     def listen(self, name: str) -> ZmqListener:
         """Return a listener that can be reached by every transport of this context, and by us."""
-        listener = ZmqListener(name)
+        listener = ZmqListener(name, self._unreachable_ms)
         try:
             for registration in self.transports:
                 registration.member.bind(listener, self._host, self._security)
@@ -99,6 +102,11 @@ class Context:
         for registration in transports.by_priority():
             if registration.name == transport:
                 return registration.member.connect(
-                    address, closed, self._security, peer, watched=watched
+                    address,
+                    closed,
+                    self._security,
+                    peer,
+                    watched=watched,
+                    unreachable_ms=self._unreachable_ms,
                 )
         raise BackendNotViableError(f"transport {transport!r} is not registered any more")

@@ -33,9 +33,16 @@ class Transport(Registered, Protocol):
         """Return whether a lane from here to a peer's address can be made."""
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane to a peer's address."""
+        """Return a new lane to a peer's address; it breaks if that answers nothing for so long."""
 
 
 R = TypeVar("R", bound=Registered)
@@ -144,7 +151,14 @@ class NoTransport(NotViable):
         return False
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
         """Refuse."""
         raise BackendNotViableError(self.reason)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...concurrency.future import Future
 from ...tensor.tensor import Tensor
+from . import dual
 from .coalescing import note
 from .options import (
     AllgatherOptions,
@@ -66,6 +67,10 @@ def all_reduce(
     if found._coalesced is not None:
         note(found, all_reduce, tensor, None, options)
         return None
+    if dual.has_tangent(tensor):
+        dual.require_linear("all_reduce", op)
+        work = dual.replace(tensor, lambda part: all_reduce(part, op, found))
+        return _returned(work, async_op)
     work = found.allreduce([tensor], options)
     return _returned(work, async_op)
 
@@ -110,6 +115,10 @@ def reduce(
     if found is None:
         return None
     root = rank_in(found, "reduce", dst, group_dst, None)
+    if dual.has_tangent(tensor):
+        dual.require_linear("reduce", op)
+        work = dual.replace(tensor, lambda part: reduce(part, None, op, found, group_dst=root))
+        return _returned(work, async_op)
     options = ReduceOptions(reduceOp=op, rootRank=root, asyncOp=async_op)
     return _returned(found.reduce([tensor], options), async_op)
 
@@ -134,6 +143,9 @@ def broadcast(
     if found is None:
         return None
     root = rank_in(found, "broadcast", src, group_src, None)
+    if dual.has_tangent(tensor):
+        work = dual.replace(tensor, lambda part: broadcast(part, None, found, group_src=root))
+        return _returned(work, async_op)
     options = BroadcastOptions(rootRank=root, asyncOp=async_op)
     return _returned(found.broadcast([tensor], options), async_op)
 

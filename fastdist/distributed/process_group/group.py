@@ -27,7 +27,7 @@ from .lists import (
     require_member_lists,
     require_root_tensor,
 )
-from .memory import HOST, memory_of
+from .memory import Memory, memory_of
 from .options import (
     AllgatherOptions,
     AllreduceOptions,
@@ -477,7 +477,7 @@ class ProcessGroup(Messages, GroupBase):
 ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
 
 
-def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Any = HOST) -> None:
+def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Memory) -> None:
     """Place the parts of an array in tensors, one after the other."""
     begin = 0
     for tensor in tensors:

@@ -52,10 +52,12 @@ from .doorbell import Doorbell
 from .monitor import SocketEvent, SocketMonitor
 from .options import (
     MAX_FRAME_BYTES,
+    UNREACHABLE_MS,
     bind,
     connect,
     make_socket,
     max_frame_bytes,
+    reach_options,
     set_wire_limits,
     split_tcp_endpoint,
     tcp_endpoint,
@@ -77,6 +79,7 @@ from .waiting import HasFileno, Waiter, has_message, poll_timeout_ms
 __all__ = [
     "MAX_CONNECTIONS",
     "MAX_FRAME_BYTES",
+    "UNREACHABLE_MS",
     "Attempt",
     "Beat",
     "CertificateFolder",
@@ -115,6 +118,7 @@ __all__ = [
     "open_socket_names",
     "poll_timeout_ms",
     "raise_descriptor_limit",
+    "reach_options",
     "runtime_directory",
     "set_wire_limits",
     "split_tcp_endpoint",

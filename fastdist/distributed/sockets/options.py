@@ -28,6 +28,8 @@ from .security import Security
 HANDSHAKE_MS = 5_000
 # A host that acknowledges nothing for this time, asked each second, is unreachable.
 UNREACHABLE_MS = 2_000
+# Linux takes no larger count.
+_MOST_KEEPALIVES = 127
 # The receiver drops the whole connection at a larger frame and nobody tells the sender, who must
 # therefore check first.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -53,6 +55,12 @@ _OPTIONS: dict[int, int] = {
     zmq.TCP_KEEPALIVE_CNT: UNREACHABLE_MS // 1_000,
     zmq.TCP_MAXRT: UNREACHABLE_MS,
 }
+
+
+def reach_options(unreachable_ms: int) -> dict[int, int | bytes]:
+    """Return the options of a socket whose connections outlast so long without an answer."""
+    count = max(1, min(_MOST_KEEPALIVES, unreachable_ms // 1_000))
+    return {zmq.TCP_KEEPALIVE_CNT: count, zmq.TCP_MAXRT: unreachable_ms}
 
 
 def set_wire_limits(max_frame_bytes: int, handshake_ms: int) -> None:

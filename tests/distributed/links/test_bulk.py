@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import AuthenticationError, CollectiveError, CollectiveLostError
-from fastdist.distributed.links import bulk, cipher
+from fastdist.distributed.links import bulk, cipher, records
 from fastdist.distributed.links.alarm import REPORT_S, Alarm
 from fastdist.distributed.sockets import Doorbell
 from tests.distributed.links.members import Member, together
@@ -27,10 +27,8 @@ class Patience:
     def __init__(self, timeout_s: float = 5.0) -> None:
         self._until = time.monotonic() + timeout_s
 
-    def look(
-        self, missing: list[int], grace_s: float = 0.0, *, may_have_left: bool = False
-    ) -> float:
-        del missing, grace_s, may_have_left
+    def look(self, missing: list[int], grace_s: float = 0.0, *, awaits_left: bool = False) -> float:
+        del missing, grace_s, awaits_left
         if time.monotonic() > self._until:
             raise TimeoutError("nobody came")
         return self._until - time.monotonic()
@@ -118,7 +116,7 @@ def test_sums_have_the_same_bits_however_they_are_sealed(
             member.transport.all_reduce(member.call(), array, "sum")
             found += array.tobytes()
         assert member.transport._post.seal == seal
-        has_bulk = member.transport._meeting.between._bulk is not None
+        has_bulk = member.transport._meeting.between._ring is not None
         assert has_bulk == (bool(seal) and member.rank < 3)
         return found
 
@@ -152,12 +150,12 @@ def test_a_record_that_was_tampered_with_ends_the_group(monkeypatch: pytest.Monk
 
 
 def test_a_piece_that_belongs_nowhere_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    enqueue = bulk.Bulk._enqueue
+    enqueue = records.Records.enqueue
 
-    def shifted(self: Any, turn: int, number: int, part: Any, start: int, stop: int) -> None:
-        enqueue(self, turn, number, part, start, stop - 1)
+    def shifted(self: Any, turn: int, number: int, data: Any, offset: int) -> None:
+        enqueue(self, turn, number, data[:-8] if data.nbytes > 1000 else data, offset)
 
-    monkeypatch.setattr(bulk.Bulk, "_enqueue", shifted)
+    monkeypatch.setattr(records.Records, "enqueue", shifted)
 
     def play(member: Member) -> None:
         array = np.ones(LARGE)
@@ -259,136 +257,3 @@ def test_of_many_that_connect_the_earliest_makes_room(monkeypatch: pytest.Monkey
         thread.join()
     for one in (*silent, mine, *found):
         one.close()
-
-
-def bulk_of(alarm: Alarm) -> tuple[bulk.Bulk, socket.socket, socket.socket]:
-    """Return bulk connections, and the far ends of both."""
-    (to_next, after), (before, from_previous) = socket.socketpair(), socket.socketpair()
-    for one in (to_next, from_previous):
-        one.setblocking(False)
-    made = bulk.Bulk(to_next, from_previous, None, None, (1, 2), alarm, Doorbell())
-    return made, after, before
-
-
-@pytest.mark.parametrize("reads", [True, False])
-@pytest.mark.parametrize("has_queue", [True, False])
-def test_a_member_with_nothing_to_do_sleeps_until_it_has(reads: bool, has_queue: bool) -> None:
-    made, after, before = bulk_of(Alarm())
-    if has_queue:
-        made._enqueue(3, 0, np.zeros(4), 0, 4)
-    poller, looked = Poller(), []
-
-    def look(missing: list[int], grace_s: float) -> float:
-        looked.append((missing, grace_s))
-        return 1.5
-
-    made._sleep(poller, SimpleNamespace(look=look), reads=reads)  # type: ignore[arg-type]
-    to_next, from_previous = made._to_next.fileno(), made._from_previous.fileno()
-    assert poller.did == [
-        ("modify", from_previous, select.POLLIN if reads else 0),
-        *([("register", to_next, select.POLLOUT)] if has_queue else []),
-        ("poll", 1500.0),
-        *([("unregister", to_next)] if has_queue else []),
-    ]
-    assert looked == [([2], REPORT_S)]
-    made.close()
-    made._bell.close()
-    after.close()
-    before.close()
-
-
-def test_a_bell_that_rings_is_cleared_and_an_alarm_ends_the_sleep() -> None:
-    alarm = Alarm()
-    made, after, before = bulk_of(alarm)
-    poller = select.poll()
-    for one in (made._bell, made._from_previous):
-        poller.register(one.fileno(), select.POLLIN)
-    made._bell.ring()
-    made._sleep(poller, Patience(), reads=True)  # type: ignore[arg-type]
-    assert not made._bell.wait(time.monotonic())
-    alarm.set(CollectiveError("it ended"))
-    with pytest.raises(CollectiveError, match="it ended"):
-        made._sleep(poller, Patience(), reads=True)  # type: ignore[arg-type]
-    for end in (after, before):
-        end.close()
-    made.close()
-    made._bell.close()
-
-
-def test_a_connection_that_breaks_names_the_member_unless_its_reason_is_known() -> None:
-    alarm = Alarm()
-    made, after, before = bulk_of(alarm)
-    its = bulk._Sum(3, "sum", [np.zeros(4)] * 2, [np.zeros(4)] * 2, 0, 1)
-    before.close()
-    with pytest.raises(CollectiveLostError, match="rank 2 was lost: its connection has ended"):
-        made._receive(its, Patience())  # type: ignore[arg-type]
-    after.close()
-    made._enqueue(3, 0, np.zeros(4), 0, 4)
-    with pytest.raises(CollectiveLostError, match="rank 1 was lost: its connection broke"):
-        made._send_some(Patience())  # type: ignore[arg-type]
-    alarm.set(CollectiveError("its reason"))
-    made._bell.ring()
-    with pytest.raises(CollectiveError, match="its reason"):
-        made._send_some(Patience())  # type: ignore[arg-type]
-    made.close()
-    made._bell.close()
-
-
-def test_a_record_goes_on_where_the_socket_took_no_more() -> None:
-    made, after, before = bulk_of(Alarm())
-    data = np.random.default_rng(3).integers(0, 255, bulk.PIECE_BYTES, np.uint8)
-    for turn in (3, 4):
-        made._enqueue(turn, 1, data, 0, data.size)
-    got = bytearray()
-    while made._queue:
-        made._send_some(Patience())  # type: ignore[arg-type]
-        got += after.recv(50_001)
-    after.setblocking(False)
-    while len(got) < 2 * (data.nbytes + bulk._HEAD.size):
-        got += after.recv(1 << 20)
-    assert not made._send_some(Patience())  # type: ignore[arg-type]
-    heads = [bulk._HEAD.pack(turn, 1, data.nbytes, 0) for turn in (3, 4)]
-    assert got == b"".join(head + data.tobytes() for head in heads)
-    made.close()
-    made._bell.close()
-    after.close()
-    before.close()
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "offset", "is_one"),
-    [
-        *((0, 4, 0, True), (4, 8, 32, True), (8, 10, 64, True)),
-        *((0, 4, 1, False), (1, 4, 8, False), (0, 3, 0, False), (8, 12, 64, False)),
-        *((12, 12, 96, False), (12, 10, 96, False), (4, 8, 33, False)),
-    ],
-)
-def test_only_a_piece_that_a_sender_cuts_is_taken(
-    monkeypatch: pytest.MonkeyPatch, start: int, stop: int, offset: int, is_one: bool
-) -> None:
-    monkeypatch.setattr(bulk, "PIECE_BYTES", 32)
-    part = np.zeros(10)
-    assert bulk._is_piece(part, start, stop, offset) == is_one
-    assert bulk.pieces_of(part) == [(0, 4), (4, 8), (8, 10)]
-    assert bulk.pieces_of(part[:0]) == []
-    monkeypatch.setattr(bulk, "PIECE_BYTES", 3)
-    assert bulk.pieces_of(part[:2]) == [(0, 1), (1, 2)]
-    assert bulk._is_piece(part, 1, 2, 8)
-
-
-def test_what_a_member_sent_before_it_left_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
-    ring_reduce = bulk.Bulk.ring_reduce
-
-    def learn_first_that_it_left(self: bulk.Bulk, *arguments: Any) -> None:
-        # Its goodbye goes by another connection, and may be faster.
-        self._alarm.left.add(self._previous)
-        ring_reduce(self, *arguments)
-
-    monkeypatch.setattr(bulk.Bulk, "ring_reduce", learn_first_that_it_left)
-
-    def play(member: Member) -> float:
-        array = np.full(LARGE, member.rank + 1.0)
-        member.transport.all_reduce(member.call(), array, "sum")
-        return float(array[-1])
-
-    assert together("ab", play) == [3.0, 3.0]

@@ -106,7 +106,7 @@ def test_what_is_no_record_is_refused(data: bytes) -> None:
 
 
 def test_records_survive_the_store_and_forged_ones_do_not() -> None:
-    record = Record(1, 2, 3, {"uv": "tcp://h:1"}, "curve", "0 to 1", "encrypted", "")
+    record = Record(1, 2, 3, {"uv": "tcp://h:1"}, "curve", "0 to 1", "encrypted", "aes-256-gcm", "")
     assert Record.decode(record.encode()) == record
     for part in ("rank", "addresses", "host", "pid", "boot_id"):
         forged = dataclasses.replace(record, **{part: 1.5})

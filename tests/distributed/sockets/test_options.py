@@ -19,6 +19,7 @@ from fastdist.distributed.sockets import (
     ipc_endpoint,
     make_socket,
     monitor,
+    reach_options,
     split_tcp_endpoint,
     tcp_endpoint,
     unique_name,
@@ -174,3 +175,11 @@ def test_an_endpoint_is_split_and_joined(endpoint: str, host: str, port: int) ->
 def test_an_endpoint_that_is_none_is_named(endpoint: str) -> None:
     with pytest.raises(ValueError, match="expected tcp://HOST:PORT"):
         split_tcp_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(("unreachable_ms", "count"), [(2_000, 2), (10_000, 10), (600_000, 127)])
+def test_connections_outlast_as_long_as_they_are_to(unreachable_ms: int, count: int) -> None:
+    socket = make_socket(zmq.DEALER, "lasting", options=reach_options(unreachable_ms))
+    assert socket.get(zmq.TCP_KEEPALIVE_CNT) == count
+    assert socket.get(zmq.TCP_MAXRT) == unreachable_ms
+    socket.close()

@@ -31,7 +31,14 @@ class InprocTransport:
         return same_process
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
         """Return a new lane to this process's own listener."""
         return ZmqLane("inproc", address, cast(Doorbell, closed), NoSecurity(), peer, watched=False)

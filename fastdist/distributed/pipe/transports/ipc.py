@@ -44,7 +44,14 @@ class IpcTransport:
             return False
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
         """Return a new lane to a socket file."""
         return ZmqLane("ipc", address, cast(Doorbell, closed), NoSecurity(), peer, watched=watched)

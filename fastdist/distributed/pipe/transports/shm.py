@@ -40,7 +40,14 @@ class ShmTransport(IpcTransport):
         )
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
         """Return a new lane: a ring, or one of ZeroMQ where the peer gives none."""
 

@@ -30,11 +30,24 @@ class TcpTransport:
         return True
 
     def connect(
-        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+        self,
+        address: str,
+        closed: object,
+        security: object,
+        peer: str,
+        *,
+        watched: bool,
+        unreachable_ms: int,
     ) -> Lane:
         """Return a new lane to a port."""
         return ZmqLane(
-            "uv", address, cast(Doorbell, closed), cast(Security, security), peer, watched=watched
+            "uv",
+            address,
+            cast(Doorbell, closed),
+            cast(Security, security),
+            peer,
+            watched=watched,
+            unreachable_ms=unreachable_ms,
         )
 
 

@@ -21,6 +21,7 @@ from fastdist.distributed.pipe.lane import (
 from fastdist.distributed.pipe.listener import Received, Route
 from fastdist.distributed.pipe.ring.acceptor import RingAcceptor, RingCaller
 from fastdist.distributed.sockets import (
+    UNREACHABLE_MS,
     Doorbell,
     Pulse,
     Security,
@@ -35,6 +36,7 @@ from fastdist.distributed.sockets import (
     max_frame_bytes,
     monitor,
     poll_timeout_ms,
+    reach_options,
 )
 
 # Every frame is copied into libzmq's memory when it is sent. Without the copy frames from 256 KiB
@@ -72,10 +74,13 @@ class ZmqLane:
         *,
         watched: bool = False,
         instead: bool = False,
+        unreachable_ms: int = UNREACHABLE_MS,
     ) -> None:
         self.transport = transport
         self.address = address
-        self.socket: Socket = make_socket(zmq.DEALER, f"lane to {peer} by {transport}")
+        self.socket: Socket = make_socket(
+            zmq.DEALER, f"lane to {peer} by {transport}", options=reach_options(unreachable_ms)
+        )
         try:
             # Before connect, or the first events are lost.
             self.monitor = SocketMonitor(self.socket) if watched else None
@@ -194,11 +199,11 @@ class ZmqLane:
 class ZmqListener:
     """A ROUTER, and rings beside it, read by one thread and written by all."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, unreachable_ms: int = UNREACHABLE_MS) -> None:
         self.addresses: dict[str, str] = {}
         # Guards the socket and all below it but _woken. A reader sleeps without it.
         self._socket_lock = threading.RLock()
-        self._socket = make_socket(zmq.ROUTER, name)
+        self._socket = make_socket(zmq.ROUTER, name, options=reach_options(unreachable_ms))
         self._sleeping = False
         self._woken = False
         self._closed = False

@@ -1,0 +1,246 @@
+"""Records: sealed pieces that go from leader to leader over two connections, one each way."""
+
+# Note [Records]
+# A record is a head, data and a tag. The tag is over the head, the data and the record's number, so
+# a record that was changed, repeated, left out or moved ends the group before its data is used:
+# until then data is in memory of this file, or decrypted in a result that no caller has. That
+# memory is small and stays in the caches: data received there and copied is not slower than data
+# received where it belongs.
+# One thread does all the work: it seals and sends what the socket takes, and receives and opens
+# meanwhile, so that no two leaders wait for each other.
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections import deque
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastdist.core.errors import CollectiveError, CollectiveLostError
+from fastdist.distributed.pipe.ring.spin_policy import SpinPolicy
+from fastdist.distributed.sockets import Doorbell
+
+from .alarm import REPORT_S, Alarm, Waiting
+from .cipher import TAG_BYTES, Cipher, CipherError
+
+# Larger ones leave the processor's caches; smaller ones cost more calls. Among 64 KB to 1 MB this
+# is the fastest for sums of 16 and 64 MB (2 cores of an AMD EPYC, Zen 5).
+PIECE_BYTES: Final = 512 << 10
+# Turn, number, bytes, offset. A tag takes half as long where what follows the head begins at a
+# multiple of 16 bytes of all that it is over.
+_HEAD: Final = struct.Struct("<QIIQ8x")
+# Sleeping and waking can take longer than the next piece takes to come.
+_SPIN_S: Final = 200e-6
+_HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
+# A member that broke off a connection has a reason, which is on its way.
+_REASON_S: Final = 0.1
+
+Bytes = NDArray[np.uint8]
+
+
+class RecordHead(NamedTuple):
+    """The numbers at the beginning of a record."""
+
+    turn: int
+    # The kind of the record: see pair.py and ring.py.
+    number: int
+    nbytes: int
+    offset: int
+
+
+class Records:
+    """A leader's connections to the leaders after and before it, and the records on them.
+
+    Thread  the one that carries out the group's collective; close from any, after it
+    """
+
+    def __init__(
+        self,
+        to_next: socket.socket,
+        from_previous: socket.socket,
+        sealing: Cipher | None,
+        opening: Cipher | None,
+        neighbours: tuple[int, int],
+        alarm: Alarm,
+        bell: Doorbell,
+    ) -> None:
+        self._to_next = to_next
+        self._from_previous = from_previous
+        self._sealing = sealing
+        self._opening = opening
+        # The members at the far ends.
+        self.next, self.previous = neighbours
+        self._alarm = alarm
+        self._bell = bell
+        # Records that leave: head, data and tag; and the buffer of this one that the data is in.
+        self._queue: deque[tuple[list[memoryview], Bytes | None]] = deque()
+        self._buffers: list[Bytes] = []
+        self._head = bytearray(_HEAD.size)
+        self._sealed = np.empty(PIECE_BYTES, np.uint8)
+        self._tag = bytearray(0 if opening is None else TAG_BYTES)
+        # The head of a record whose data is still to come; and the memory that is still to fill.
+        self._received: RecordHead | None = None
+        self._missing = [memoryview(self._head)]
+        self._spin_policy = SpinPolicy()
+        # Whether something has arrived since this leader last slept.
+        self._is_flowing = False
+        self._reading, self._writing, both = select.poll(), select.poll(), select.poll()
+        self._both = both
+        for poller in (self._reading, self._writing, both):
+            poller.register(bell.fileno(), select.POLLIN)
+        for poller in (self._reading, both):
+            poller.register(from_previous.fileno(), select.POLLIN)
+        for poller in (self._writing, both):
+            poller.register(to_next.fileno(), select.POLLOUT)
+
+    @property
+    def num_queued(self) -> int:
+        """How many records have not left as a whole."""
+        return len(self._queue)
+
+    def close(self) -> None:
+        """Hang up."""
+        for connection in (self._to_next, self._from_previous):
+            connection.close()
+        for cipher in (self._sealing, self._opening):
+            if cipher is not None:
+                cipher.close()
+
+    def enqueue(self, turn: int, number: int, data: Bytes, offset: int) -> None:
+        """Seal a record; it leaves with `send_some`. Its data does not change before that."""
+        head = _HEAD.pack(turn, number, data.nbytes, offset)
+        buffer = None
+        views = [memoryview(head), data.data]
+        if self._sealing is not None:
+            sealed = data
+            if self._sealing.encrypts:
+                if data.nbytes <= PIECE_BYTES:
+                    buffer = self._buffers.pop() if self._buffers else np.empty_like(self._sealed)
+                    sealed = buffer[: data.nbytes]
+                else:
+                    sealed = np.empty_like(data)
+            tag = self._sealing.seal(head, data, sealed)
+            views = [memoryview(head), sealed.data, memoryview(tag)]
+        self._queue.append((views, buffer))
+
+    def send_some(self, waiting: Waiting) -> bool:
+        """Send as much as the socket takes now; return whether anything left."""
+        has_sent = False
+        while self._queue:
+            views, buffer = self._queue[0]
+            try:
+                sent = self._to_next.sendmsg(views)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise self._broken(self.next, f"its connection broke: {error}", waiting) from error
+            has_sent = True
+            _drop(views, sent)
+            if views:
+                continue
+            self._queue.popleft()
+            if buffer is not None:
+                self._buffers.append(buffer)
+        return has_sent
+
+    def receive_head(self, waiting: Waiting) -> RecordHead | None:
+        """Return the head of the next record; None while it is not here as a whole.
+
+        Nothing has authenticated it yet: it says where to receive what `receive_data` then opens.
+        """
+        if self._received is None:
+            if not self._fill(waiting):
+                return None
+            self._received = RecordHead(*_HEAD.unpack(self._head))
+        return self._received
+
+    def receive_data(self, out: Bytes, waiting: Waiting) -> bool:
+        """Receive the data of the record whose head has come; False while it is not here.
+
+        `out` holds its bytes once this returns True, and rubbish before; the same `out` is given
+        until then.
+
+        Raises  CollectiveLostError if the record is not the one that its sender has sealed
+        """
+        data = out
+        if self._opening is not None:
+            if out.nbytes > self._sealed.nbytes:
+                self._sealed = np.empty(out.nbytes, np.uint8)
+            data = self._sealed[: out.nbytes]
+        if not self._missing:
+            self._missing = [view for view in (data.data, memoryview(self._tag)) if len(view)]
+        if self._missing and not self._fill(waiting):
+            return False
+        self._received, self._missing = None, [memoryview(self._head)]
+        if self._opening is not None:
+            try:
+                opened = out if self._opening.encrypts else data
+                self._opening.open(bytes(self._head), data, bytes(self._tag), opened)
+            except CipherError as error:
+                raise self._broken(self.previous, str(error), waiting) from error
+            if opened is not out:
+                out[...] = data
+        return True
+
+    def sleep(self, waiting: Waiting, *, reads: bool) -> None:
+        """Wait until something can be sent, or received if `reads`."""
+        self._alarm.require_none()
+        poller = self._reading if not self._queue else self._both if reads else self._writing
+        ready = self._spin(poller) if self._is_flowing else []
+        if not ready and self._spin_policy.look(lambda: bool(poller.poll(0))):
+            ready = poller.poll(0)
+        elif not ready:
+            self._is_flowing = False
+            # One that has left may have sent what this member waits for; its connection's end shows
+            # that nothing follows.
+            missing = self.previous if reads else self.next
+            left_s = waiting.look([missing], REPORT_S, awaits_left=True)
+            ready = poller.poll(left_s * 1000)
+        if any(fd == self._bell.fileno() for fd, _ in ready):
+            self._bell.clear()
+            self._alarm.require_none()
+
+    def _spin(self, poller: select.poll) -> list[tuple[int, int]]:
+        """Look again for as long as the next part of an array takes; return what is ready."""
+        until = time.monotonic() + _SPIN_S
+        while not (ready := poller.poll(0)) and time.monotonic() < until:
+            os.sched_yield()
+        return ready
+
+    def _fill(self, waiting: Waiting) -> bool:
+        """Receive into what is missing; return if all is here."""
+        missing = self._missing
+        while missing:
+            try:
+                received = self._from_previous.recvmsg_into(missing)[0]
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise self._broken(
+                    self.previous, f"its connection broke: {error}", waiting
+                ) from error
+            if not received:
+                raise self._broken(self.previous, "its connection has ended", waiting)
+            self._is_flowing = _HAS_TWO_PROCESSORS
+            _drop(missing, received)
+        return True
+
+    def _broken(self, member: int, why: str, waiting: Waiting) -> CollectiveError:
+        self._bell.wait(time.monotonic() + _REASON_S)
+        self._alarm.require_none()
+        waiting.look([member], REPORT_S)
+        return CollectiveLostError(f"{waiting.name(member)} was lost: {why}")
+
+
+def _drop(views: list[memoryview], nbytes: int) -> None:
+    """Take so many bytes from the beginning of views."""
+    while views and nbytes >= len(views[0]):
+        nbytes -= len(views.pop(0))
+    if views and nbytes:
+        views[0] = views[0][nbytes:]

@@ -1,0 +1,55 @@
+"""Collectives that replace a dual tensor of forward mode: its numbers and its tangents."""
+
+# A sum or a broadcast is linear, so the tangents of its result are the same collective of the
+# tangents: first the numbers, then the tangent of each level, the outermost first. So all members
+# make the same calls, and each must have a tangent at the same levels: zeros where nothing depends
+# on the input.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.errors import GraphError
+from ...dispatch.op import OPS
+from ...dispatch.tangents import levels_of, only_below, set_tangent, tangent_of
+from ...graph.modes import no_grad
+from ...tensor.tensor import Tensor, wrap
+from ...tensor.writable import require_writable
+from .reductions import ReduceOp
+from .work import Work, finished
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Return whether an argument is a tensor with a tangent at an open level."""
+    return isinstance(tensor, Tensor) and tensor.extra is not None and bool(levels_of((tensor,)))
+
+
+def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
+    """Let a linear collective replace the numbers of a dual tensor, and each of its tangents.
+
+    `collective` replaces a tensor, which may be dual at outer levels.
+    """
+    require_writable(tensor)
+    clone = OPS["clone"].public
+    with no_grad():
+        value = clone(wrap(tensor.array, tensor._layout))
+        tangents = [(level, clone(tangent_of(tensor, level))) for level in levels_of((tensor,))]
+        collective(value)
+        for _, tangent in tangents:
+            collective(tangent)
+        with only_below(None):
+            tensor.copy_(value)
+        for level, tangent in tangents:
+            set_tangent(tensor, tangent, level)
+    return finished([tensor])
+
+
+def require_linear(what: str, op: Any) -> None:
+    """Raise GraphError for a reduction whose tangents are not that of the tangents."""
+    kind = getattr(op, "op", op)
+    if kind not in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
+        raise GraphError(
+            f"{what}: the tensor is a dual tensor, and {kind} is not linear: call "
+            "distributed.nn.functional.all_reduce(), which returns the result with its tangent"
+        )
