@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -48,7 +47,7 @@ print("", launch._runner() is not None)
 
 def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path: Path) -> None:
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as out:
-        streams = nothing.fileno(), out.fileno(), sys.__stderr__.fileno()
+        streams = nothing.fileno(), out.fileno(), 2
         begun = [begin_fork(ONE, streams, FASTDIST_CACHE_DIR=str(tmp_path)) for _ in range(4)]
         assert [process.wait(100) for process in begun] == [0] * 4
         out.seek(0)

@@ -23,7 +23,7 @@ SIGNATURE = (
 )
 
 
-@compiled("a sample")
+@compiled("a sample")  # type: ignore[untyped-decorator]
 def _sample(x: Any, small: Any, number: Any, is_negative: Any, more: Any) -> Any:
     if small == 255:
         raise ValueError("255 is too large")
@@ -42,7 +42,8 @@ def code(exact: bool) -> tuple[bytes, MachineCode]:
 
 @functools.cache
 def entry(exact: bool = False) -> Callable[..., Any]:
-    return code(exact)[1].function(ENTRY)
+    run: Callable[..., Any] = code(exact)[1].function(ENTRY)
+    return run
 
 
 X, ENDS = np.arange(6).reshape(2, 3), (7, np.ones(2))
@@ -134,7 +135,7 @@ def test_a_symbol_that_is_not_known_is_refused() -> None:
 
 
 def test_a_function_that_needs_numba_is_left_to_it() -> None:
-    @compiled("a sample")
+    @compiled("a sample")  # type: ignore[untyped-decorator]
     def solve(x: Any, y: Any) -> Any:
         return np.dot(x, y)
 

@@ -6,6 +6,7 @@ import functools
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numba
 import pytest
@@ -25,11 +26,13 @@ KIND, FLAGS, BEGIN, SIZE, LINK, ALIGNMENT, EACH = 4, 8, 24, 32, 40, 48, 56
 def sample() -> bytes:
     """Return an object with code, constants and relocations."""
 
-    @compiled("a sample")
-    def total(x: numba.float64, power: numba.float64) -> float:
-        return x.sum() ** power  # type: ignore[no-any-return]
+    @compiled("a sample")  # type: ignore[untyped-decorator]
+    def total(x: Any, power: Any) -> Any:
+        return x.sum() ** power
 
-    return object_of_entry(total, (numba.float64[::1], numba.float64), exact=False)
+    number: Any = numba.float64
+    data: bytes = object_of_entry(total, (number[::1], number), exact=False)
+    return data
 
 
 def test_an_object_has_its_entry_and_needs_what_is_known() -> None:
@@ -40,12 +43,13 @@ def test_an_object_has_its_entry_and_needs_what_is_known() -> None:
     assert all(bound % PAGE == 0 for span in image.spans.values() for bound in span)
 
 
-def section_of(data: bytes, kind: int) -> int:
+def section_of(data: bytes | bytearray, kind: int) -> int:
     """Return where the header of the first section of a type begins."""
     [table] = struct.unpack_from("<Q", data, TABLE)
     [count] = struct.unpack_from("<H", data, COUNT)
     places = [table + 64 * i for i in range(count)]
-    return next(at for at in places if struct.unpack_from("<I", data, at + KIND)[0] == kind)
+    kinds = [int(struct.unpack_from("<I", data, at + KIND)[0]) for at in places]
+    return int(places[kinds.index(kind)])
 
 
 def changed(at: int, form: str, value: int, section: int | None = None) -> bytes:
