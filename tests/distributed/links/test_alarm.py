@@ -22,7 +22,7 @@ from fastdist.distributed.process_group.transport import Call
 def members(count: int = 3) -> Members:
     return Members(
         [
-            Record(10 + one, one, 0, {}, "none", "", "", "", pid=100 + one, host="h")
+            Record(10 + one, one, 0, {}, "none", "", "", "", "", pid=100 + one, host="h")
             for one in range(count)
         ]
     )

@@ -260,7 +260,7 @@ def test_members_publish_their_global_ranks_as_one_text() -> None:
     ],
 )
 def test_what_members_must_have_alike_is_named(what: str, part: str) -> None:
-    first = Record(4, 2, 3, {}, "curve", "0 to 1", "encrypted", "", version="1")
+    first = Record(4, 2, 3, {}, "curve", "0 to 1", "encrypted", "", "", version="1")
     joining._require_agreement([first, first])
     other = dataclasses.replace(first, rank=9, **{part: ""})
     with pytest.raises(CollectiveError) as raised:

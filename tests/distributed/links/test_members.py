@@ -100,7 +100,8 @@ def test_each_kind_of_call_is_named_once_with_those_that_made_it() -> None:
         )
     ]
     assert str(mismatch(members, texts)) == (
-        "the members of the group called differently: rank 0 (pid 100 on h) called all_reduce "
+        "Detected mismatch between collectives on ranks: the members of the group called "
+        "differently: rank 0 (pid 100 on h) called all_reduce "
         "(float32, 8 bytes), number 4 of the group, at p0.py:1; rank 1 (pid 101 on h), rank 2 "
         "(pid 102 on h) called barrier, number 4 of the group, at p1.py:1"
     )

@@ -74,7 +74,7 @@ def hub() -> Iterator[Hub]:
 
 
 def record_of(hub: Hub, rank: int = 1, **changes: Any) -> Record:
-    made = Record(rank, 1000 + rank, 7, hub.addresses, "none", "0 to 1", "", "")
+    made = Record(rank, 1000 + rank, 7, hub.addresses, "none", "0 to 1", "", "", "")
     return dataclasses.replace(made, **changes)
 
 
