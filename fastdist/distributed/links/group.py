@@ -97,6 +97,8 @@ class LinksTransport:
         self._is_closed = False
         self._have_read: set[int] = set()
         self._heard: set[int] = set()
+        # Those that need no message of how the group failed: of this machine, or told before.
+        self._told = set(local)
 
     # The methods of Transport.
 
@@ -354,6 +356,7 @@ class LinksTransport:
             leaders = {machine[0] for machine in self._machines}
             for member in range(self.size):
                 if member != self.rank and (member in leaders or self._is_reached(member)):
+                    self._told.add(member)
                     self._post.notify(member, wire.FAILED, text.encode(errors="replace"), kind)
 
     def _is_reached(self, member: int) -> bool:
@@ -364,14 +367,18 @@ class LinksTransport:
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
-        has_failed = self._alarm.error is not None
-        until = 0.0 if has_failed else time.monotonic() + _READ_S
+        error = self._alarm.error
+        until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
         # A connection may have to be made first: one that ends without a goodbye is taken for lost.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
+            if error is not None and member not in self._told:
+                # The one that failed first told all, but its message may come after this goodbye.
+                text = str(error).encode(errors="replace")
+                self._post.notify(member, wire.FAILED, text, kind_of(error), until=until)
             if not self._post.notify(member, wire.BYE, step=is_last, until=until):
                 awaited.discard(member)
-        if has_failed:
+        if error is not None:
             return
         with self._closing:
             while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:

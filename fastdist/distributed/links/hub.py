@@ -72,6 +72,8 @@ class _Peer:
         # Guards the lane's monitor and pulse, and the lane itself where it is made or closed.
         self.watch_lock = threading.Lock()
         self.lane: Lane | None = None
+        # Whether events show when the lane's connection is made, and when it ends.
+        self.has_events = False
         # Rung once the peer is lost: ends every wait on its lane.
         self.closed = Doorbell()
         self.pidfd = -1
@@ -82,8 +84,7 @@ class _Peer:
 
     def awaits_connection(self) -> bool:
         """Return whether its end is to be seen by a connection that is not there yet."""
-        lane = self.lane
-        is_watched = lane is not None and lane.connection_fileno() >= 0
+        is_watched = self.lane is not None and self.has_events
         return is_watched and not (self.was_connected or self.why_lost)
 
 
@@ -294,6 +295,7 @@ class Hub:
                 lane.pulse.most_missed_beats = self._frozen_beats
             with peer.watch_lock:
                 peer.lane = lane
+                peer.has_events = lane.connection_fileno() >= 0
             self._watch_bell.ring()
         return peer.lane
 

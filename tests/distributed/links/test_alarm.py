@@ -55,8 +55,8 @@ def test_a_call_waits_until_its_deadline_and_gives_up_in_that_moment(
     with pytest.raises(CollectiveTimeoutError) as raised:
         waiting.look([1, 2])
     assert str(raised.value) == (
-        "all_reduce at a.py:3 (number 7 of the group): rank 11 (pid 101 on h), rank 12 (pid 102 "
-        "on h) had not come after 8 s"
+        "all_reduce at a.py:3 (number 7 of the group): Timed out waiting 8000ms: rank 11 (pid 101 "
+        "on h), rank 12 (pid 102 on h) had not come after 8 s"
     )
     clock.now += 0.5
     with pytest.raises(CollectiveTimeoutError, match=r"after 8\.5 s"):

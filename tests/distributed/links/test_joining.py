@@ -349,6 +349,7 @@ def far_record(addresses: dict[str, str]) -> Record:
         security="none",
         ranks="0 to 1",
         bulk="",
+        tags="",
         shares_nothing="",
         boot_id="another machine",
     )

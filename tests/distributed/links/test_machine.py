@@ -47,7 +47,8 @@ def machine_of_two(then: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> tup
     )
     facts: dict[str, Any] = {"group_id": 1, "addresses": {}, "security": "none", "ranks": "0 to 1"}
     records = [
-        Record(rank=rank, incarnation=rank, bulk="", tags="", shares_nothing="", **facts) for rank in (0, 1)
+        Record(rank=rank, incarnation=rank, bulk="", tags="", shares_nothing="", **facts)
+        for rank in (0, 1)
     ]
     alarm, members = Alarm(), Members(records)
     found = Machine(memory, 0, (0, 1), members, alarm)

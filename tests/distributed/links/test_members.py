@@ -16,7 +16,25 @@ from fastdist.distributed.process_group.transport import Call
 
 def record(rank: int = 0, **changes: Any) -> Record:
     made = Record(
-        *(rank, rank, 0, {}, "none", "", "", "", "", 100 + rank, 5, "boot", "pids", "net", 0, "h"),
+        *(
+            rank,
+            rank,
+            0,
+            {},
+            "none",
+            "",
+            "",
+            "",
+            "",
+            "",
+            100 + rank,
+            5,
+            "boot",
+            "pids",
+            "net",
+            0,
+            "h",
+        ),
     )
     return dataclasses.replace(made, **changes)
 

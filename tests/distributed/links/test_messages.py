@@ -73,7 +73,7 @@ def test_the_failure_of_another_is_raised_as_it_was_there(
     def play(member: Member) -> None:
         transport, told = member.transport, list[Any]()
         if member.rank == 0:
-            transport._post.notify = lambda *given: told.append(given)  # type: ignore[assignment, method-assign]
+            transport._post.notify = lambda *given, **_: told.append(given)  # type: ignore[assignment, method-assign]
             transport.receive(Head(wire.FAILED, 0, 1, 0, kind), [b"why \x00\xff"], 1)
             with pytest.raises(error) as raised:
                 transport.barrier(member.call())
@@ -99,11 +99,11 @@ def test_a_failure_reaches_the_leaders_of_other_machines(machines: str) -> None:
         if member.rank == 0:
             notify = transport._post.notify
 
-            def noted(to: int, kind: int, text: bytes = b"", step: int = 0) -> bool:
+            def noted(to: int, kind: int, text: bytes = b"", step: int = 0, **how: Any) -> bool:
                 if kind == wire.FAILED:
                     told.append(to)
                     assert (text, step) == ("it ended ä".encode(), alarm.FAILED)
-                return notify(to, kind, text, step)
+                return notify(to, kind, text, step, **how)
 
             transport._post.notify = noted  # type: ignore[method-assign]
             transport.abort(ValueError("it ended ä"))
