@@ -1,7 +1,9 @@
 """Process groups: the collectives of a job, from the call of a user down to the bytes.
 
-collectives.py, objects.py, exchange.py, monitored.py  the functions that programs call
-coalescing.py   several collectives in one message
+collectives.py, objects.py, exchange.py  the functions that programs call
+coalescing.py, together.py  several collectives in one message; lists.py: the lists they take
+arrivals.py     who has come to a barrier, in the store of the group
+dual.py         collectives that replace dual tensors of forward mode
 init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and ranks in them
 rounds.py       how members that were started again meet the others
 group.py        ProcessGroup: checks, and the arrays of each collective; on group_base.py (members,
@@ -10,7 +12,8 @@ options.py      options of the methods of a ProcessGroup
 work.py         Work, and the thread that runs the collectives of one group in order
 arrays.py, reductions.py, split_sizes.py, object_bytes.py, sparse.py  from tensors to arrays
 caller.py       the line of the program that calls
-backends.py     names of backends; foreign.py: groups of registered ones; alone.py: of one member
+backends.py     names of backends; foreign.py: groups of registered ones; alone.py: of one member;
+                fake.py: of any size in one process; gloo.py: those that a program makes itself
 memory.py       the memory whose arrays a transport takes: the CPU's, or device_memory.py, a GPU's
 nccl.py         collectives between GPUs, on device_transport.py (one GPU), device_work.py (their
                 Work) and device_watch.py (the thread that finds what is late or has failed)

@@ -6,7 +6,10 @@ hash_store.py   within one process; local_store.py: its dictionary under a lock
 file_store.py   over a file system: each process replays a log that all of them append to
 tcp_store.py    over ZeroMQ; wire.py has the bytes, server.py the thread that serves, connection.py
                 the client's end, access.py the security
+served_watch.py its watch; ports.py: where it is hosted
 prefix_store.py a part of another store, under a prefix
+own_methods.py  requests to a store of which a program wrote the methods
+joining_group.py the members of a group that joins in a store
 environment.py  what launchers and cluster managers put into environment variables
 host_list.py    lists of hosts in those variables
 wait_log.py     the line on stderr that names the workers that are still missing

@@ -385,7 +385,7 @@ def require_ok(
         group = arguments[0].decode(errors="replace")
         raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    keys = ", ".join(f"/{name}" for name in names[:8])
+    keys = ", ".join(f"/{one_line(name)}" for name in names[:8])
     raise StoreTimeoutError(
         f"wait timeout after {waited_s * 1e3:.0f}ms, keys: {keys}: "
         f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear "

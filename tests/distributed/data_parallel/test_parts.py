@@ -263,10 +263,13 @@ class Others:
     def rank(self) -> int:
         return self._rank
 
-    def broadcast(self, tensors: Any, options: Any) -> None:
+    def broadcast(self, tensors: Any, options: Any) -> dist.Work:
         (joined,) = tensors
         self.sent.append((joined.tolist(), options.rootRank, options.asyncOp))
         joined.add_(100)
+        work = dist.Work([joined])
+        work._finish()
+        return work
 
 
 W, B = fd.zeros(2, 3), fd.zeros(3)
@@ -419,7 +422,7 @@ def test_facts_of_a_wrapper() -> None:
             "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48", "find_unused_parameters": 1,
             "gradient_as_bucket_view": 0, "static_graph": 0, "iteration": 0, "num_buckets": 1,
             "num_parameter_tensors": 4, "total_parameter_size_bytes": 48, "comm_hook": "",
-            "has_rebuilt_buckets": 0,
+            "has_rebuilt_buckets": 0, "has_error": 0, "error": "",
         }
         for rank in range(2)
     ]  # fmt: skip
