@@ -475,7 +475,7 @@ def _freed(tree: Any, xs: list[Any]) -> Any:
     """Return a tree of results without the graphs that lead to nothing but our own leaves."""
     depth = level_of(xs)
     bases = [base_of(x, depth) for x in xs]
-    own = {id(x.edge) for x in bases if x.is_leaf}
+    own = {id(x._edge) for x in bases if x.is_leaf}
     leaves, build = _flat(tree)
     innermost = ForwardADLevel.count() - 1
 
@@ -500,7 +500,7 @@ def _freed_at(one: Any, own: set[int], level: int) -> Any:
 
 def _leads_out(result: Any, own: set[int]) -> bool:
     if not is_grad_enabled() or result.grad_fn is None:
-        return is_grad_enabled() and result.requires_grad and id(result.edge) not in own
+        return is_grad_enabled() and result.requires_grad and id(result._edge) not in own
     seen, waiting = set(), [result.grad_fn]
     while waiting:
         node = waiting.pop()

@@ -31,7 +31,7 @@ def reads_this_one(device: str) -> tuple[bool, str]:
     x = fastdist.arange(ELEMENTS, dtype=fastdist.float32, device=device) * 0.5
     slab, event = Slab(index, 4 * SLAB_STEP), backend.shared_event(index)
     stream = backend.current_stream(index)
-    slab.put(backend, SLAB_STEP // 2, x.array, index, stream)
+    slab.put(backend, SLAB_STEP // 2, x._array, index, stream)
     event.record(stream)
     told = {
         "uuid": uuid_of(backend, index).hex(),

@@ -56,7 +56,7 @@ def _unscale_alike(grads: list[Tensor], scale: Tensor, found: Tensor, device: De
     packed = [grad.contiguous() for grad in grads]
     program = read_program("g = g * inverse", ("g",), ("inverse",))
     apply = backend_of(device.type).kernel("pointwise.multi_tensor.apply_watched")
-    apply(program, [None], found.array.reshape((1,)), inverse.array, *[g.array for g in packed])
+    apply(program, [None], found._array.reshape((1,)), inverse._array, *[g._array for g in packed])
     bump_all([grad for grad, made in zip(grads, packed, strict=True) if made is grad])
     for grad, made in zip(grads, packed, strict=True):
         if made is not grad:
@@ -71,6 +71,6 @@ def adapt(
     """
     program = read_program(_ADAPT, ("scale", "good", "found"), ("growth", "backoff", "interval"))
     apply = backend_of(scale._layout.device.type).kernel("pointwise.multi_tensor.apply")
-    arrays = [one.array.reshape((1,)) for one in (scale, good, found)]
+    arrays = [one._array.reshape((1,)) for one in (scale, good, found)]
     apply(program, [[growth, backoff, float(interval)]], *arrays)
     bump_all([scale, good])

@@ -87,7 +87,7 @@ def backward_batched(
 
 def release(roots: Sequence[Any]) -> None:
     """Let the Nodes below roots release their saved values, as a pass without retain_graph does."""
-    waiting = [node_of(root.edge) for root in roots]
+    waiting = [node_of(root._edge) for root in roots]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()

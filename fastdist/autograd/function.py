@@ -162,7 +162,7 @@ def _own(output: Any, is_input: bool) -> Any:
         return output
     if isinstance(output, LazyConjNeg):
         return output.detach()
-    alias = wrap(output.array, output._layout)
+    alias = wrap(output._array, output._layout)
     alias._storage = storage_of(output)
     return alias
 
@@ -172,9 +172,9 @@ def _give_edge(node: FunctionNode, result: Tensor, i: int, changed: bool) -> Non
     if node.num_outputs == 1:
         node.output_layout, edge = result._layout, node
     if not changed:
-        result.edge = edge
+        result._edge = edge
         return
-    if result.extra is not None and result.extra.base is not None:
+    if result._extra is not None and result._extra.base is not None:
         if node.num_outputs > 1:
             raise GraphError(
                 "If your Function modifies views inplace, it must return a single output: "

@@ -37,7 +37,7 @@ class FunctionNode(Node):
         self.hooks = None
         self.seq = 0
         self.output_layout: Any = None
-        edges = [a.edge if isinstance(a, Tensor) else None for a in args]
+        edges = [a._edge if isinstance(a, Tensor) else None for a in args]
         self.edges = tuple(edges)
         self.wanted = tuple([edge is not None for edge in edges])
         self.users: dict[str, Any] = {"needs_input_grad": self.wanted}
@@ -106,8 +106,8 @@ class FunctionNode(Node):
         if i is not None and results[i] is tensor:
             return (_HookedOutput if hooked else _SavedOutput)(tensor, storage, i, self)
         if hooked:
-            return (pack_one(tensor), 0, tensor.edge)
-        return (tensor, storage.version, tensor.edge)
+            return (pack_one(tensor), 0, tensor._edge)
+        return (tensor, storage.version, tensor._edge)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -139,7 +139,7 @@ class FunctionNode(Node):
             for a, layout in zip(arrays, self._output_layouts(), strict=True)
         ]
         found = self._run(grads, keep)
-        return tuple([None if t is None else t.array for t in found])
+        return tuple([None if t is None else t._array for t in found])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return backward's gradients, recorded if the thread's grad mode is on."""
@@ -208,22 +208,22 @@ class FunctionNode(Node):
 class _SavedOutput:
     """A saved output: its parts without its edge, since the Node must not hold itself."""
 
-    __slots__ = ("_storage", "array", "extra", "i", "layout", "records", "version")
+    __slots__ = ("_array", "_extra", "_storage", "i", "layout", "records", "version")
 
     def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
-        self.array, self.layout, self.extra = tensor.array, tensor._layout, tensor.extra
+        self._array, self.layout, self._extra = tensor._array, tensor._layout, tensor._extra
         self._storage, self.version = storage, storage.version
         self.i = i
-        self.records = tensor.edge is not None
+        self.records = tensor._edge is not None
 
     def unpack(self, node: FunctionNode) -> Tensor:
         """Return the output with its Node as edge."""
         if self._storage.version != self.version:
             raise_changed(node, None, self.layout, self.version, self._storage.version)
-        alias = wrap(self.array, self.layout)
-        alias.extra, alias._storage = self.extra, self._storage
+        alias = wrap(self._array, self.layout)
+        alias._extra, alias._storage = self._extra, self._storage
         if self.records:
-            alias.edge = Edge(node, self.i) if node.num_outputs > 1 else node
+            alias._edge = Edge(node, self.i) if node.num_outputs > 1 else node
         return alias
 
 
@@ -235,12 +235,12 @@ class _HookedOutput(_SavedOutput):
     def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
         super().__init__(tensor, Storage(), i, node)
         self.packed = pack_one(tensor)
-        self.array = None
+        self._array = None
 
     def unpack(self, node: FunctionNode) -> Tensor:
         """Return the output from the unpack hook, with its Node as edge."""
         alias = super().unpack(node)
-        alias.array = self.packed.array
+        alias._array = self.packed._array
         return alias
 
 

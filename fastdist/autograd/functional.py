@@ -291,7 +291,7 @@ def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
     """
     if create_graph:
         return tuple(
-            [x.view(x.shape) if x.edge is not None else x.detach().requires_grad_() for x in given]
+            [x.view(x.shape) if x._edge is not None else x.detach().requires_grad_() for x in given]
         )
     return tuple([x.detach().requires_grad_() for x in given])
 

@@ -212,7 +212,7 @@ def _random_like(y: Tensor, strided: bool) -> Tensor:
 
 
 def _wanted(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.edge is not None
+    return isinstance(x, Tensor) and x._edge is not None
 
 
 def _require_inputs(given: Sequence[Any]) -> None:

@@ -241,7 +241,7 @@ def _is_bool(value: Any) -> bool:
 
 
 def _stands_for_a_number(value: Tensor) -> bool:
-    return not value._layout.shape and value.edge is None
+    return not value._layout.shape and value._edge is None
 
 
 def _is_list(value: Any) -> bool:

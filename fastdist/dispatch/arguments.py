@@ -83,7 +83,7 @@ def checked(
                 found = function(*args, **kwargs)
                 if found.__class__ is not Tensor:
                     return recorded_as(node, found, args)
-                if (edge := found.edge) is not None and not (args and args[0] is found):
+                if (edge := found._edge) is not None and not (args and args[0] is found):
                     (edge.node if edge.__class__ is Edge else edge)._called = node
                 return found
             except UNCLEAR as error:
@@ -102,7 +102,7 @@ def checked(
 
 def _named(found: Any, node: str) -> Any:
     """Return a result whose Node is shown under a name, if there are both."""
-    if node and (edge := found.edge) is not None:
+    if node and (edge := found._edge) is not None:
         (edge.node if edge.__class__ is Edge else edge)._called = node
     return found
 

@@ -67,14 +67,14 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         and may_write_at_once(self, src)
         and not shares_memory(self, src)
     ):
-        np.copyto(self.array, src.array)
+        np.copyto(self._array, src._array)
         storage_of(self).bump()
         return self
     more = {"non_blocking": True} if non_blocking else {}
     found = _offer_inplace(copy_, (self, src), more)
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
-    return _overwrite(self, src, self.array, non_blocking=non_blocking)
+    return _overwrite(self, src, self._array, non_blocking=non_blocking)
 
 
 def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
@@ -95,8 +95,8 @@ def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
 
 def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
     """Write source over target and return the Node of the write, if there is one."""
-    before = target.edge
-    node = copy_(target, source).edge
+    before = target._edge
+    node = copy_(target, source)._edge
     return node if node is not before and node.__class__ is CopyBackwards else None
 
 
@@ -138,7 +138,7 @@ def _overwrite(
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     src = resolved(src)
-    require_may_change(self, writing=room is self.array)
+    require_may_change(self, writing=room is self._array)
     require_apart(self, (src,))
     layout = self._layout
     if not isinstance(src, Tensor):
@@ -170,7 +170,7 @@ def _number(value: Any, layout: Layout) -> Tensor:
 
 
 def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:
-    array, own, where, from_ = src.array, target.array, target._layout.device, src._layout.device
+    array, own, where, from_ = src._array, target._array, target._layout.device, src._layout.device
     if from_ is not where:
         source = backend_of(from_.type)
         if non_blocking and where is CPU and source.into_host(room, array):
@@ -190,7 +190,7 @@ class CopyBackwards(CallNode):
     source: Layout
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
-        begin_node(self, (target.edge, src.edge), target._layout)
+        begin_node(self, (target._edge, src._edge), target._layout)
         self.source = src._layout
 
     def name_of_call(self) -> str:
@@ -242,15 +242,15 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if self._layout.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
         require_held(value, self._layout.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
     if isinstance(value, Tensor):
-        return _overwrite(self, value, self.array, called="FillBackward3")
-    room = distinct_elements(self.array, self._layout)
+        return _overwrite(self, value, self._array, called="FillBackward3")
+    room = distinct_elements(self._array, self._layout)
     return _overwrite(self, value, room, called="FillBackward2")
 
 
 def zero_(self: Tensor) -> Tensor:
     """Write 0 into every element."""
     if may_write_at_once(self) and not self._layout.dtype.is_float8:
-        self.array.fill(0)
+        self._array.fill(0)
         storage_of(self).bump()
         return self
     found = _offer_inplace(zero_, (self,))
@@ -258,7 +258,7 @@ def zero_(self: Tensor) -> Tensor:
         return found  # type: ignore[no-any-return]
     if self._layout.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    room = distinct_elements(self.array, self._layout)
+    room = distinct_elements(self._array, self._layout)
     return _overwrite(self, 0, room, called="ZeroBackward0")
 
 

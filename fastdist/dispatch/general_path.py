@@ -134,10 +134,10 @@ class GeneralPath(RecordedOp):
             return
         count = len(self.tensors)
         pairs = zip(values[:count], self.node_class.op.gradients, strict=True)
-        edges = tuple([v.edge if one and isinstance(v, Tensor) else None for v, one in pairs])
+        edges = tuple([v._edge if one and isinstance(v, Tensor) else None for v, one in pairs])
         if attach is None and all(edge is None for edge in edges):
             return
-        numbers: list[Any] = [number.array for number in values[count:]]
+        numbers: list[Any] = [number._array for number in values[count:]]
         numbers += [None] * (len(self.node_class.op.number_names) - len(numbers))
         self.node_class().record(route, edges, values[:count], numbers, results, attach)
 

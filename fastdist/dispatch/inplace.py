@@ -39,12 +39,12 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
             recorded base, and (if writing) read-only memory
     """
-    if writing and (not target._layout.contiguous or target.array.__class__ is np.ndarray):
+    if writing and (not target._layout.contiguous or target._array.__class__ is np.ndarray):
         require_writable(target)
     if not tls.grad:
         return
-    edge, extra = target.edge, target.extra
-    of_base = None if extra is None or extra.base is None else extra.base.edge
+    edge, extra = target._edge, target._extra
+    of_base = None if extra is None or extra.base is None else extra.base._edge
     if edge is not None and edge.is_accumulate and edge is not of_base:
         raise GraphError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
@@ -71,14 +71,14 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
     if target.__class__ not in PLAIN or modes.special:
         return False
     if not modes.grad_off or tls.grad:
-        extra = target.extra
+        extra = target._extra
         if (
-            target.edge is not None
-            or (source is not None and source.edge is not None)
-            or (extra is not None and extra.base is not None and extra.base.edge is not None)
+            target._edge is not None
+            or (source is not None and source._edge is not None)
+            or (extra is not None and extra.base is not None and extra.base._edge is not None)
         ):
             return False
-    array = target.array
+    array = target._array
     return array.__class__ is np.ndarray and array.flags.writeable
 
 
@@ -109,19 +109,19 @@ def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
     """
     if not is_differentiated(target, *others):
         return target
-    before, extra = value_before(target), target.extra
+    before, extra = value_before(target), target._extra
     base = None if extra is None else extra.base
-    if extra is not None and base is not None and base.edge is not None:
+    if extra is not None and base is not None and base._edge is not None:
         # As for the Node of a view that was changed: intermediate views get no gradient, and none
         # is lost for elements that only as_strided reaches.
         assert extra.replay is not None, "a view knows how it is made of its base"
-        before.edge = replay(base, extra.replay).edge
+        before._edge = replay(base, extra.replay)._edge
     return before
 
 
 def set_history(target: Tensor, node: Node) -> None:
     """Make node the source of target's present value; bases and living views follow."""
-    extra = target.extra
+    extra = target._extra
     base = None if extra is None else extra.base
     if base is None:
         base = target
@@ -130,7 +130,7 @@ def set_history(target: Tensor, node: Node) -> None:
         assert extra is not None
         assert extra.replay is not None, "a view knows how it is made of its base"
         set_edge(base, CopySlices(base, extra.replay, node))
-        set_edge(target, replay(base, extra.replay).edge)
+        set_edge(target, replay(base, extra.replay)._edge)
         saved = getattr(node, "out", None)
         if saved is not None:
             node.out = (*saved[:3], SavedView(base, extra, replay))  # type: ignore[attr-defined]
@@ -138,20 +138,20 @@ def set_history(target: Tensor, node: Node) -> None:
     if storage is None:
         return
     for view in storage.living_views():
-        if view is not target and view.extra is not None and view.extra.base is base:
+        if view is not target and view._extra is not None and view._extra.base is base:
             renew_edge(view, base)
 
 
 def renew_edge(view: Tensor, base: Tensor) -> None:
     """Give a view an edge over the present one of its base. See Note [In-place on views]."""
-    extra: Any = view.extra
+    extra: Any = view._extra
     stale = extra.made_in_no_grad
-    set_edge(view, StaleView(view._layout) if stale else replay(base, extra.replay).edge)
+    set_edge(view, StaleView(view._layout) if stale else replay(base, extra.replay)._edge)
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:
     """Give tensor a new edge. retain_grad belongs to the tensor, unlike hooks, and moves along."""
-    old, tensor.edge = tensor.edge, edge
+    old, tensor._edge = tensor._edge, edge
     hooks = None if old is None else node_of(old).hooks
     keep = None if hooks is None else hooks.retains.pop(output_number(old), None)
     if keep is not None:
@@ -193,7 +193,7 @@ class CopySlices(CallNode):
     steps: Any
 
     def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
-        begin_node(self, (base.edge, *function.edges[1:]), base._layout)
+        begin_node(self, (base._edge, *function.edges[1:]), base._layout)
         self.function = function
         self.steps = steps
 
@@ -228,7 +228,7 @@ class CopySlices(CallNode):
             result.copy_(packed)
         part = view_of(result, self.steps)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
-        if first is None or distinct_elements(part.array, part._layout) is not part.array:
+        if first is None or distinct_elements(part._array, part._layout) is not part._array:
             part.zero_()
         else:
             part.copy_(first)

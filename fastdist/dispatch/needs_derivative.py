@@ -15,14 +15,14 @@ from .tangents import levels_of
 # needs to be checked.
 #
 # A batch has neither an edge nor tangents; the values in it have them. Ops see these values, but a
-# composite sees the batch itself: one that checks `x.edge` or `levels_of((x,))` takes its short cut
-# in vmap(grad(f)), whose gradients are then zeros. Therefore composites use these functions.
+# composite sees the batch itself: one that checks `x._edge` or `levels_of((x,))` takes its short
+# cut in vmap(grad(f)), whose gradients are then zeros. Therefore composites use these functions.
 
 
 def is_recorded(operands: Iterable[Any]) -> bool:
     """Return whether results of operands go into the graph."""
     return tls.grad and any(
-        unbatched(o).edge is not None for o in operands if isinstance(o, Tensor)
+        unbatched(o)._edge is not None for o in operands if isinstance(o, Tensor)
     )
 
 

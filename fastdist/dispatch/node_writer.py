@@ -147,9 +147,9 @@ class OpNode(CallNode):
             attach(results[0], self)
         elif several:
             for i, result in enumerate(results):
-                result.edge = self.edge_of(i)
+                result._edge = self.edge_of(i)
         else:
-            results[0].edge = self
+            results[0]._edge = self
         if modes.tracers:
             pack_saved(self, self.op.tensors, operands)
 
@@ -187,7 +187,9 @@ class OpNode(CallNode):
             given = _wrapped(g, self.output_layout)
         found = self.apply_recorded(given, keep)
         pairs: Any = zip(found, route.layouts, strict=True)
-        return tuple([None if t is None else cast_array(t.array, t._layout, at) for t, at in pairs])
+        return tuple(
+            [None if t is None else cast_array(t._array, t._layout, at) for t, at in pairs]
+        )
 
 
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
@@ -276,7 +278,7 @@ class NodeWriter:
             keep = [
                 "_s = out._storage",
                 "if _s is None: _s = storage_of(out)",
-                f"{at['out']} = (out.array, _s, _s.version, out.extra)",
+                f"{at['out']} = (out._array, _s, _s.version, out._extra)",
             ]
             lines += self._if_wanted("out", keep, f"{at['out']} = None")
         if "others" in self.results:
@@ -284,7 +286,7 @@ class NodeWriter:
         if "outs" in self.results:
             keep = ["_found = [(_o, storage_of(_o)) for _o in outs]"]
             keep.append(
-                f"{at['outs']} = [(_o.array, _s, _s.version, _o.extra) for _o, _s in _found]"
+                f"{at['outs']} = [(_o._array, _s, _s.version, _o._extra) for _o, _s in _found]"
             )
             lines += self._if_wanted("outs", keep, f"{at['outs']} = None")
         return lines
@@ -320,7 +322,7 @@ class NodeWriter:
                 f"    _s = {name}._storage",
                 f"    if _s is not None and _s.version != {version}:",
                 f"        {f'{name} = None' if is_spare else raising}",
-                f"    {'else: ' if is_spare else ''}{name} = {name}.array",
+                f"    {'else: ' if is_spare else ''}{name} = {name}._array",
             ]
         if "out" in self.results:
             lines += [
@@ -332,7 +334,7 @@ class NodeWriter:
             lines += [
                 "for _one in others:",
                 "    if _one._storage is not None: _require_fresh(self, others)",
-                "others = [_one.array for _one in others]",
+                "others = [_one._array for _one in others]",
             ]
         lines += self._gradients(recorded=False)
         if self.held:

@@ -22,7 +22,7 @@ class Outline(Tensor):
     _fault: str
 
     @property
-    def array(self) -> Any:
+    def _array(self) -> Any:
         """Raise: there are no values."""
         raise DeclarationError(
             f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend "
@@ -41,6 +41,6 @@ def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> lis
         outline = object.__new__(Outline)
         outline._layout = operand._layout
         outline._fault = f"{op_name}: its plan read values of {name}"
-        outline.edge = outline.extra = outline._storage = None
+        outline._edge = outline._extra = outline._storage = None
         made.append(outline)
     return made

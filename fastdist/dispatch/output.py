@@ -40,7 +40,7 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
         return write_through(out, lambda numbers: write_out(rule, numbers, result, operands))
     if out._layout.shape != result._layout.shape:
         _resize(out, result._layout.shape)
-    backend_of(out._layout.device.type).copy_into(out.array, result.array)
+    backend_of(out._layout.device.type).copy_into(out._array, result._array)
     storage_of(out).bump()
     return out
 
@@ -61,7 +61,7 @@ def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any])
         return False
     if True in rule.memory and any(one is out for one in given):
         return False
-    if tls.grad and any(one.edge is not None for one in (out, *given)):
+    if tls.grad and any(one._edge is not None for one in (out, *given)):
         return False
     require_writable(out)
     run_silently(route.write, arrays_of((*values, out)))
@@ -77,7 +77,7 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
     if isinstance(out, LazyConjNeg):
         out = out.value
     _require_apart(rule, out, operands)
-    if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
+    if tls.grad and any(isinstance(o, Tensor) and o._edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
@@ -182,14 +182,14 @@ def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
             base of views, and for a tensor in a graph: others rely on their shape
     """
     layout = out._layout
-    if block_of(out.array) is not None:
+    if block_of(out._array) is not None:
         raise SharedMemoryError(
             f"Trying to resize storage that is not resizable: {name}: out has shape "
             f"{layout.shape}, the result has {shape}, and other processes share the memory of out; "
             "give an out of that shape, or one that is not shared"
         )
-    is_view = out.extra is not None and out.extra.base is not None
-    if is_view or out.edge is not None or storage_of(out).living_views():
+    is_view = out._extra is not None and out._extra.base is not None
+    if is_view or out._edge is not None or storage_of(out).living_views():
         raise ShapeError(
             f"{name}: out has shape {layout.shape}, the result has {shape}; give an out of that "
             "shape, or one that can be resized: it is not a view, has no views and is in no graph"
@@ -210,8 +210,8 @@ def _resize(out: Tensor, shape: Shape) -> None:
             stacklevel=2,
         )
     device = layout.device
-    out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
-    out._layout = layout_of(out.array, device)
+    out._array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
+    out._layout = layout_of(out._array, device)
 
 
 def store_in_out(

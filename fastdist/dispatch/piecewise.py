@@ -33,7 +33,7 @@ def with_zero_second_order(
     if base is unbatched(g):
         found = OPS["clone"].public(gradient)
         base = unbatched(found)
-    base.edge = ZeroSecondOrder(base, edges, layouts)
+    base._edge = ZeroSecondOrder(base, edges, layouts)
     return found
 
 
@@ -47,7 +47,7 @@ class ZeroSecondOrder(Node):
     def __init__(
         self, gradient: Tensor, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
     ) -> None:
-        begin_node(self, (gradient.edge, *edges), gradient._layout)
+        begin_node(self, (gradient._edge, *edges), gradient._layout)
         self.layouts = layouts
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:

@@ -232,7 +232,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         route = new_route(
             self, [one._layout for one in tensors[: len(operands)]], out_layout, compute
         )
-        find_functions(self, route, order, casts, [one.array for one in tensors])
+        find_functions(self, route, order, casts, [one._array for one in tensors])
         numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # With tensors that are cast, the short path makes other tensors of numbers.
         if not numbers or (NUMBERS.issuperset(numbers) and not any(casts)):

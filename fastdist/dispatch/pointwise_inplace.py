@@ -116,7 +116,7 @@ class InPlace(GeneralPath):
             # Its gradients are those of the result before the cast.
             made = self.functional_op.run_recorded(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
-        arrays, room, kept = arrays_of(values), target.array, values
+        arrays, room, kept = arrays_of(values), target._array, values
         if (recording or special) and self.functional_op.derivatives_need_first(route):
             # Old values that a gradient needs must be kept: they will be overwritten.
             kept = _with(values, value_before(target))

@@ -52,7 +52,7 @@ def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
         for one in found if isinstance(found, tuple) else ():
             recorded_as(name, one, args)
         return found
-    edge = found.edge
+    edge = found._edge
     if edge is not None:
         for one in args:
             if one is found:  # and no Node was made

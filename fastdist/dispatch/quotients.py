@@ -31,7 +31,9 @@ from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 def may_bend(norm: Tensor) -> bool:
     """Return whether a derivative of the gradient may be needed where a norm is 0."""
     return (
-        (tls.grad or modes.special > 0) and not is_seeking() and has_zeros(norm.array, norm._layout)
+        (tls.grad or modes.special > 0)
+        and not is_seeking()
+        and has_zeros(norm._array, norm._layout)
     )
 
 
@@ -40,14 +42,14 @@ def quotient_at_zero(g: Any, norm: Tensor) -> Any:
 
     `g` is the gradient of norm, or a batch of such gradients.
     """
-    is_zero = wrap(norm.array, norm._layout) == 0
+    is_zero = wrap(norm._array, norm._layout) == 0
     noted = noted_quotient(g, norm)
     if noted is not None:
         return OPS["where"].public(is_zero, noted, 0.0)
     base: Any = unbatched(g)
-    value: Any = wrap(base.array, base._layout)
+    value: Any = wrap(base._array, base._layout)
     found: Any = value.new_full((), math.nan)
-    slope = slope_at_zero(base, norm, is_zero) if tls.grad and base.edge is not None else None
+    slope = slope_at_zero(base, norm, is_zero) if tls.grad and base._edge is not None else None
     if slope is not None:
         is_limit = (value == 0).logical_and(slope.isfinite())
         found = OPS["where"].public(is_limit, slope, math.nan)
@@ -64,10 +66,10 @@ def _pruned(quotient: Tensor) -> Tensor:
     """Return a quotient whose graph gets no gradients of 0: its own slopes may be infinite at 0,
     and 0 times infinity is NaN.
     """
-    if quotient.edge is None:
+    if quotient._edge is None:
         return quotient
-    found = wrap(quotient.array, quotient._layout)
-    found.extra, found.edge = quotient.extra, Pruning(quotient)
+    found = wrap(quotient._array, quotient._layout)
+    found._extra, found._edge = quotient._extra, Pruning(quotient)
     return found
 
 
@@ -77,7 +79,7 @@ class Pruning(Node):
     __slots__ = ()
 
     def __init__(self, of: Tensor) -> None:
-        begin_node(self, (of.edge,), of._layout)
+        begin_node(self, (of._edge,), of._layout)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g, or None if it is 0."""
@@ -89,7 +91,7 @@ class Pruning(Node):
 
 
 def _is_nothing(g: Any) -> bool:
-    return not bool((wrap(g.array, g._layout) != 0).any())
+    return not bool((wrap(g._array, g._layout) != 0).any())
 
 
 def noted_quotient(g: Any, norm: Tensor) -> Any:
@@ -128,16 +130,16 @@ def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> 
 
 
 def _is_norm(tensor: Any) -> bool:
-    edge = getattr(tensor, "edge", None)
+    edge = getattr(tensor, "_edge", None)
     return edge is not None and is_norm_node(node_of(edge))
 
 
 def _note(tensor: Tensor, name: str, norm: Tensor, value: Tensor) -> None:
-    tensor.__dict__[name] = norm.array, tensor._version, value
+    tensor.__dict__[name] = norm._array, tensor._version, value
 
 
 def _noted(tensor: Any, name: str, norm: Any) -> Any:
     note: Sequence[Any] | None = getattr(tensor, "__dict__", {}).get(name)
-    if note is None or note[0] is not norm.array or note[1] != tensor._version:
+    if note is None or note[0] is not norm._array or note[1] != tensor._version:
         return None
     return note[2]

@@ -201,7 +201,7 @@ def casting(
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
     """Return the raw arrays of tensors; None for what is not given."""
-    return [None if one is None else one.array for one in values]
+    return [None if one is None else one._array for one in values]
 
 
 @silent  # type: ignore[untyped-decorator]

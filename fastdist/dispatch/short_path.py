@@ -125,7 +125,7 @@ class ShortPath:
         lines += self.numbers
         if self.target:
             return [*lines, f"if _modes.special: {general}", *self._writing()]
-        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}.extra is not None")])
+        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
         lines += [
             f"if _modes.special and ({concerned}): {general}",
             *self._looking_up(),
@@ -137,26 +137,26 @@ class ShortPath:
             lines.append(f"out = _see({result}, _route.layout, _route.steps, {op.tensors[0]})")
             return [*lines, *self._recording()]
         if not more:
-            lines += ["out = _shell()", *_guard_memory(f"out.array = {result}")]
+            lines += ["out = _shell()", *_guard_memory(f"out._array = {result}")]
         else:
             lines += _guard_memory(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
             lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _route.more")
-            lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in self.found]
-        lines += ["out._layout = _route.layout", "out.extra = out._storage = None"]
+            lines += [f"{name} = _shell(); {name}._array = _a{name}" for name in self.found]
+        lines += ["out._layout = _route.layout", "out._extra = out._storage = None"]
         for name in more:
             lines.append(f"{name}._layout = _l{name}")
-            lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
+            lines.append(f"{name}._extra = {name}._storage = {name}._edge = None")
         return [*lines, *self._recording()]
 
     def _arrays(self) -> list[str]:
         """Return the arguments of the Route's function."""
         tensors, optional = self.op.tensors, self.op.optional
         return [
-            f"None if {name} is None else {name}.array"
+            f"None if {name} is None else {name}._array"
             if name in optional
-            else f"{name}.array"
+            else f"{name}._array"
             if name in tensors
-            else f"_{name}.array"
+            else f"_{name}._array"
             for name in self.given
         ]
 
@@ -178,25 +178,28 @@ class ShortPath:
         Note    no Route knows whether views of one tensor overlap, so each call checks
         """
         target = self.target
-        edges = [f"{target}.edge is not None", *self._per_tensor("{}.edge is not None", but=target)]
+        edges = [
+            f"{target}._edge is not None",
+            *self._per_tensor("{}._edge is not None", but=target),
+        ]
         refused = ["out._layout is not _route.layout"] if target == "out" else []
         # The memory of a device is never read-only.
-        refused.append(f"(_route.layout.device is _CPU and not {target}.array.flags.writeable)")
+        refused.append(f"(_route.layout.device is _CPU and not {target}._array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
-            f" and _overlap({{0}}.array, {target}.array))"
+            f" and _overlap({{0}}._array, {target}._array))"
         )
         refused += self._per_tensor(shared, but=target)
         if target == "out" and True in self.op.out.memory:
             refused += self._per_tensor("{} is out")
         return [
             f"if not {_OFF} and ({' or '.join(edges)}",
-            f"    or ({target}.extra is not None and {target}.extra.base is not None",
-            f"        and {target}.extra.base.edge is not None)): {self.general}",
+            f"    or ({target}._extra is not None and {target}._extra.base is not None",
+            f"        and {target}._extra.base._edge is not None)): {self.general}",
             *self._looking_up(),
             f"_write = _route.{'write' if target == 'out' else 'change'}",
             f"if _write is None or {' or '.join(refused)}: {self.general}",
-            f"_write({', '.join([*self._arrays(), f'{target}.array'])})",
+            f"_write({', '.join([*self._arrays(), f'{target}._array'])})",
             f"_s = {target}._storage",
             f"if _s is None: _s = storage_of({target})",
             "_s.bump()",
@@ -238,14 +241,14 @@ class ShortPath:
         """Return the lines that give the first result an edge, and return it."""
         op, results = self.recorded, ", ".join(self.found)
         if not op.may_record:
-            return ["out.edge = None", f"return {results}"]
+            return ["out._edge = None", f"return {results}"]
         lines, unrecorded = [], []
         for i, (name, gradient) in enumerate(zip(op.tensors, op.gradients, strict=True)):
             if gradient is None:
                 lines.append(f"_e{i} = None")
                 continue
             none_if = f"None if {name} is None else " if name in op.optional else ""
-            lines.append(f"_e{i} = {none_if}{name}.edge")
+            lines.append(f"_e{i} = {none_if}{name}._edge")
             unrecorded.append(f"_e{i} is None")
         nothing = " and ".join(unrecorded)
         writer = NodeWriter(op)
@@ -253,13 +256,13 @@ class ShortPath:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
         unwanted = f"not (_records := _route.records) or {_OFF}"
         # An op with its numbers at their defaults saves none: no gradient needs them.
-        number = "_{}.array" if self.numbers else "None"
+        number = "_{}._array" if self.numbers else "None"
         return [
             *lines,
             f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
-            "    out.edge = None",
+            "    out._edge = None",
             f"    return {results}",
-            "out.edge = _node = _Node()",
+            "out._edge = _node = _Node()",
             "_node.seq = _next()",
             f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
             "_node.hooks = None",

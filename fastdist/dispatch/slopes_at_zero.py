@@ -87,8 +87,8 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
 
     `g` may have first axes that norm does not have: those of a batch.
     """
-    node = node_of(norm.edge)
-    found = None if node is None else _places(g.edge, node, is_zero)
+    node = node_of(norm._edge)
+    found = None if node is None else _places(g._edge, node, is_zero)
     if found is None:
         return None
     same, others = found
@@ -107,7 +107,7 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
 
 def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
     """Return the slope of g by the norm of the first Nodes of places, as many as count says."""
-    value: Any = wrap(g.array, g._layout)
+    value: Any = wrap(g._array, g._layout)
     weights = value.new_zeros(g._layout.shape).requires_grad_()
     # Two passes back are one forward: they give the products of the Jacobian, not of its
     # transpose, and so keep the rows of a batch apart.
@@ -134,7 +134,7 @@ def _pushed(
 ) -> Any:
     """Return the sum of the products of Jacobians with factors; None where there are none."""
     pairs = zip(backs, factors, strict=True)
-    given = [(one, factor) for one, factor in pairs if one is not None and one.edge is not None]
+    given = [(one, factor) for one, factor in pairs if one is not None and one._edge is not None]
     if not given:
         return None
     roots, gradients = [one for one, _ in given], [factor for _, factor in given]
@@ -192,10 +192,10 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
         input, other = node.input, node.other
         if input is None or other is None:
             return True
-        pair = [wrap(one.array, one._layout) for one in (input, other)]
+        pair = [wrap(one._array, one._layout) for one in (input, other)]
         return bool((pair[0] == pair[1]).any())
     if name == "abs":
-        is_at_kink = node.input is None or has_zeros(node.input.array, node.input._layout)
+        is_at_kink = node.input is None or has_zeros(node.input._array, node.input._layout)
         return is_at_kink and _leads_straight(node, norm)
     return isinstance(node, ZeroSecondOrder) and any(
         _leads_straight(node_of(edge), norm) for edge in node.edges[1:]
@@ -218,7 +218,7 @@ def _is_same(node: Any, norm: Any) -> bool:
         return bool(node.edges[1:] == norm.edges[1:])  # the first one of each call is new
     if node.edges != norm.edges or node.route is not norm.route:
         return False
-    return node.input.array is norm.input.array
+    return node.input._array is norm.input._array
 
 
 def _name_of(node: Any) -> str:

@@ -46,8 +46,8 @@ def levels_of(operands: Sequence[Any]) -> tuple[ForwardADLevel, ...]:
     """Return the forward levels at which any operand has a tangent, outermost first."""
     found: tuple[ForwardADLevel, ...] = ()
     for operand in operands:
-        if isinstance(operand, Tensor) and operand.extra is not None:
-            found = _joined(found, _levels(operand.extra))
+        if isinstance(operand, Tensor) and operand._extra is not None:
+            found = _joined(found, _levels(operand._extra))
     if found and _limit.order is not None:
         found = tuple([level for level in found if level.order < _limit.order])
     return found
@@ -67,7 +67,7 @@ def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
         found = extra.tangents.levels()
     root = _root_of(extra)
     if root is not None:
-        of_root = root[0].extra
+        of_root = root[0]._extra
         if of_root is not None and of_root.tangents is not None:
             found = _joined(found, of_root.tangents.levels())
     return found
@@ -86,9 +86,9 @@ def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
 
 def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
     """Return the operand's tangent at level, or None. See Note [Tangents of views]."""
-    if not isinstance(operand, Tensor) or operand.extra is None:
+    if not isinstance(operand, Tensor) or operand._extra is None:
         return None
-    extra = operand.extra
+    extra = operand._extra
     if extra.tangents is not None:
         tangent: Tensor | None = extra.tangents.value(level)
         if tangent is not None:
@@ -129,7 +129,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
         return
     # Resolved: viewed as another dtype its bytes are visible, where the tensor's are.
     tangent = _walkable(below(resolved(tangent), level), tensor)
-    root = _root_of(tensor.extra)
+    root = _root_of(tensor._extra)
     if root is not None:
         # An in-place op on a view: the base's tangent changes in this part.
         base, steps = root
@@ -162,7 +162,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 def zeros_like(tensor: Tensor) -> Tensor:
     """Return zeros like tensor: 0 times a tensor with NaN or infinities would not be zeros."""
-    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor._layout))
+    zeros: Tensor = OPS["clone"].public(wrap(tensor._array, tensor._layout))
     return zeros.zero_()
 
 
@@ -171,7 +171,7 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
     if storage is None or storage.views is None:
         return
     for view in storage.living_views():
-        extra = view.extra
+        extra = view._extra
         if view is not tensor and extra is not None and extra.tangents is not None:
             root = _root_of(extra)
             if root is not None and root[0] is tensor and extra.tangents.contains(level):
@@ -184,13 +184,13 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     A computation at a level must not see that level's tangents, or it would be differentiated
     twice.
     """
-    if not isinstance(operand, Tensor) or operand.extra is None:
+    if not isinstance(operand, Tensor) or operand._extra is None:
         return operand
-    levels = _levels(operand.extra)
+    levels = _levels(operand._extra)
     if not levels or levels[-1] < level:
         return operand
-    alias = wrap(operand.array, operand._layout)
-    alias.edge, alias._storage = operand.edge, operand._storage
+    alias = wrap(operand._array, operand._layout)
+    alias._edge, alias._storage = operand._edge, operand._storage
     for known in levels:
         if known < level:
             store_tangent(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]
@@ -252,8 +252,8 @@ def value_before(target: Tensor) -> Tensor:
     """Return a copy of target with its edge and tangents, for an in-place op that needs its old
     value.
     """
-    copy: Tensor = OPS["clone"].public(wrap(target.array, target._layout))
-    copy.edge = target.edge
+    copy: Tensor = OPS["clone"].public(wrap(target._array, target._layout))
+    copy._edge = target._edge
     for level in levels_of((target,)):
         store_tangent(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
     return copy

@@ -28,22 +28,22 @@ def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:
     # Not all(): a generator takes 0.3 us.
     is_off = modes.grad_off > 0 and not tls.grad
     for one in others:
-        if one is not None and (one.__class__ not in PLAIN or not (is_off or one.edge is None)):
+        if one is not None and (one.__class__ not in PLAIN or not (is_off or one._edge is None)):
             return False
-    return is_off or input.edge is None
+    return is_off or input._edge is None
 
 
 def reshaped_operand(input: Tensor, shape: Shape) -> Tensor:
     """Return a gapless tensor's elements as another tensor, which is not a view to the graph: for
     an op that reads them, and does not return them.
     """
-    return wrap(input.array.reshape(shape), _gapless(input._layout, shape))
+    return wrap(input._array.reshape(shape), _gapless(input._layout, shape))
 
 
 def reshape_result(result: Any, shape: Shape) -> Any:
     """Give a gapless result that nobody else has seen another shape, and return it."""
     result._layout = _gapless(result._layout, shape)
-    result.array = result.array.reshape(shape)
+    result._array = result._array.reshape(shape)
     return result
 
 

@@ -76,7 +76,7 @@ class ViewOp(StructuredOp):
         if input.__class__ is LazyConjNeg:
             return self._lazy_result(route, input)
         assert route.run is not None and route.steps is not None
-        result = see(route.run(input.array), route.layout, route.steps, input)
+        result = see(route.run(input._array), route.layout, route.steps, input)
         self.record((result,), values, route)
         if modes.special:
             carry_view(result, input)
@@ -110,9 +110,9 @@ class ViewOp(StructuredOp):
             )
         route = self.route_of(layout, prepared)
         route.run = self._look_from(layout, prepared)
-        array = self.view_array(input.array, layout.device, prepared)
+        array = self.view_array(input._array, layout.device, prepared)
         # A view that keeps the dtype is defined by shape and strides.
-        same = array.dtype == input.array.dtype
+        same = array.dtype == input._array.dtype
         route.layout = view_layout(layout, array) if same else layout_of(array, layout.device)
         return route
 
@@ -148,8 +148,8 @@ class ViewOp(StructuredOp):
         layout = input._layout
         if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
-        array = input.array[index]
-        edge, seen_as = input.edge, view_layout(layout, array)
+        array = input._array[index]
+        edge, seen_as = input._edge, view_layout(layout, array)
         if edge is None or not tls.grad:
             return see(array, seen_as, ViewSteps(None, (self, (index,))), input)
         route = self.route_of(layout, (index,))
@@ -162,19 +162,23 @@ class ViewOp(StructuredOp):
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor that is not recorded yet."""
     result = empty_shell()
-    result.array, result._layout, result.edge = array, layout, None
+    result._array, result._layout, result._edge = array, layout, None
     storage = input._storage
     if storage is None:
         storage = storage_of(input)
     result._storage = storage
-    extra = result.extra = Extra()
-    of = input.extra
+    extra = result._extra = Extra()
+    of = input._extra
     # A view that was made a leaf ends the graph: it is a base, too.
     if (
         of is None
         or of.base is None
         or of.replay is None
-        or (input.edge is not None and input.edge.is_accumulate and input.edge is not of.base.edge)
+        or (
+            input._edge is not None
+            and input._edge.is_accumulate
+            and input._edge is not of.base._edge
+        )
     ):
         extra.base, extra.replay = input, steps
     else:
@@ -213,7 +217,7 @@ def detach(input: Tensor) -> Tensor:
         found = offer(Tensor.detach, (input,), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-    out = wrap(input.array, input._layout)
+    out = wrap(input._array, input._layout)
     out._storage = storage_of(input)
     return out
 
@@ -221,7 +225,7 @@ def detach(input: Tensor) -> Tensor:
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     """Return the view that steps make of tensor."""
     for op, attributes in steps:
-        array = op.view_array(tensor.array, tensor._layout.device, attributes)
+        array = op.view_array(tensor._array, tensor._layout.device, attributes)
         result = wrap(array, layout_of(array, tensor._layout.device))
         result._storage = storage_of(tensor)
         op.record((result,), (tensor,), op.route_of(tensor._layout, attributes))

@@ -41,7 +41,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if isinstance(self, Batched | LazyConjNeg):
             other: Any = function(self, *args, **kwargs)
-            self.value, self._layout, self.extra = other.value, other._layout, other.extra
+            self.value, self._layout, self._extra = other.value, other._layout, other._extra
             if self._storage is not None:
                 self._storage.bump()
             return self
@@ -67,20 +67,20 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 def _become(target: Tensor, seen: Tensor) -> None:
     """Let target be its view seen, with that view's place in the graph and tangents."""
     tangents = [(level, tangent_of(seen, level)) for level in levels_of((target,))]
-    if target.extra is not None and target.extra.base is not None:
+    if target._extra is not None and target._extra.base is not None:
         # A view of a base stays one, with one more step.
-        assert seen.extra is not None and seen.extra.replay is not None
-        if seen.extra.base is target.extra.base:
-            target.extra.replay = seen.extra.replay
+        assert seen._extra is not None and seen._extra.replay is not None
+        if seen._extra.base is target._extra.base:
+            target._extra.replay = seen._extra.replay
         else:  # a view that was made a leaf is a base, too
-            target.extra.replay = ViewSteps(target.extra.replay, seen.extra.replay.last)
-    target.array, target._layout = seen.array, seen._layout
-    if target.edge is not None:
-        if target.edge.is_accumulate:
-            target.edge.attach(target)
+            target._extra.replay = ViewSteps(target._extra.replay, seen._extra.replay.last)
+    target._array, target._layout = seen._array, seen._layout
+    if target._edge is not None:
+        if target._edge.is_accumulate:
+            target._edge.attach(target)
         else:
-            seen.edge.in_place = True
-            set_edge(target, seen.edge)
+            seen._edge.in_place = True
+            set_edge(target, seen._edge)
     for level, tangent in tangents:
         assert tangent is not None
         store_tangent(target, tangent, level)
@@ -88,7 +88,7 @@ def _become(target: Tensor, seen: Tensor) -> None:
 
 def _depends_on(target: Tensor, view: Tensor) -> bool:
     """Return whether the steps to a view begin at target, or those to its tangent at target's."""
-    extra = view.extra
+    extra = view._extra
     if view is target or extra is None or extra.base is None:
         return False
     root = extra.tangent_root
@@ -102,8 +102,8 @@ class _Turn:
     """
 
     def __init__(self, name: str, was: Layout, seen: Tensor) -> None:
-        assert seen.extra is not None and seen.extra.replay is not None
-        self._done = seen.extra.replay.last
+        assert seen._extra is not None and seen._extra.replay is not None
+        self._done = seen._extra.replay.last
         self._undone = self._steps_back(name, was, seen._layout)
 
     def _steps_back(self, name: str, was: Layout, now: Layout) -> list[Step]:
@@ -126,7 +126,7 @@ class _Turn:
 
     def follow(self, target: Tensor, view: Tensor) -> None:
         """Let the steps to view begin at what target is now, and give view a new edge."""
-        extra: Any = view.extra
+        extra: Any = view._extra
         if extra.base is not target:
             root, skipped, before = extra.tangent_root
             extra.tangent_root = (root, skipped, self._before(before))
@@ -138,7 +138,7 @@ class _Turn:
         extra.replay = None
         for step in steps:
             extra.replay = ViewSteps(extra.replay, step)
-        if target.edge is None or (extra.made_in_no_grad and target.edge.is_accumulate):
+        if target._edge is None or (extra.made_in_no_grad and target._edge.is_accumulate):
             return
         with enable_grad():
             renew_edge(view, target)
@@ -172,16 +172,16 @@ def detach_(self: Tensor) -> Tensor:
     if isinstance(self, Batched):
         self.value = self.value.detach()  # its graph and tangents are its own
         return self
-    if self.extra is not None and self.extra.base is not None:
+    if self._extra is not None and self._extra.base is not None:
         raise GraphError(
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
             "True, gradients are views of DDP buckets: the gradient of the base would still flow "
             "through this view"
         )
-    if self.edge is not None and self.edge.is_accumulate:
+    if self._edge is not None and self._edge.is_accumulate:
         freeze(self)
-    if self.extra is not None:
-        self.extra.tangents = None
-    self.edge = None
+    if self._extra is not None:
+        self._extra.tangents = None
+    self._edge = None
     return self

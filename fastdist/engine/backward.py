@@ -37,7 +37,7 @@ def backward(
         edges = [edge for edge, _ in roots]
         shared, on_cpu = inline.plan(edges)
         if on_cpu:
-            first = [(edge, g.array) for edge, g in roots]
+            first = [(edge, g._array) for edge, g in roots]
             _run_inline((roots, [], None), False, inline.run, first, shared, keep)
             return
     from .engine import engine
@@ -137,12 +137,12 @@ def _roots(
     for i, (tensor, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"element {i} of tensors is {type(tensor).__name__}; expected a Tensor")
-        if tensor.edge is None:
+        if tensor._edge is None:
             raise GraphError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn: it was "
                 "made under no_grad(), of detached values, or of tensors without requires_grad=True"
             )
-        roots.append((tensor.edge, _root_gradient(tensor, g, create_graph)))
+        roots.append((tensor._edge, _root_gradient(tensor, g, create_graph)))
     return roots
 
 
@@ -171,7 +171,7 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
         raise GraphError(f"grad_output is on {g._layout.device}; the output is on {layout.device}")
     if g._layout.dtype is not layout.dtype:
         g = g.to(layout.dtype)
-    return g if create_graph else wrap(g.array, g._layout)
+    return g if create_graph else wrap(g._array, g._layout)
 
 
 def _capture_edges(inputs: Sequence[Tensor | GradientEdge]) -> list[tuple[Any, int]]:
@@ -185,7 +185,7 @@ def _capture_edges(inputs: Sequence[Tensor | GradientEdge]) -> list[tuple[Any, i
                 "all inputs have to be Tensors or GradientEdges, but got "
                 f"{type(input).__name__}: inputs[{i}]"
             )
-        if input.edge is None:
+        if input._edge is None:
             raise GraphError("One of the differentiated Tensors does not require grad")
-        captures.append((node_of(input.edge), output_number(input.edge)))
+        captures.append((node_of(input._edge), output_number(input._edge)))
     return captures

@@ -248,7 +248,7 @@ class Engine:
             with _timed(node, (g,)) if time_ranges.on else nullcontext():
                 node.accumulate_recorded(g, stream)
         else:
-            node.accumulate(g.array, mine, stream)
+            node.accumulate(g._array, mine, stream)
         if node.hooks is not None:
             hooks.run_post_hooks(node, (), (g,))
 
@@ -273,7 +273,7 @@ class Engine:
                     return node.apply_recorded(given, task.keep_graph)
                 with _timed(node, grads):
                     return node.apply_recorded(given, task.keep_graph)
-            raw = tuple([None if g is None else g.array for g in grads])
+            raw = tuple([None if g is None else g._array for g in grads])
             results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
         except NoDerivativeError:
             part = restrict_to_wanted(node, task.is_wanted, keep=task.keep_graph)

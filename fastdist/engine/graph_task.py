@@ -252,7 +252,7 @@ class GraphRoot(Node):
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the first gradients as raw arrays."""
-        return tuple([None if t is None else t.array for t in self.gradients])
+        return tuple([None if t is None else t._array for t in self.gradients])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the first gradients."""

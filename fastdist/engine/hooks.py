@@ -66,7 +66,7 @@ def _same_kind(tensors: list[Any], g: Any) -> Any:
     """Return tensors in the form of g: raw arrays or Tensors, one or a tuple."""
     many = g.__class__ is tuple
     if not any(isinstance(one, Tensor) for one in (g if many else (g,))):
-        tensors = [None if t is None else t.array for t in tensors]
+        tensors = [None if t is None else t._array for t in tensors]
     return tuple(tensors) if many else tensors[0]
 
 
@@ -119,7 +119,7 @@ def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...
             for i, new in enumerate(result):
                 _replace(tensors, i, new, node)
     if raw:
-        return tuple([None if t is None else t.array for t in tensors])
+        return tuple([None if t is None else t._array for t in tensors])
     return tuple(tensors)
 
 

@@ -76,7 +76,7 @@ class GradPass:
         Note    gradients are raw arrays, or, where the pass is recorded itself, Tensors
         """
         for edge, g in roots:
-            self._arrive(edge, g if recorded else g.array, recorded)
+            self._arrive(edge, g if recorded else g._array, recorded)
         ready = self._ready
         while ready:
             _, node, grads = heappop(ready)

@@ -45,5 +45,5 @@ class InputBuffer:
 
 def _is_writable(value: Tensor) -> bool:
     """Return whether memory in C order may be written to; a device's always may."""
-    array = value.array
+    array = value._array
     return array.__class__ is not np.ndarray or is_dense(array, value._layout)

@@ -46,7 +46,7 @@ class AccumulateGrad(Node):
     Thread  any; `lock` guards `grad`
     """
 
-    __slots__ = ("_storage", "_variable", "array", "cls", "grad", "lock", "post_accumulate")
+    __slots__ = ("_array", "_storage", "_variable", "cls", "grad", "lock", "post_accumulate")
     is_accumulate: ClassVar[bool] = True
     takes_sparse: ClassVar[bool] = True
 
@@ -55,7 +55,7 @@ class AccumulateGrad(Node):
         self.edges = ()
         self.hooks = None
         self.output_layout: Layout = leaf._layout
-        self.array = leaf.array
+        self._array = leaf._array
         self._storage = leaf._storage
         self.cls = leaf.__class__
         self.grad: Tensor | None = None
@@ -76,20 +76,20 @@ class AccumulateGrad(Node):
                 leaf = self._variable()
                 if leaf is None:
                     leaf = object.__new__(self.cls)
-                    leaf.array, leaf._layout, leaf._storage = (
-                        self.array,
+                    leaf._array, leaf._layout, leaf._storage = (
+                        self._array,
                         self.output_layout,
                         self._storage,
                     )
-                    leaf.edge, leaf.extra = self, None
+                    leaf._edge, leaf._extra = self, None
                     self._variable = ref(leaf)
         return leaf
 
     def attach(self, leaf: Tensor) -> None:
         """Become the edge of leaf again, after requires_grad_ or a change of its data."""
-        self.array, self.output_layout, self._storage = leaf.array, leaf._layout, leaf._storage
+        self._array, self.output_layout, self._storage = leaf._array, leaf._layout, leaf._storage
         self._variable = ref(leaf)
-        leaf.edge = self
+        leaf._edge = self
 
     def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
         """Add a raw array into `.grad`; a fresh one may be kept, any other is copied.
@@ -107,16 +107,16 @@ class AccumulateGrad(Node):
                 elif not (fresh and is_dense(g, layout)):
                     g, layout = self._kept(g)
                 self.grad = wrap(g, layout)
-            elif g.__class__ is Coo or grad.array.__class__ is Coo:
+            elif g.__class__ is Coo or grad._array.__class__ is Coo:
                 added = wrap(g, layout_of(g, self.output_layout.device))
-                if grad.edge is not None:
+                if grad._edge is not None:
                     self.grad = _add(grad, added)
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
-            elif grad.edge is None:
+            elif grad._edge is None:
                 # In place, as PyTorch does with grad mode off: other holders of `.grad` see the sum
                 # grow.
-                array, layout = grad.array, grad._layout
+                array, layout = grad._array, grad._layout
                 if layout.device is not CPU:
                     backend_of(layout.device.type).add_into(array, g)
                 elif layout.contiguous:
@@ -220,7 +220,7 @@ def _copy(g: Tensor) -> Tensor:
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
     """Return the leaf's AccumulateGrad, restored after a freeze or made now."""
-    edge = tensor.edge
+    edge = tensor._edge
     if edge is not None:
         if not edge.is_accumulate:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
@@ -228,9 +228,9 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
     made = AccumulateGrad(tensor)
     # Another thread may ask for gradients of this tensor as well: they go to one place.
     with _leaves_lock:
-        if tensor.edge is not None:
-            return tensor.edge  # type: ignore[no-any-return]
-        extra = tensor.extra
+        if tensor._edge is not None:
+            return tensor._edge  # type: ignore[no-any-return]
+        extra = tensor._extra
         if extra is not None and extra.frozen is not None:
             accumulator: AccumulateGrad = extra.frozen
             extra.frozen = None
@@ -238,26 +238,26 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
             return accumulator
         if extra is not None and extra.grad is not None:
             made.grad, extra.grad = extra.grad, None
-        tensor.edge = made
+        tensor._edge = made
     return made
 
 
 def freeze(tensor: Tensor) -> None:
     """Take a leaf out of the graph; its `.grad` and hooks are kept for its return."""
     with _leaves_lock:
-        accumulator = tensor.edge
-        tensor.edge = None
+        accumulator = tensor._edge
+        tensor._edge = None
         if accumulator is not None:
             extra_of(tensor).frozen = accumulator
 
 
 def extra_of(tensor: Tensor) -> Extra:
     """Return the tensor's Extra, made now if it had none."""
-    extra = tensor.extra
+    extra = tensor._extra
     if extra is None:
         with _leaves_lock:
             # Another thread may want to store something there as well.
-            extra = tensor.extra
+            extra = tensor._extra
             if extra is None:
-                extra = tensor.extra = Extra()
+                extra = tensor._extra = Extra()
     return extra

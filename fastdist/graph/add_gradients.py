@@ -26,7 +26,7 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     if have._layout.is_sparse or new._layout.is_sparse:
         return add_sparse(have, new, in_place=mine)
     total = have if mine else copy_gradient(have)
-    backend_of(total._layout.device.type).add_into(total.array, new.array)
+    backend_of(total._layout.device.type).add_into(total._array, new._array)
     return total
 
 
@@ -42,11 +42,11 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     if not new._layout.is_sparse:
         with no_grad():
             return new + have
-    total = have.array.plus(new.array)
+    total = have._array.plus(new._array)
     if not in_place:
         return wrap(total, have._layout)
     # Other holders of the gradient see it grow.
-    have.array = total
+    have._array = total
     storage_of(have).bump()
     return have
 
@@ -55,10 +55,10 @@ def copy_gradient(grad: Tensor) -> Tensor:
     """Return a copy in new memory, in C order, outside of any graph."""
     layout = grad._layout
     if layout.is_sparse:
-        return wrap(grad.array, layout)
+        return wrap(grad._array, layout)
     backend = backend_of(layout.device.type)
     array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-    backend.copy_into(array, grad.array)
+    backend.copy_into(array, grad._array)
     return wrap(array, layout_near(array, layout))
 
 
@@ -78,7 +78,7 @@ def first_gradient(root: Tensor) -> Tensor:
 
 def _layout_of_gradient(root: Tensor) -> Layout:
     """Return the layout that the op which made root had its output in."""
-    layout, edge = root._layout, root.edge
+    layout, edge = root._layout, root._edge
     if edge is None or (node := node_of(edge)).is_accumulate:
         return layout
     made = (

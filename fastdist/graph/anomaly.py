@@ -72,7 +72,7 @@ def require_no_nan(node: Node, results: Sequence[Any]) -> None:
     """
     for i, g in enumerate(results):
         if isinstance(g, Tensor) and g._layout.dtype.may_have_gradient:
-            elements = g.array.values if g._layout.is_sparse else g.array
+            elements = g._array.values if g._layout.is_sparse else g._array
             values = backend_of(g._layout.device.type).to_numpy(elements)
             if np.isnan(values).any():
                 raise GraphError(

@@ -56,7 +56,7 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
         return
     stream.follow(made_on)
     for tensor in tensors:
-        backend_of(tensor._layout.device.type).record_stream(tensor.array, stream)
+        backend_of(tensor._layout.device.type).record_stream(tensor._array, stream)
 
 
 def hand_over(g: Tensor, stream: Any) -> None:

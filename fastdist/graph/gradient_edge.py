@@ -30,12 +30,12 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
     Raises  RuntimeError for a tensor that does not require grad
     """
-    if tensor.edge is None:
+    if tensor._edge is None:
         raise GraphError(
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"
         )
-    return GradientEdge(node_of(tensor.edge), output_number(tensor.edge))
+    return GradientEdge(node_of(tensor._edge), output_number(tensor._edge))
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
@@ -48,7 +48,7 @@ def tensor_at(edge: GradientEdge) -> Tensor:
         return leaf
     several = isinstance(node.output_layout, tuple)
     made = wrap(None, node.output_layout[number] if several else node.output_layout)
-    made.edge = Edge(node, number) if several else node
+    made._edge = Edge(node, number) if several else node
     return made
 
 

@@ -38,27 +38,27 @@ class LazyConjNeg(Tensor):
     op conj or neg, each of which is its own inverse.
     """
 
-    __slots__ = ("_extra", "_node", "change", "value")
+    __slots__ = ("_kept_extra", "_node", "change", "value")
     __torch_function__ = disabled_torch_function
     value: Tensor
     change: Any
-    _extra: Extra
+    _kept_extra: Extra
     _node: tuple[Any, Any]  # value's edge, and the edge of the result of change
 
     @property
-    def array(self) -> Any:
+    def _array(self) -> Any:
         """The numbers, in new memory, which must not be written to."""
         # Not a call of an op: interpreters must not see it.
-        layout, numbers = self._layout, wrap(self.value.array, self._layout)
-        found = self.change.route_call((numbers,), (), self.change)[0].run(numbers.array)
+        layout, numbers = self._layout, wrap(self.value._array, self._layout)
+        found = self.change.route_call((numbers,), (), self.change)[0].run(numbers._array)
         made = empty_in_layout(layout)
         backend_of(layout.device.type).copy_into(made, found)
         if isinstance(made, np.ndarray):
             made.flags.writeable = False
         return made
 
-    @array.setter
-    def array(self, array: Any) -> None:
+    @_array.setter
+    def _array(self, array: Any) -> None:
         self.set_()
 
     def set_(self, *given: Any, **more: Any) -> Any:
@@ -72,31 +72,31 @@ class LazyConjNeg(Tensor):
     resize_ = resize_as_ = set_
 
     @property
-    def edge(self) -> Any:
+    def _edge(self) -> Any:
         """Its place in the graph: see Note [Unresolved views]."""
-        of = self.value.edge
+        of = self.value._edge
         if of is None:
             return None
         if self._node[0] is not of:
             self._node = of, changed_edge(self.change, self.value, of)
         return self._node[1]
 
-    @edge.setter
-    def edge(self, edge: Any) -> None:
+    @_edge.setter
+    def _edge(self, edge: Any) -> None:
         if edge is None:
-            self.value.edge = None
+            self.value._edge = None
             return
-        self.value.edge = changed_edge(self.change, self.value, edge)
-        self._node = self.value.edge, edge
+        self.value._edge = changed_edge(self.change, self.value, edge)
+        self._node = self.value._edge, edge
 
     def _is_own_leaf(self) -> bool:
-        of = self.value.edge
+        of = self.value._edge
         return of is not None and of.is_accumulate and of._variable() is self.value
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are needed of it: made a leaf, it makes value one."""
-        return self.value.edge is not None
+        return self.value._edge is not None
 
     @requires_grad.setter
     def requires_grad(self, requires_grad: bool) -> None:
@@ -111,7 +111,7 @@ class LazyConjNeg(Tensor):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made this tensor."""
-        return self.value.edge is None or self._is_own_leaf()
+        return self.value._edge is None or self._is_own_leaf()
 
     @property
     def grad_fn(self) -> Any:
@@ -131,18 +131,18 @@ class LazyConjNeg(Tensor):
         if self.is_leaf and isinstance(grad, Tensor):
             self.value.grad = self.change.public(grad)
         else:
-            of: Any = self.value if self.is_leaf else self._extra
+            of: Any = self.value if self.is_leaf else self._kept_extra
             of.grad = grad
 
     @property
-    def extra(self) -> Any:
+    def _extra(self) -> Any:
         """Its base and version as a view; its tangents are value's and are not kept."""
-        self._extra.tangents = None
-        return self._extra
+        self._kept_extra.tangents = None
+        return self._kept_extra
 
-    @extra.setter
-    def extra(self, extra: Any) -> None:
-        self._extra = extra
+    @_extra.setter
+    def _extra(self, extra: Any) -> None:
+        self._kept_extra = extra
 
     @property
     def adjective(self) -> str:
@@ -161,15 +161,15 @@ class LazyConjNeg(Tensor):
     def resolved(self) -> Tensor:
         """Return the numbers in new memory, at the same place of the graph."""
         made: Tensor = self.change.public(self.value)
-        if made.edge is not None:
-            if self._node[0] is not self.value.edge:
-                self._node = self.value.edge, made.edge
-            made.edge = self._node[1]
+        if made._edge is not None:
+            if self._node[0] is not self.value._edge:
+                self._node = self.value._edge, made._edge
+            made._edge = self._node[1]
         return made
 
     @property
     def _base(self) -> Tensor:
-        extra = self.value.extra
+        extra = self.value._extra
         return self.value if extra is None or extra.base is None else extra.base
 
     def detach(self) -> LazyConjNeg:
@@ -269,20 +269,20 @@ def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
     """Return the view that shows change of the numbers of value, a view for it alone."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
-    out._node, out._extra = (None, None), Extra()
-    out._extra.base, out._extra.replay = value, ViewSteps(None, (change, ()))
+    out._node, out._kept_extra = (None, None), Extra()
+    out._kept_extra.base, out._kept_extra.replay = value, ViewSteps(None, (change, ()))
     out._storage = storage_of(value)
     return out  # type: ignore[no-any-return]
 
 
 def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
     """Return the edge of the result of op change for a tensor like another, at an edge."""
-    numbers, made = wrap(like.array, like._layout), wrap(None, like._layout)
-    numbers.edge = edge
+    numbers, made = wrap(like._array, like._layout), wrap(None, like._layout)
+    numbers._edge = edge
     route, values = change.route_call((numbers,), (), change)
     with enable_grad():
         change.record((made,), values, route)
-    return made.edge
+    return made._edge
 
 
 def resolved(value: Any) -> Any:

@@ -73,14 +73,14 @@ def disable_hooks(message: str | None) -> str | None:
 class PackedTensor:
     """Replaces a saved tensor: its array is the result of the unpack hook."""
 
-    __slots__ = ("_layout", "_packed", "_unpack", "extra")
+    __slots__ = ("_extra", "_layout", "_packed", "_unpack")
     # Changes in place are not noticed through hooks.
     _storage: Storage | None = None
-    edge: Any = _UNKNOWN
+    _edge: Any = _UNKNOWN
 
     def __init__(self, tensor: Tensor, hooks: tuple[Pack, Unpack]) -> None:
         pack, self._unpack = hooks
-        self._layout, self.extra = tensor._layout, tensor.extra
+        self._layout, self._extra = tensor._layout, tensor._extra
         before = tensor._version
         with no_grad():
             self._packed = pack(tensor)
@@ -92,7 +92,7 @@ class PackedTensor:
             )
 
     @property
-    def array(self) -> Any:
+    def _array(self) -> Any:
         """Call the unpack hook.
 
         Raises  TypeError if it does not return a Tensor, RuntimeError if that has another shape,
@@ -112,7 +112,7 @@ class PackedTensor:
                 f"on {given.device}; {wanted.dtype.name} of shape {wanted.shape} on "
                 f"{wanted.device} was packed"
             )
-        return tensor.array
+        return tensor._array
 
 
 class PackedOutput:
@@ -125,7 +125,7 @@ class PackedOutput:
         self._storage = Storage()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter((self._packed.array, self._storage, 0, self._extra))
+        return iter((self._packed._array, self._storage, 0, self._extra))
 
 
 def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
@@ -155,7 +155,7 @@ def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None
 def _packed_output(saved: Any, layout: Layout, edge: Any, hooks: tuple[Pack, Unpack]) -> Any:
     array, _, _, extra = saved
     alias = wrap(array, layout)
-    alias.edge = edge
+    alias._edge = edge
     return PackedOutput(PackedTensor(alias, hooks), extra)
 
 
@@ -170,10 +170,10 @@ def has_hooks() -> bool:
 
 
 def _is_number(tensor: Tensor) -> bool:
-    array = tensor.array
+    array = tensor._array
     return (
         not tensor._layout.shape
-        and tensor.edge is None
+        and tensor._edge is None
         and array.__class__ is np.ndarray
         and not array.flags.writeable
     )

@@ -16,7 +16,7 @@ from .node import Node, RemovableHandle, node_of, output_number, shown_node_of
 
 def _requires_grad(self: Tensor) -> bool:
     """Whether this tensor needs gradients."""
-    return self.edge is not None
+    return self._edge is not None
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
@@ -36,7 +36,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
             f"{type(requires_grad).__name__} {short_repr(requires_grad)}"
         )
-    edge = self.edge
+    edge = self._edge
     if requires_grad:
         if edge is None:
             if not self._layout.dtype.may_have_gradient:
@@ -58,29 +58,29 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _is_leaf(self: Tensor) -> bool:
     """Whether no recorded op made this tensor."""
-    return self.edge is None or self.edge.is_accumulate
+    return self._edge is None or self._edge.is_accumulate
 
 
 def _grad_fn(self: Tensor) -> Node | None:
     """The Node that made this tensor; None for leaves."""
-    edge = self.edge
+    edge = self._edge
     return None if edge is None or edge.is_accumulate else shown_node_of(edge)
 
 
 def _output_nr(self: Tensor) -> int:
     """The number of this tensor among the outputs of its grad_fn."""
-    return output_number(self.edge)
+    return output_number(self._edge)
 
 
 def _grad(self: Tensor) -> Tensor | None:
     """The gradient that backward accumulated for this leaf (or retained result); None before the
     first.
     """
-    edge = self.edge
+    edge = self._edge
     if edge.__class__ is AccumulateGrad:
         grad: Tensor | None = edge.grad
         return grad
-    extra = self.extra
+    extra = self._extra
     if extra is not None and extra.frozen is not None:
         frozen: Tensor | None = extra.frozen.grad
         return frozen
@@ -119,12 +119,12 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
                 f"{grad._layout.device} to a tensor with dtype '{self._layout.dtype.name}' on "
                 f"{self._layout.device}"
             )
-    edge = self.edge
+    edge = self._edge
     if edge.__class__ is AccumulateGrad:
         edge.grad = grad
-    elif self.extra is not None and self.extra.frozen is not None:
-        self.extra.frozen.grad = grad
-    elif grad is not None or self.extra is not None:
+    elif self._extra is not None and self._extra.frozen is not None:
+        self._extra.frozen.grad = grad
+    elif grad is not None or self._extra is not None:
         extra_of(self).grad = grad
 
 
@@ -133,9 +133,9 @@ def retain_grad(self: Tensor) -> None:
 
     Raises  RuntimeError for a tensor that does not require grad
     """
-    if self.edge is None:
+    if self._edge is None:
         raise GraphError("can't retain_grad on Tensor that has requires_grad=False")
-    if self.edge.is_accumulate:
+    if self._edge.is_accumulate:
         return
     extra = extra_of(self)
 
@@ -144,18 +144,18 @@ def retain_grad(self: Tensor) -> None:
             # A copy: the gradient may be one number in an expanded array, or be shared with others.
             extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
-    node = node_of(self.edge)
-    node._hooks().retains[output_number(self.edge)] = keep
+    node = node_of(self._edge)
+    node._hooks().retains[output_number(self._edge)] = keep
 
 
 def _copy(grad: Tensor) -> Tensor:
     # In C order: an expanded number could not be changed in place.
-    return grad.clone() if grad._layout.contiguous and 0 not in grad.array.strides else grad * 1
+    return grad.clone() if grad._layout.contiguous and 0 not in grad._array.strides else grad * 1
 
 
 def _retains_grad(self: Tensor) -> bool:
     """Whether retain_grad was called on this result."""
-    edge = self.edge
+    edge = self._edge
     if edge is None or edge.is_accumulate:
         return False
     hooks = node_of(edge).hooks
@@ -168,10 +168,10 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
     Raises  RuntimeError for a tensor that does not require grad
     """
-    if self.edge is None:
+    if self._edge is None:
         raise GraphError("cannot register a hook on a tensor that doesn't require gradient")
-    hooks = node_of(self.edge)._hooks().tensor
-    return RemovableHandle(hooks.setdefault(output_number(self.edge), {}), hook)
+    hooks = node_of(self._edge)._hooks().tensor
+    return RemovableHandle(hooks.setdefault(output_number(self._edge), {}), hook)
 
 
 def register_post_accumulate_grad_hook(
@@ -181,7 +181,7 @@ def register_post_accumulate_grad_hook(
 
     Raises  RuntimeError for a tensor that is not a leaf that requires grad
     """
-    edge = self.edge
+    edge = self._edge
     if edge.__class__ is not AccumulateGrad:
         raise GraphError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     return edge.register_post_accumulate_hook(hook)
@@ -189,12 +189,12 @@ def register_post_accumulate_grad_hook(
 
 def _is_view(self: Tensor) -> bool:
     """Whether this tensor is a view of another."""
-    return self.extra is not None and self.extra.base is not None
+    return self._extra is not None and self._extra.base is not None
 
 
 def _base(self: Tensor) -> Tensor | None:
     """The tensor that this one is a view of."""
-    return None if self.extra is None else self.extra.base
+    return None if self._extra is None else self._extra.base
 
 
 def attach() -> None:

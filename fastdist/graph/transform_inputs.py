@@ -16,7 +16,7 @@ def differentiating(xs: Iterable[Any]) -> Iterator[None]:
     differentiated in reverse mode.
     """
     before = tls.transform_inputs
-    nodes = [node_of(x.edge) for x in xs if getattr(x, "edge", None) is not None]
+    nodes = [node_of(x._edge) for x in xs if getattr(x, "_edge", None) is not None]
     tls.transform_inputs = (*before, *nodes)
     try:
         yield
@@ -30,7 +30,7 @@ def follows_from_inputs(tensors: Iterable[Any]) -> bool:
     Note    walks the graph: call it only where tls.transform_inputs is not empty
     """
     wanted = set(tls.transform_inputs)
-    stack: list[Node] = [node_of(one.edge) for one in tensors if one.edge is not None]
+    stack: list[Node] = [node_of(one._edge) for one in tensors if one._edge is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()

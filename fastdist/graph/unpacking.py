@@ -21,10 +21,10 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     storage = tensor._storage
     if storage is not None and storage.version != version:
         raise_changed(node, tensor, tensor._layout, version, storage.version)
-    if tensor.edge is edge:
+    if tensor._edge is edge:
         return tensor
-    alias = wrap(tensor.array, tensor._layout)
-    alias.edge, alias.extra, alias._storage = edge, tensor.extra, storage
+    alias = wrap(tensor._array, tensor._layout)
+    alias._edge, alias._extra, alias._storage = edge, tensor._extra, storage
     return alias
 
 
@@ -47,9 +47,9 @@ def unpack_output(
     if storage.version != version:
         raise_changed(node, None, layout, version, storage.version)
     alias = wrap(array, layout)
-    alias.edge, alias.extra, alias._storage = edge, tangents, storage
+    alias._edge, alias._extra, alias._storage = edge, tangents, storage
     if tangents.__class__ is SavedView:
-        alias.edge, alias.extra = tangents.edge(), tangents.extra
+        alias._edge, alias._extra = tangents.edge(), tangents._extra
     return alias
 
 
@@ -65,8 +65,8 @@ def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _alias(tensor: Tensor) -> Tensor:
-    alias = wrap(tensor.array, tensor._layout)
-    alias.edge, alias.extra = tensor.edge, tensor.extra
+    alias = wrap(tensor._array, tensor._layout)
+    alias._edge, alias._extra = tensor._edge, tensor._extra
     return alias
 
 
@@ -85,16 +85,16 @@ class SavedView:
     itself it would run that one twice. The CopySlices is held weakly, because it holds the Node.
     """
 
-    __slots__ = ("array", "extra", "layout", "node", "replay", "steps")
+    __slots__ = ("_array", "_extra", "layout", "node", "replay", "steps")
 
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
-        self.array, self.layout = base.array, base._layout
-        self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
+        self._array, self.layout = base._array, base._layout
+        self.node, self.steps, self.replay = ref(base._edge), extra.replay, replay
         # With tangents there is a cycle, until they are freed with their level.
-        self.extra = extra if modes.special else None
+        self._extra = extra if modes.special else None
 
     def edge(self) -> Any:
         """Return the edge of the view, recorded again over the base of that time."""
-        base = wrap(self.array, self.layout)
-        base.edge = self.node()
-        return self.replay(base, self.steps).edge
+        base = wrap(self._array, self.layout)
+        base._edge = self.node()
+        return self.replay(base, self.steps)._edge

@@ -210,7 +210,7 @@ def _cast(value: Any, wanted: DType) -> Any:
         return type(value)([_cast(one, wanted) for one in value])
     if not isinstance(value, Tensor) or not _is_eligible(value) or value._layout.dtype is wanted:
         return value
-    edge = value.edge
+    edge = value._edge
     if (
         wanted is float32
         or edge is None

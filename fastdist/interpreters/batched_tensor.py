@@ -31,7 +31,7 @@ class Batched(Tensor):
     level: int
 
     @property
-    def array(self) -> Any:
+    def _array(self) -> Any:
         """Raise: there is no array of a single tensor."""
         if self.level > levels.depth:
             raise TransformError(
@@ -119,7 +119,7 @@ def batched(value: Tensor, level: int) -> Tensor:
     out: Any = object.__new__(Batched)
     out.value, out.level = value, level
     out._layout = Layout.of(layout.dtype, layout.device, layout.shape[1:])
-    out.edge = out.extra = out._storage = None
+    out._edge = out._extra = out._storage = None
     return out  # type: ignore[no-any-return]
 
 

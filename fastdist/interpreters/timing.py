@@ -98,7 +98,7 @@ def run_timed(
 def _recorded_as(result: Any, before: int) -> int:
     """Return the number of the Node that stands for the op, -1 if it was not recorded."""
     for tensor in result if isinstance(result, tuple) else (result,):
-        node = node_of(tensor.edge) if isinstance(tensor, Tensor) else None
+        node = node_of(tensor._edge) if isinstance(tensor, Tensor) else None
         if node is not None and not node.is_accumulate and node.seq > before:
             return int(node.seq)
     return -1
@@ -120,5 +120,5 @@ def _roots_of(value: Any) -> list[Any]:
     if value._layout.device is not CPU or value.__class__ is Batched:
         return []
     return (
-        [value.array.indices, value.array.values] if value._layout.is_sparse else [root_of(value)]
+        [value._array.indices, value._array.values] if value._layout.is_sparse else [root_of(value)]
     )

@@ -136,8 +136,8 @@ class Recorder:
 def _identity_of(tensor: Tensor) -> tuple[Any, Any]:
     """Return the known Value with which a tensor shares an array, and the array."""
     if isinstance(tensor, LazyConjNeg):
-        return (id(tensor.value.array), tensor.change.name), tensor.value.array
-    return id(tensor.array), tensor.array
+        return (id(tensor.value._array), tensor.change.name), tensor.value._array
+    return id(tensor._array), tensor._array
 
 
 class _ThreadState(threading.local):

@@ -52,7 +52,7 @@ def _written(
     self: Tensor, name: str, others: tuple[Tensor, ...], function: Callable[..., Any]
 ) -> Tensor:
     layout = self._layout
-    if self.edge is not None:
+    if self._edge is not None:
         raise GraphError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() "
             "instead."

@@ -71,7 +71,7 @@ def launch(kind: str, columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any
         return False
     program = read_program(f"a = {_TEXTS[kind]}", _NAMES[: len(columns)], ("s",))
     apply = backend_of(device).kernel("pointwise.multi_tensor.apply")
-    arrays = [tensor.array for column in columns for tensor in column]
+    arrays = [tensor._array for column in columns for tensor in column]
     try:
         apply(program, _rows(numbers), *arrays)
     finally:
@@ -93,7 +93,7 @@ def launch_new(
     program = read_program(f"out = {_TEXTS[kind]}", names, ("s",))
     backend = backend_of(device)
     made = tuple(_new_tensors([one._layout for one in columns[0]], backend.maker))
-    arrays = [tensor.array for column in (made, *columns) for tensor in column]
+    arrays = [tensor._array for column in (made, *columns) for tensor in column]
     backend.kernel("pointwise.multi_tensor.apply_new")(program, _rows(numbers), *arrays)
     return made
 
@@ -108,7 +108,7 @@ def norms(tensors: Sequence[Tensor], order: float) -> tuple[Tensor, ...] | None:
     backend, like = backend_of(device), tensors[0]._layout
     layout = Layout.of(like.dtype, like.device, ())
     made = tuple(_new_tensors([layout] * len(tensors), backend.maker))
-    arrays = [tensor.array for column in (made, tensors) for tensor in column]
+    arrays = [tensor._array for column in (made, tensors) for tensor in column]
     backend.kernel("pointwise.multi_tensor.norms")(order, *arrays)
     return made
 
@@ -152,9 +152,9 @@ def _new_tensors(layouts: Sequence[Layout], maker: Callable[..., Any]) -> list[T
     made = []
     for layout in layouts:
         out = empty_shell()
-        out.array = makers[layout]()
+        out._array = makers[layout]()
         out._layout = layout
-        out.edge = out.extra = out._storage = None
+        out._edge = out._extra = out._storage = None
         made.append(out)
     return made
 
@@ -163,7 +163,7 @@ def _any_recorded(columns: Sequence[Sequence[Tensor]]) -> bool:
     """Return whether autograd records a call on any of the tensors."""
     for column in columns:
         for one in column:
-            if one.edge is not None or (one.extra is not None and _base_edge(one) is not None):
+            if one._edge is not None or (one._extra is not None and _base_edge(one) is not None):
                 return True
     return False
 
@@ -173,24 +173,24 @@ def _may_be_written(columns: Sequence[Sequence[Tensor]]) -> bool:
     if tls.grad and _any_recorded(columns):
         return False
     for place, target in enumerate(columns[0]):
-        array = target.array
+        array = target._array
         if array.__class__ is np.ndarray and not array.flags.writeable:
             return False
-        is_view = target.extra is not None and target.extra.base is not None
+        is_view = target._extra is not None and target._extra.base is not None
         if is_view and _overlap([column[place] for column in columns]):
             return False
     return True
 
 
 def _base_edge(tensor: Tensor) -> Any:
-    base = None if tensor.extra is None else tensor.extra.base
-    return None if base is None else base.edge
+    base = None if tensor._extra is None else tensor._extra.base
+    return None if base is None else base._edge
 
 
 def _overlap(row: Sequence[Tensor]) -> bool:
     """Return whether the first of a row, a view, shares memory with another at other places."""
     target = row[0]
     for other in row[1:]:
-        if other._storage is target._storage and other.array is not target.array:
+        if other._storage is target._storage and other._array is not target._array:
             return True
     return False

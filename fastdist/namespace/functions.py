@@ -68,11 +68,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
             one on another device, unless force; TypeError for bfloat16
     """
-    if self.edge is not None and tls.grad and not force:
+    if self._edge is not None and tls.grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not isinstance(self.array, np.ndarray) and not force and not self._layout.is_sparse:
+    if not isinstance(self._array, np.ndarray) and not force and not self._layout.is_sparse:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
@@ -88,7 +88,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Let NumPy take this tensor as an array."""
-    if not isinstance(self.array, np.ndarray) and not self._layout.is_sparse:
+    if not isinstance(self._array, np.ndarray) and not self._layout.is_sparse:
         raise DeviceError(f"a tensor on {self.device} is not a NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
@@ -188,7 +188,7 @@ def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
 def _data(self: Tensor) -> Tensor:
     """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
     # As in PyTorch, changes through .data are not counted and are not reported.
-    data = wrap(self.array, self._layout)
+    data = wrap(self._array, self._layout)
     return data if self._storage is None else bound(data, root_of(self))
 
 
@@ -197,14 +197,14 @@ def _set_data(self: Tensor, data: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     # The count of changes goes on: who saved this tensor before must see that it is another.
     version, data = self._version, resolved(data)
-    self.array, self._layout = data.array, data._layout
+    self._array, self._layout = data._array, data._layout
     self._storage = None
     if data._storage is not None:
         bound(self, root_of(data))
     if version:
         storage_of(self).version = version
-    if self.edge is not None and self.edge.is_accumulate:
-        self.edge.attach(self)
+    if self._edge is not None and self._edge.is_accumulate:
+        self._edge.attach(self)
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -361,8 +361,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             f"call resolve_{seen.change.name}() first, which copies"
         )
     out: Any = object.__new__(Tensor if cls is LazyConjNeg else cls)
-    out.array, out._layout, out.edge = seen.array, seen._layout, seen.edge
-    out.extra, out._storage = seen.extra, seen._storage
+    out._array, out._layout, out._edge = seen._array, seen._layout, seen._edge
+    out._extra, out._storage = seen._extra, seen._storage
     storage_of(self).add_view(out)
     return out
 

@@ -32,7 +32,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     if self._layout.device is not CPU or self._layout.is_sparse or not device_count():
         return False
     backend: Any = backend_of("cuda")
-    return bool(backend.is_pinned(self.array))
+    return bool(backend.is_pinned(self._array))
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
@@ -56,7 +56,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
     made: Tensor = empty(shape, dtype=layout.dtype, pin_memory=True)
     if order is not None:
-        array = made.array.transpose(undone(order))
+        array = made._array.transpose(undone(order))
         made = wrap(array, layout_of(array))
     return copy_(made, self)
 
@@ -87,7 +87,7 @@ def _is_sparse(self: Tensor) -> bool:
 
 def sparse_dim(self: Tensor) -> int:
     """Return how many axes the coordinates have; 0 for a dense tensor."""
-    return int(self.array.indices.shape[0]) if self._layout.is_sparse else 0
+    return int(self._array.indices.shape[0]) if self._layout.is_sparse else 0
 
 
 def dense_dim(self: Tensor) -> int:
@@ -105,7 +105,7 @@ def _entries(name: str) -> Any:
                 "to_sparse() makes one that does"
             )
         if name == "_nnz":
-            return int(self.array.indices.shape[1])
+            return int(self._array.indices.shape[1])
         return coordinates.indices_of(self) if name == "_indices" else coordinates.values_of(self)
 
     entries.__name__ = entries.__qualname__ = name
@@ -139,7 +139,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
     """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
     on the CPU there is nothing to do.
     """
-    backend_of(self._layout.device.type).record_stream(self.array, stream)
+    backend_of(self._layout.device.type).record_stream(self._array, stream)
 
 
 def storage_type(self: Tensor) -> Any:

@@ -123,8 +123,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     ) -> UninitializedBuffer:
         source = empty(0, device=device, dtype=dtype)
         made: UninitializedBuffer = object.__new__(cls)
-        made.array, made._layout, made._storage = source.array, source._layout, source._storage
-        made.edge = made.extra = None
+        made._array, made._layout, made._storage = source._array, source._layout, source._storage
+        made._edge = made._extra = None
         setattr(made, Buffer.mark, True)
         made.persistent = persistent
         return made

@@ -57,15 +57,15 @@ def copied_in_format(input: Tensor, result: Any) -> Tensor:
 def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
     """Bring the memory of a fresh result into an order of axes; its Node stays as it is."""
     layout = result._layout
-    is_view = result.extra is not None and result.extra.base is not None
+    is_view = result._extra is not None and result._extra.base is not None
     if is_view or len(layout.shape) != len(order) or layout.has_memory_order(tuple(order)):
         return
     backend = backend_of(layout.device.type)
-    given = result.array.transpose(order)
+    given = result._array.transpose(order)
     room = backend.empty(given.shape, layout.dtype.numpy, layout.device.index)
     backend.copy_into(room, given)
-    result.array = room.transpose(undone(order))
-    result._layout = layout_of(result.array, layout.device)
+    result._array = room.transpose(undone(order))
+    result._layout = layout_of(result._array, layout.device)
 
 
 def common_order(layouts: Sequence[Layout]) -> tuple[int, ...] | None:

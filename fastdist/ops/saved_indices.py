@@ -26,11 +26,11 @@ def keep_version(result: Any, index: Any) -> Any:
     while isinstance(found, Batched):  # the graph belongs to the tensor that it holds
         found = found.value
     # Weak: the hook belongs to the Node.
-    node, version = ref(node_of(found.edge)), own._version
+    node, version = ref(node_of(found._edge)), own._version
 
     def check(_: Any) -> None:
         if own._version != version:
             raise_changed(node(), own, own._layout, version, own._version)  # type: ignore[arg-type]
 
-    node_of(found.edge).register_prehook(check)
+    node_of(found._edge).register_prehook(check)
     return result

@@ -96,7 +96,7 @@ class CountedOptimizer(Optimizer):
             # By hand: an op takes as long as the whole update of a small parameter's mean.
             counts: list[Any] = []
             for step in steps:
-                array = step.array
+                array = step._array
                 count = array.item() + 1.0
                 array.fill(count)
                 counts.append(count)

@@ -30,7 +30,7 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
     layout = kept[0]._layout
     column = empty(len(kept), dtype=layout.dtype, device=layout.device)
     backend = backend_of(layout.device.type)
-    backend.kernel("pointwise.multi_tensor.take")(column.array, *[one.array for one in kept])
+    backend.kernel("pointwise.multi_tensor.take")(column._array, *[one._array for one in kept])
     return column.to(float64)
 
 
@@ -39,7 +39,7 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
     layout = kept[0]._layout
     given = column.to(layout.dtype)
     backend = backend_of(layout.device.type)
-    backend.kernel("pointwise.multi_tensor.put")(given.array, *[one.array for one in kept])
+    backend.kernel("pointwise.multi_tensor.put")(given._array, *[one._array for one in kept])
     bump_all(kept)
 
 
@@ -48,7 +48,7 @@ def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
     if {one._layout.device.type for one in kept} == {"cpu"}:
         # By hand: an op takes as long as the whole update of a small parameter's mean.
         for one, number in zip(kept, numbers, strict=True):
-            one.array.fill(number)
+            one._array.fill(number)
         bump_all(kept)
         return
     with no_grad():

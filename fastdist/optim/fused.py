@@ -45,7 +45,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
             for operand in given
         ]
         try:
-            backend_of(layout.device.type).pointwise(body, arrays, target.array)
+            backend_of(layout.device.type).pointwise(body, arrays, target._array)
         finally:
             storage_of(target).bump()
 
@@ -56,11 +56,11 @@ def _array_of(operand: Any, target: Layout) -> Any:
     if isinstance(operand, Tensor):
         layout = operand._layout
         if layout is target or _is_alike(layout, target):
-            return operand.array
+            return operand._array
         if layout.device is target.device and layout.device.type != "cpu":
             # Where it is, without waiting for it.
             one = operand.detach().to(target.dtype).reshape([1] * len(target.shape))
-            return one.expand(target.shape).array
+            return one.expand(target.shape)._array
         operand = operand.item()
     return asarray(operand, target.dtype.numpy)
 

@@ -34,10 +34,10 @@ def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: floa
     places, order = in_order(flat_places(indices, lengths), math.prod(lengths))
     packed = [one if one._layout.contiguous else one.contiguous() for one in tensors]
     backend_of(layout.device.type).kernel(f"sparse.touched_rows.{name}")(
-        values.array.reshape((count, width)),
-        places.array,
-        order.array,
-        *[one.array.reshape((-1, width)) for one in packed],
+        values._array.reshape((count, width)),
+        places._array,
+        order._array,
+        *[one._array.reshape((-1, width)) for one in packed],
         *numbers,
     )
     for one, written in zip(tensors, packed, strict=True):

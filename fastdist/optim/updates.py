@@ -95,7 +95,7 @@ def _launch(
         id(row): [_number(value) for value in row] for row in {id(r): r for r in numbers}.values()
     }
     apply = backend_of(kind[1].type).kernel("pointwise.multi_tensor.apply")
-    arrays = [tensor.array for column in columns for tensor in column]
+    arrays = [tensor._array for column in columns for tensor in column]
     try:
         apply(program, [plain[id(row)] for row in numbers], *arrays)
     finally:
@@ -119,7 +119,7 @@ def _launch_given(
         part = [column[begin:end] for column in columns]
         layout = part[0][0]._layout
         device, known = layout.device, list[float | None]()
-        arrays = [] if skip is None else [skip.to(device).array.reshape((1,))]
+        arrays = [] if skip is None else [skip.to(device)._array.reshape((1,))]
         for value in numbers[begin]:
             if not are_on_device([value]):
                 known.append(_number(value))
@@ -127,10 +127,10 @@ def _launch_given(
             known.append(None)
             whole = value.detach().reshape(-1).to(device, float64)
             rows = whole.expand(end - begin) if len(whole) == 1 else whole[at + begin : at + end]
-            arrays.append(rows.contiguous().array)
+            arrays.append(rows.contiguous()._array)
         apply = backend_of(device.type).kernel("pointwise.multi_tensor.apply_given")
         packed = [[tensor.to(layout.dtype).contiguous() for tensor in column] for column in part]
-        apply(program, known, skip is not None, *arrays, *[t.array for c in packed for t in c])
+        apply(program, known, skip is not None, *arrays, *[t._array for c in packed for t in c])
         for name, column, written in zip(program.arrays, part, packed, strict=True):
             if name in program.written:
                 _write_back(column, written)

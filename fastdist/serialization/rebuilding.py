@@ -218,8 +218,8 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
                 f"a tensor cannot be rebuilt as {brief(new_type)}, which is not a class of tensors"
             )
         twin = object.__new__(new_type)
-        twin.array, twin._layout, twin._storage = made.array, made._layout, made._storage
-        twin.edge = twin.extra = None
+        twin._array, twin._layout, twin._storage = made._array, made._layout, made._storage
+        twin._edge = twin._extra = None
         made = twin.requires_grad_() if made.requires_grad else twin
     give_attributes(made, state)
     return made

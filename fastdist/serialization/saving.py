@@ -222,8 +222,8 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
         )
     if kind is Parameter:
         plain = object.__new__(Tensor)
-        plain.array, plain._layout, plain._storage = tensor.array, tensor._layout, tensor._storage
-        plain.edge, plain.extra = None, tensor.extra
+        plain._array, plain._layout, plain._storage = tensor._array, tensor._layout, tensor._storage
+        plain._edge, plain._extra = None, tensor._extra
         arguments: tuple[Any, ...] = (plain, tensor.requires_grad, OrderedDict())
         if state:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
@@ -254,7 +254,7 @@ def _parts(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     layout = tensor._layout
     storage, offset = storages.of_tensor(tensor)
     strides = layout.strides if layout.numel else contiguous_strides(layout.shape)
-    return storage, offset, layout.shape, strides, tensor.edge is not None, OrderedDict()
+    return storage, offset, layout.shape, strides, tensor._edge is not None, OrderedDict()
 
 
 def _pickler_of(pickle_module: Any) -> Any:

@@ -83,13 +83,13 @@ class Passage:
     multiprocessing makes of it lies in the same block.
     """
 
-    __slots__ = ("array",)
+    __slots__ = ("_array",)
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = array
+        self._array = array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.array.__reduce_ex__(protocol)
+        return self._array.__reduce_ex__(protocol)
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
@@ -143,7 +143,7 @@ def _teach_multiprocessing() -> None:
 
 
 def _reduce_passage(passage: Passage) -> tuple[Any, ...]:
-    array = passage.array
+    array = passage._array
     block, part = _block_and_part(array)
     assert block is not None
     start = address_of(part) - address_of(np.ndarray((0,), np.uint8, block))

@@ -120,7 +120,7 @@ def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     if wider == tensors or not any(wider):
         return operands
     pairs = zip(operands, wider, strict=True)
-    return tuple([one.array.item() if is_wider else one for one, is_wider in pairs])
+    return tuple([one._array.item() if is_wider else one for one, is_wider in pairs])
 
 
 def _is_wider_number(tensor: Tensor) -> bool:

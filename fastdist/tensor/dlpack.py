@@ -51,7 +51,7 @@ def dlpack(
     """
     if self._layout.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
-    if self.edge is not None:
+    if self._edge is not None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     device = self._layout.device
     if device.type not in ("cpu", "cuda"):
@@ -65,7 +65,7 @@ def dlpack(
             f"the tensor is on {device}, DLPack's {dlpack_device(self)}, and {tuple(dl_device)} "
             "was requested; move it with .to()"
         )
-    array = self.array
+    array = self._array
     if device is CPU:
         if stream not in (None, -1):
             raise RuntimeError(f"stream should be None on cpu, got {short_repr(stream)}")
@@ -132,13 +132,13 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
             f"Can't get __cuda_array_interface__ on non-CUDA tensor type: it is on {device}; "
             "use .cuda(), or __array__"
         )
-    if self.edge is not None:
+    if self._edge is not None:
         raise RuntimeError(
             "Can't get __cuda_array_interface__ on Variable that requires_grad=True: "
             "use var.detach() to get one that does not"
         )
     storage_of(self)  # the other side may change it from now on; later views share one version
-    found: dict[str, Any] = self.array.__cuda_array_interface__
+    found: dict[str, Any] = self._array.__cuda_array_interface__
     return found
 
 

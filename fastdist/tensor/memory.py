@@ -26,13 +26,13 @@ def root_of(tensor: Tensor) -> Any:
     storage = tensor._storage
     if storage is not None and storage.memory is not None:
         return storage.memory
-    array = tensor.array
-    if tensor.extra is not None and tensor.extra.base is not None:
-        array = tensor.extra.base.array
+    array = tensor._array
+    if tensor._extra is not None and tensor._extra.base is not None:
+        array = tensor._extra.base._array
     base = getattr(array, "base", None)
     while base is not None:
         # An object between two arrays only passes its memory on.
-        array = base if isinstance(base, type(tensor.array)) else array
+        array = base if isinstance(base, type(tensor._array)) else array
         base = getattr(base, "base", None)
     return array
 
@@ -87,7 +87,7 @@ def address_of_memory(tensor: Tensor) -> int:
 
 def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
     """Return the tensor's whole memory as flat_of does, its offset, and storage_offset."""
-    array = tensor.array
+    array = tensor._array
     is_alone = tensor._storage is None and array.__class__ is np.ndarray and array.base is None
     if is_alone and array.flags.c_contiguous:
         return array.reshape(-1).view(np.uint8), array.ctypes.data, 0
@@ -96,9 +96,9 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 def storage_offset(self: Tensor) -> int:
     """Return how many elements of its memory precede this tensor's first."""
-    if self._layout.is_sparse or (not self._layout.numel and root_of(self) is self.array):
+    if self._layout.is_sparse or (not self._layout.numel and root_of(self) is self._array):
         return 0
-    address = backend_of(self._layout.device.type).data_ptr(self.array)
+    address = backend_of(self._layout.device.type).data_ptr(self._array)
     return (address - address_of_memory(self)) // self._layout.dtype.itemsize
 
 

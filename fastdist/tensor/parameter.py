@@ -31,11 +31,11 @@ def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
         return _marked(kind, data, requires_grad)
     made: Tensor = object.__new__(kind)
     source: Any = data.detach() if data is not None else _empty()
-    if type(source).array is not Tensor.array:
+    if type(source)._array is not Tensor._array:
         # a class that defines for itself how it views other memory
         source = source.resolve_conj().resolve_neg()
-    made.array, made._layout, made._storage = source.array, source._layout, source._storage
-    made.edge = made.extra = None
+    made._array, made._layout, made._storage = source._array, source._layout, source._storage
+    made._edge = made._extra = None
     made.requires_grad_(requires_grad)
     return made
 

@@ -36,7 +36,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     if layout.device.type == "meta":
         arguments: tuple[Any, ...] = (type(self), layout.dtype, layout.shape, layout.strides)
         state = getattr(self, "__dict__", None) or None
-        return rebuild_meta, (*arguments, self.edge is not None), state
+        return rebuild_meta, (*arguments, self._edge is not None), state
     array: Any = self.to_numpy()
     axes: tuple[Any, ...] = ()
     if block_of(array) is not None:
@@ -46,7 +46,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         order = walk_order(self._layout.shape, self._layout.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
-    arguments = (type(self), array, layout.device, self.edge is not None, *axes)
+    arguments = (type(self), array, layout.device, self._edge is not None, *axes)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
 
@@ -58,7 +58,7 @@ def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     Raises  RuntimeError for coordinates that were changed to places outside of the tensor: nothing
             could load them again
     """
-    coo: Coo = tensor.array
+    coo: Coo = tensor._array
     lengths = tensor._layout.shape[: coo.indices.shape[0]]
     if isinstance(coo.indices, np.ndarray) and not _are_inside(coo.indices, lengths):
         raise ShapeError(
@@ -71,7 +71,7 @@ def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     where = CPU if isinstance(coo.indices, np.ndarray) else device
     indices = wrap(coo.indices, layout_of(coo.indices, where))
     values = wrap(coo.values, layout_of(coo.values, device))
-    return indices, values, tensor._layout.shape, coo.is_coalesced, tensor.edge is not None
+    return indices, values, tensor._layout.shape, coo.is_coalesced, tensor._edge is not None
 
 
 def rebuild_sparse(
@@ -109,7 +109,7 @@ def rebuild_sparse(
     layout = SparseLayout.sparse(own.dtype, own.device, shape)
     if own.device is not CPU:
         coordinates = backend_of(own.device.type).from_numpy(coordinates, own.device.index)
-    made = _bare(cls, Coo(coordinates, values.array, layout, bool(is_coalesced)), layout, None)
+    made = _bare(cls, Coo(coordinates, values._array, layout, bool(is_coalesced)), layout, None)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -155,9 +155,9 @@ def rebuild_meta(
 
 def copy_tensor(self: Tensor) -> Tensor:
     """Return another handle to the same memory; a leaf, also for a result."""
-    twin = _bare(type(self), self.array, self._layout, self._storage)
+    twin = _bare(type(self), self._array, self._layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
-    return twin.requires_grad_() if self.edge is not None else twin
+    return twin.requires_grad_() if self._edge is not None else twin
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -169,7 +169,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     known = memo.get(id(self))
     if known is not None:
         return known  # type: ignore[no-any-return]
-    if self.edge is not None and not self.edge.is_accumulate:
+    if self._edge is not None and not self._edge.is_accumulate:
         raise GraphError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Copy a result with .clone() or .detach().clone()"
@@ -181,7 +181,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         layout = layout_of(array, self._layout.device)
         twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
     memo[id(self)] = twin
-    if self.edge is not None:
+    if self._edge is not None:
         twin.requires_grad_()
     if self.grad is not None:
         twin.grad = copy.deepcopy(self.grad.detach(), memo)
@@ -191,8 +191,8 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None) -> Tensor:
     tensor: Tensor = object.__new__(cls)
-    tensor.array, tensor._layout, tensor._storage = array, layout, storage
-    tensor.edge = tensor.extra = None
+    tensor._array, tensor._layout, tensor._storage = array, layout, storage
+    tensor._edge = tensor._extra = None
     return tensor
 
 
@@ -209,7 +209,7 @@ def _storage_twin(storage: Storage | None, memo: dict[int, Any]) -> Storage | No
 
 
 def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
-    array, layout = tensor.array, tensor._layout
+    array, layout = tensor._array, tensor._layout
     if isinstance(array, np.ndarray):
         owner = _owner(array)
         if owner is not array and owner.flags.forc and owner.flags.writeable:

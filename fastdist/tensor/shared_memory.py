@@ -58,7 +58,7 @@ def is_shared(self: Tensor) -> bool:
     """Return whether other processes can share this tensor's memory: whether share_memory_() was
     called on it or its base, here or in the process that sent it.
     """
-    return block_of(self.array) is not None
+    return block_of(self._array) is not None
 
 
 def share(tensors: Iterable[Tensor]) -> None:
@@ -78,23 +78,23 @@ def share(tensors: Iterable[Tensor]) -> None:
                 f"share_memory: only memory of the CPU can be shared among processes, and this "
                 f"tensor is on {tensor.device}; share tensor.cpu()"
             )
-    alone = [tensor for tensor in tensors if block_of(tensor.array) is None]
+    alone = [tensor for tensor in tensors if block_of(tensor._array) is None]
     if not alone:
         return
     # Kept until all have moved: memory that is freed earlier might already be reused.
-    roots = [_root(tensor.array) for tensor in alone]
+    roots = [_root(tensor._array) for tensor in alone]
     spans = _joined(map(_span, roots))
     parts = make_parts(end - start for start, end in spans)
     for (start, end), part in zip(spans, parts, strict=True):
         ctypes.memmove(address_of(part), start, end - start)
     starts = [span.start for span in spans]
     for tensor in (*_living(), *alone):
-        array = tensor.array
+        array = tensor._array
         # An empty array belongs to its memory.
         place = _span(array if array.size else _root(array))
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:
-            tensor.array = _placed(array, parts[index], starts[index])
+            tensor._array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
                 # It named the former memory; the moved arrays know their new one.
@@ -134,10 +134,10 @@ def _living() -> list[Tensor]:
         kinds.update(found)
     # By their exact type: reading the class of another library's object may run its code. An object
     # that represents several tensors, or has no values, has a property in array's place.
-    kinds = {kind for kind in kinds if kind.array is Tensor.array}
+    kinds = {kind for kind in kinds if kind._array is Tensor._array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     # One that another thread is creating has no array yet.
-    return [one for one in tensors if isinstance(getattr(one, "array", None), np.ndarray)]
+    return [one for one in tensors if isinstance(getattr(one, "_array", None), np.ndarray)]
 
 
 def _placed(array: np.ndarray[Any, Any], part: Bytes, start: int) -> np.ndarray[Any, Any]:

@@ -83,7 +83,7 @@ class OfferedMethods:
 
 
 # Attributes that Tensor has under names that PyTorch's tensors do not have.
-_OWN: Final = ("_layout", "_storage", "array", "edge", "extra")
+_OWN: Final = ("_array", "_edge", "_extra", "_layout", "_storage")
 
 
 class _SharedName:

@@ -70,8 +70,8 @@ def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if cls is Tensor:
         return made
     out: Any = object.__new__(cls)
-    out.array, out._layout, out.edge = made.array, made._layout, made.edge
-    out.extra, out._storage = made.extra, made._storage
+    out._array, out._layout, out._edge = made._array, made._layout, made._edge
+    out._extra, out._storage = made._extra, made._storage
     return out
 
 
@@ -141,16 +141,16 @@ class Tensor(TensorMethods, metaclass=TensorType):
     Made by `fastdist.tensor`, `zeros`, `randn` ...; ops begin with an `empty_shell()` and fill it:
     no Python runs, because making a result is on the path of every call.
 
-    Note    `array` is the backend's raw array, `_layout` its interned Layout, `edge` None (no
+    Note    `_array` is the backend's raw array, `_layout` its interned Layout, `_edge` None (no
             gradient needed), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
             several); attributes of the user are stored next to these
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_layout", "_storage", "array", "edge", "extra")
-    array: Any
+    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_extra", "_layout", "_storage")
+    _array: Any
     _layout: Layout
-    edge: Any
-    extra: Extra | None
+    _edge: Any
+    _extra: Extra | None
     _storage: Storage | None
 
     if TYPE_CHECKING:
@@ -237,11 +237,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """Return the strides in elements, or that of one axis."""
         layout = self._layout
         strides = layout.strides
-        base = None if self.extra is None else self.extra.base
+        base = None if self._extra is None else self._extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
             # One layout stands for all ways to lie that nobody can walk. The array knows its own,
             # but for what NumPy lets be 0: new axes, and the axes of what never had an element.
-            own = [step // self.itemsize for step in self.array.strides]
+            own = [step // self.itemsize for step in self._array.strides]
             strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
         return strides if dim is None else strides[axis_number(layout, dim)]
 
@@ -294,9 +294,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         if not self._layout.numel:
             return 0
-        address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
+        address = getattr(self._array, "ctypes", None) or getattr(self._array, "data", None)
         value = getattr(address, "data", None) or getattr(address, "ptr", None)
-        if value is None and not isinstance(self.array, np.ndarray):
+        if value is None and not isinstance(self._array, np.ndarray):
             raise DeviceError(f"data_ptr: memory of {self.device} has no address in this process")
         return int(value or 0)
 
@@ -319,11 +319,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
     __array_priority__ = 1000
 
     def __repr__(self) -> str:
-        edge = self.edge
+        edge = self._edge
         is_leaf = edge is None or edge.is_accumulate
         default_dtype_name, tangent = self._repr_context()
         if self._layout.is_sparse:
-            coo = self.array
+            coo = self._array
             to_numpy = backend_of(self._layout.device.type).to_numpy
             return format_sparse(
                 to_numpy(coo.indices),
@@ -336,7 +336,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
                 default_dtype_name=default_dtype_name,
             )
         return format_tensor(
-            self.array if self._layout.device.type == "meta" else self.to_numpy(),
+            self._array if self._layout.device.type == "meta" else self.to_numpy(),
             self._layout.dtype.name,
             str(self._layout.device),
             edge is not None and is_leaf,
@@ -363,10 +363,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
         Raises  TypeError for a sparse tensor
         """
         if self._layout.is_sparse:
-            self.array.__array__()
-        if self.array.__class__ is np.ndarray:
-            return self.array
-        return backend_of(self._layout.device.type).to_numpy(self.array)
+            self._array.__array__()
+        if self._array.__class__ is np.ndarray:
+            return self._array
+        return backend_of(self._layout.device.type).to_numpy(self._array)
 
     def item(self) -> int | float | bool:
         """Return the only element as a Python number.
@@ -380,9 +380,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
                 f"is {layout.shape}; index one element, or call tolist()"
             )
         if layout.is_sparse:
-            return self.array.sum_of_entries()  # type: ignore[no-any-return]
+            return self._array.sum_of_entries()  # type: ignore[no-any-return]
         try:
-            found: Any = self.array if layout.device is CPU else self.to_numpy()
+            found: Any = self._array if layout.device is CPU else self.to_numpy()
         except NoDataError as error:
             unnamed = NoDataError("Tensor.item() cannot be called on meta tensors")
             raise (error if error.op else unnamed) from None
@@ -417,7 +417,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
                 "only one element tensors can be converted to Python scalars: this one has shape "
                 f"{self._layout.shape}"
             )
-        if self.edge is not None:
+        if self._edge is not None:
             warn_caller(
                 "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
                 "behavior.\nConsider using tensor.detach() first.",
@@ -473,9 +473,9 @@ class Size(tuple[int, ...]):
 def wrap(array: Any, layout: Layout) -> Tensor:
     """Return a Tensor of an array whose layout is known, outside of any graph."""
     out = empty_shell()
-    out.array = array
+    out._array = array
     out._layout = layout
-    out.edge = out.extra = out._storage = None
+    out._edge = out._extra = out._storage = None
     return out
 
 

@@ -29,7 +29,7 @@ def require_writable(target: Tensor) -> None:
             "single memory location. Please clone() the tensor before performing the operation: "
             f"it has shape {layout.shape} and strides {layout.strides}"
         )
-    array = target.array
+    array = target._array
     if array.__class__ is np.ndarray and not array.flags.writeable and not _opened(target):
         raise RuntimeError(
             "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
@@ -73,7 +73,7 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
     if not (one.numel and two.numel and _is_dense(one) and _is_dense(two)):
         return False
     address = backend_of(one.device.type).data_ptr
-    start, begin = address(target.array), address(other.array)
+    start, begin = address(target._array), address(other._array)
     if start == begin and one.nbytes == two.nbytes:
         return wholly or (not (one.contiguous and two.contiguous) and one.strides != two.strides)
     return bool(start < begin + two.nbytes and begin < start + one.nbytes)
@@ -87,8 +87,8 @@ def _is_dense(layout: Layout) -> bool:
 
 def _opened(target: Tensor) -> bool:
     """Allow writes into a part without repeats of an array that expand() made read-only."""
-    base = None if target.extra is None else target.extra.base
-    return base is not None and base.array.flags.writeable and may_write(target.array)
+    base = None if target._extra is None else target._extra.base
+    return base is not None and base._array.flags.writeable and may_write(target._array)
 
 
 def may_write(array: Any) -> bool:

@@ -373,7 +373,7 @@ class _Kept:
         if not hasattr(self, "_layout"):
             return value
         if not isinstance(value, Tensor):  # packed by other hooks, which look at no versions
-            fresh = wrap(value.array, self._layout)
+            fresh = wrap(value._array, self._layout)
         else:
             if value._version != self._version:
                 raise RuntimeError(

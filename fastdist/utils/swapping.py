@@ -22,16 +22,16 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         setattr(t2, name, first[name])
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     for one in (t1, t2):
-        if one.edge is not None and one.edge.is_accumulate:
-            one.edge.attach(one)
+        if one._edge is not None and one._edge.is_accumulate:
+            one._edge.attach(one)
 
 
-_PARTS = ("array", "_layout", "edge", "extra", "_storage", "__dict__")
+_PARTS = ("_array", "_layout", "_edge", "_extra", "_storage", "__dict__")
 
 
 def _has_views(storage: Storage | None, tensor: Tensor) -> bool:
     views = [] if storage is None else storage.living_views()
     return any(
-        view is not tensor and view.extra is not None and view.extra.base is tensor
+        view is not tensor and view._extra is not None and view._extra.base is tensor
         for view in views
     )

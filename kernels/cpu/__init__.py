@@ -45,5 +45,5 @@ See Note [What the first call waits for].
 # 540 | 380, conv2d 440 | 440. Since products that take panels are one kernel, which shares its
 # tiles with that of those that do not, and the keeper of memory is two functions in place of three,
 # an LSTM takes a tenth less. Since kernels are stored as object code, which has no wrappers of
-# Numba's, a full cache makes the first call take 30 ms of CPU time and 3 MB, and `info --warm` of an
-# empty one takes 16 s of CPU time in place of 30 (AMD EPYC, Zen 3).
+# Numba's, a full cache makes the first call take 30 ms of CPU time and 3 MB, and `info --warm` of
+# an empty one takes 16 s of CPU time in place of 30 (AMD EPYC, Zen 3).

@@ -392,7 +392,7 @@ def test_op_without_forward_mode_says_so(level: int) -> None:
 
 def test_plain_tensors_have_no_tangent_work_while_a_level_is_open(level: int) -> None:
     y = (tensor(X, requires_grad=True) * 2.0).exp()
-    assert y.extra is None
+    assert y._extra is None
 
 
 def test_mirror_of_a_remote_level_carries_tangents_like_any_level() -> None:

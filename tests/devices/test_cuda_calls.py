@@ -231,5 +231,5 @@ def test_a_table_of_many_layouts_starts_again() -> None:
     w = on_cuda(np.ones(1, np.float32), requires_grad=True)
     table = PreparedTable(lambda *given: None)
     for n in range(300):
-        table.prepare(n, [x[:n].array, w.array])
+        table.prepare(n, [x[:n]._array, w._array])
     assert len(table) <= 256 and 299 in table

@@ -32,7 +32,7 @@ def test_the_node_of_a_call_is_called_as_pytorch_does(text: str, properties: Pro
         return
     with properties("released before users see it, which names it"):
         found = eval(text, dict(NAMES))
-        node_of(found.edge).release()
+        node_of(found._edge).release()
         assert found.grad_fn.name() == CALLS[text]
         assert "grad_fn=" in repr(found)
 

@@ -118,9 +118,9 @@ def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> Non
     layouts = (x._layout, y._layout, z._layout)
     route = Route(op, (), layouts)
     for edges, expected in (
-        ((x.edge, None, z.edge), (2, None, 3)),
-        ((None, None, z.edge), (None, None, 3)),
-        ((None, y.edge, None), (None, 5, None)),
+        ((x._edge, None, z._edge), (2, None, 3)),
+        ((None, None, z._edge), (None, None, 3)),
+        ((None, y._edge, None), (None, 5, None)),
     ):
         node.edges, node.route = edges, route
         found = node.apply_recorded(fd.ones(2), keep=True)

@@ -137,7 +137,7 @@ def test_constants_of_one_value_are_one_tensor_and_may_not_be_written() -> None:
     assert constant(1, a) is constant(1, a) and constant(1, a) is not constant(1, x)
     assert constant(1.0, a) == 1.0 and constant(True, a) is True
     assert np.isnan(constant(float("nan"), x))
-    assert not constant(0, x).array.flags.writeable
+    assert not constant(0, x)._array.flags.writeable
 
 
 def test_division_of_whole_numbers_by_zero_raises_each_time() -> None:

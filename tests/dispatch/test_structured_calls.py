@@ -157,8 +157,8 @@ def test_a_subclass_goes_the_general_path() -> None:
     x = fd.tensor(values())
     x.softmax(1)
     mine = object.__new__(Mine)
-    mine.array, mine._layout = x.array, x._layout
-    mine.edge = mine.extra = mine._storage = None
+    mine._array, mine._layout = x._array, x._layout
+    mine._edge = mine._extra = mine._storage = None
     with general_calls(StructuredOp) as went:
         found = mine.softmax(1)
     assert went == ["softmax"]

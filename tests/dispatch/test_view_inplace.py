@@ -62,8 +62,8 @@ def test_turning_to_and_fro_leaves_short_steps_to_views() -> None:
     row = base[0]
     for _ in range(20):
         base.t_().unsqueeze_(0).squeeze_(0)
-    assert row.extra is not None and row.extra.replay is not None
-    assert len(row.extra.replay) == 1
+    assert row._extra is not None and row._extra.replay is not None
+    assert len(row._extra.replay) == 1
 
 
 def test_a_view_that_was_made_a_leaf_is_turned() -> None:

@@ -46,7 +46,7 @@ def require_equal(came: Any, sent: Any) -> None:
 
 def bits(tensor: Any) -> Any:
     # As bytes, for NumPy compares neither what it knows not nor NaN with itself.
-    array = tensor.detach().array
+    array = tensor.detach()._array
     return np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, array.itemsize)
 
 

@@ -21,7 +21,7 @@ def task(**options: bool) -> GraphTask:
 
 
 def root_of(*tensors: Tensor) -> GraphRoot:
-    return GraphRoot(tuple(t.edge for t in tensors), (None,) * len(tensors), 10**9)
+    return GraphRoot(tuple(t._edge for t in tensors), (None,) * len(tensors), 10**9)
 
 
 def test_dependencies_count_the_gradients_that_each_node_gets() -> None:
@@ -30,8 +30,8 @@ def test_dependencies_count_the_gradients_that_each_node_gets() -> None:
     z = y + y * x
     found = task()
     found.compute_dependencies([root_of(z)])
-    assert (found.dependencies[x.edge], found.dependencies[y.edge]) == (2, 2)
-    assert found.dependencies[z.edge] == 1
+    assert (found.dependencies[x._edge], found.dependencies[y._edge]) == (2, 2)
+    assert found.dependencies[z._edge] == 1
 
 
 def test_only_what_leads_to_the_wanted_is_executed() -> None:
@@ -40,10 +40,10 @@ def test_only_what_leads_to_the_wanted_is_executed() -> None:
     total = y + z
     found, root = task(), root_of(total)
     found.compute_dependencies([root])
-    found.init_to_execute(root, [(x.edge, 0)], accumulate=False)
-    assert found.exec_info[y.edge].needed and found.exec_info[total.edge].needed
-    assert z.edge not in found.exec_info
-    assert found.exec_info[x.edge].captures and not found.exec_info[x.edge].needed
+    found.init_to_execute(root, [(x._edge, 0)], accumulate=False)
+    assert found.exec_info[y._edge].needed and found.exec_info[total._edge].needed
+    assert z._edge not in found.exec_info
+    assert found.exec_info[x._edge].captures and not found.exec_info[x._edge].needed
 
 
 def test_what_is_older_than_all_chosen_inputs_is_not_looked_at() -> None:
@@ -52,7 +52,7 @@ def test_what_is_older_than_all_chosen_inputs_is_not_looked_at() -> None:
         x = x * 1.5
     y = x * 2.0 + x
     found = task()
-    found.compute_dependencies([root_of(y)], oldest([(x.edge, 0)]))
+    found.compute_dependencies([root_of(y)], oldest([(x._edge, 0)]))
     assert len(found.nodes_in_graph) == 4
 
 
@@ -61,7 +61,7 @@ def test_what_is_older_than_all_chosen_inputs_is_not_looked_at() -> None:
 def test_the_first_node_of_a_process_gets_its_gradient(create_graph: bool) -> None:
     x = fd.ones(2, requires_grad=True)
     y = x * 2.0
-    y.edge.seq = 0
+    y._edge.seq = 0
     (y * y).sum().backward(create_graph=create_graph)
     assert x.grad.tolist() == [8.0, 8.0]
 

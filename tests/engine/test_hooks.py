@@ -233,7 +233,7 @@ def test_hooks_of_a_leafs_node_run_even_if_no_gradient_came() -> None:
             return None
 
     x, order = leaf(), []
-    x.edge.register_hook(lambda inputs, outputs: order.append(outputs))
+    x._edge.register_hook(lambda inputs, outputs: order.append(outputs))
     Nothing.apply(x).sum().backward()
     assert order == [(None,)] and x.grad is None
 

@@ -114,10 +114,10 @@ def test_plan_counts_only_nodes_with_several_users() -> None:
     x = fd.ones(2, requires_grad=True)
     y = x * 2.0
     z = y + y
-    shared, on_cpu = inline.plan([z.edge])
-    assert (shared, on_cpu) == ({y.edge: 2}, True)
+    shared, on_cpu = inline.plan([z._edge])
+    assert (shared, on_cpu) == ({y._edge: 2}, True)
 
 
 def test_plan_sees_a_device() -> None:
     x = fd.ones(2, requires_grad=True)
-    assert inline.plan([(x.to("sim:0") * 2.0).edge])[1] is False
+    assert inline.plan([(x.to("sim:0") * 2.0)._edge])[1] is False

@@ -91,7 +91,7 @@ def test_a_pass_with_inputs_on_the_cpu_needs_no_engine(monkeypatch: pytest.Monke
 def test_another_device_is_the_engines(loop: str) -> None:
     x = fd.ones(2, requires_grad=True)
     y = (x.to("sim:0") * 2.0).cpu()
-    assert not GradPass([y.edge], [(node_of(x.edge), output_number(x.edge))]).is_on_cpu
+    assert not GradPass([y._edge], [(node_of(x._edge), output_number(x._edge))]).is_on_cpu
     (g,) = grad(y.sum(), x)
     assert g is not None and g.tolist() == [2.0, 2.0]
 
@@ -99,7 +99,7 @@ def test_another_device_is_the_engines(loop: str) -> None:
 def test_a_device_beside_the_way_does_not_count() -> None:
     x, beside = fd.ones(2, requires_grad=True), fd.ones(2, device="sim:0", requires_grad=True)
     y = x * 2.0 + beside.cpu()
-    assert GradPass([y.edge], [(node_of(x.edge), 0)]).is_on_cpu
+    assert GradPass([y._edge], [(node_of(x._edge), 0)]).is_on_cpu
 
 
 def test_nodes_beside_the_way_do_not_run(loop: str) -> None:

@@ -247,14 +247,14 @@ class Bare(Node):
 @pytest.mark.usefixtures("always_engine")
 def test_a_gradient_for_a_node_without_a_layout_is_where_it_was_made() -> None:
     x, end = leaf().detach(), Bare()
-    x.edge = end
+    x._edge = end
     (x * 3).sum().backward()
-    x.edge = middle = Bare(end)
+    x._edge = middle = Bare(end)
     with pytest.raises(GraphError, match=r"^Bare does not say on which device its gradients are$"):
         (x * 3).sum().backward()
     first, second = fastdist.split(x * 1, [1, 1])
-    x.edge = None
-    first.edge.node.edges = (end,)
+    x._edge = None
+    first._edge.node.edges = (end,)
     (first + second).sum().backward()
     assert [g.tolist() for g in end.came] == [[3.0, 3.0], [1.0, 1.0]]
     assert [g.tolist() for g in middle.came] == [[3.0, 3.0]]
@@ -262,7 +262,7 @@ def test_a_gradient_for_a_node_without_a_layout_is_where_it_was_made() -> None:
 
 def test_a_post_hook_sees_what_a_node_gives_to_nobody() -> None:
     x, seen = leaf().detach(), []
-    x.edge = end = Bare(None)
+    x._edge = end = Bare(None)
     end.output_layout = x._layout
     end.register_hook(lambda inputs, outputs: seen.append((inputs[0].tolist(), inputs[0].device)))
     (x * 3).sum().backward()

@@ -165,12 +165,12 @@ def test_who_captures_hears_whether_the_gradient_is_the_passes_own() -> None:
     task = GraphTask(keep_graph=False, create_graph=False, depth=0, cpu_ready_queue=ReadyQueue())
     capture = Capture(0, 0)
     capture.hooks.append(lambda g, mine: (heard.append((g.tolist(), mine)), g)[1])
-    info = task.exec_info[x.edge] = ExecInfo()
+    info = task.exec_info[x._edge] = ExecInfo()
     info.captures, task.captured_vars = [capture], [None]
     for fresh in (False, True):
         buffer = InputBuffer(1)
         buffer.add(0, fd.ones(2) * 2.0, fresh)
-        engine()._evaluate(task, x.edge, buffer, task.cpu_ready_queue)
+        engine()._evaluate(task, x._edge, buffer, task.cpu_ready_queue)
     assert heard == [([2.0, 2.0], False), ([2.0, 2.0], True)]
 
 

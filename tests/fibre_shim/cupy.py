@@ -240,7 +240,7 @@ class ndarray(Operators):
         # As CuPy: the consumer's stream waits for the current one.
         if stream not in (None, -1):
             waited.append((stream, state.streams[self.device.id][-1].ptr))
-        return SimpleNamespace(array=self)  # a capsule, which one consumer takes
+        return SimpleNamespace(_array=self)  # a capsule, which one consumer takes
 
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr
@@ -303,7 +303,7 @@ def from_dlpack(owner: Any) -> ndarray:
     assert kind == 2, "memory of a GPU"
     with Device(index):
         handed = owner.__dlpack__(stream=state.streams[index][-1].ptr or 1)
-        given, handed.array = handed.array, None
+        given, handed._array = handed._array, None
         return _over(given, given.data.ptr, given.shape, given.dtype, given.strides, index)
 
 

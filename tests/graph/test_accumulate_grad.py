@@ -40,7 +40,7 @@ def test_two_threads_that_keep_something_with_a_tensor_find_one_place(
 ) -> None:
     x: Tensor = fastdist.ones(2)
     found = meet(monkeypatch, lambda: extra_of(x), lambda: extra_of(x))
-    assert found == [x.extra, x.extra]
+    assert found == [x._extra, x._extra]
 
 
 def test_a_leaf_that_two_threads_freeze_and_thaw_keeps_its_gradient(
@@ -48,9 +48,9 @@ def test_a_leaf_that_two_threads_freeze_and_thaw_keeps_its_gradient(
 ) -> None:
     x: Tensor = fastdist.ones(2, requires_grad=True)
     x.sum().backward()
-    accumulator = x.edge
+    accumulator = x._edge
     meet(monkeypatch, lambda: freeze(x), lambda: accumulator_of(x))
-    assert x.edge is accumulator and x.grad is not None and x.grad.tolist() == [1.0, 1.0]
+    assert x._edge is accumulator and x.grad is not None and x.grad.tolist() == [1.0, 1.0]
 
 
 def test_gradients_that_have_histories_are_added_and_keep_both() -> None:

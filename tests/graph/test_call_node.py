@@ -59,7 +59,7 @@ def test_a_shown_node_forgets_what_its_kind_does() -> None:
 def test_nodes_of_two_kinds_that_are_called_the_same_are_of_one_class() -> None:
     x = fd.ones(2, 2, requires_grad=True)
     subtracted, shrunk, written = x - 1, fd.nn.functional.tanhshrink(x), x.clone().sub_(1)
-    node_of(written.edge)._called = "SubBackward0"
+    node_of(written._edge)._called = "SubBackward0"
     found = [one.grad_fn for one in (subtracted, shrunk, written)]
     assert len({type(one) for one in found}) == 1
     assert kind_of(found[0]) is not kind_of(found[1])
@@ -71,7 +71,7 @@ def test_a_node_that_two_threads_show_at_once_is_of_one_class_and_keeps_its_kind
 ) -> None:
     x = fd.ones(2, requires_grad=True)
     y = call(x)
-    kind, node = type(y.edge), y.edge
+    kind, node = type(y._edge), y._edge
     name_of_call = kind.name_of_call
 
     def preempted(self: Any) -> str:

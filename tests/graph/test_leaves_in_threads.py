@@ -102,7 +102,7 @@ def test_gradients_that_two_threads_bring_are_both_added(is_recorded: bool) -> N
         accumulator = accumulator_of(x)
         if is_recorded:
             return both(lambda: accumulator.accumulate_recorded(g))
-        return both(lambda: accumulator.accumulate(g.array, False))
+        return both(lambda: accumulator.accumulate(g._array, False))
 
     for _ in each_interleaving(prepare, *WITHIN):
         assert leaves[0].grad is not None and leaves[0].grad.tolist() == [2.0, 2.0]

@@ -90,5 +90,5 @@ def test_memory_recorded_on_a_stream_of_a_device_is_held_for_it() -> None:
     x = fd.ones(2, device="sim:0")
     side = backend_of("sim").stream(0)
     x.record_stream(side)
-    assert side in x.array.storage.other_streams
+    assert side in x._array.storage.other_streams
     side.synchronize()

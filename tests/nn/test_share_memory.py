@@ -48,7 +48,7 @@ def test_share_memory_moves_parameters_gradients_and_buffers_into_one_block() ->
     weight, bias = model.linear.weight, model.linear.bias
     assert weight.grad is not None and bias.grad is not None
     tensors = [weight, bias, model.seen, weight.grad, bias.grad]
-    assert len({block_of(one.array) for one in tensors}) == 1 and weight.is_shared()
+    assert len({block_of(one._array) for one in tensors}) == 1 and weight.is_shared()
     assert isinstance(weight, nn.Parameter) and weight.requires_grad
     assert all(one.equal(values[name]) for name, one in model.state_dict().items())
 

@@ -88,7 +88,7 @@ def of_type(state: bytes, kind: bytes = b"ctorch._tensor\nTensor\n") -> bytes:
 
 
 NAMES = (
-    *("array", "_layout", "edge", "extra", "_storage", "__dict__", "__weakref__", "__class__"),
+    *("_array", "_layout", "_edge", "_extra", "_storage", "__dict__", "__weakref__", "__class__"),
     *("__slots__", "__torch_function__", "__reduce_ex__", "__setstate__", "__del__", "__iter__"),
     *("grad", "data", "shape", "dtype", "requires_grad", "sum", "storage", "numpy", "mark", "T"),
     *("_made_of", "_is_param", "_is_buffer", "_metadata", "items", "mine", "", "a b", "__mine__"),
@@ -166,17 +166,17 @@ def require_sound(found: Any) -> None:
     if not isinstance(found, Tensor):
         return
     assert type(found) in (Tensor, nn.Parameter, Added)
-    if "array" not in dir(found) or not hasattr(found, "_layout"):
+    if "_array" not in dir(found) or not hasattr(found, "_layout"):
         return  # nothing in it, as `Added.__new__(Added)` makes it
     layout = found._layout
     assert type(layout) is Layout or layout.is_sparse
-    assert type(found.extra) in (type(None), Extra)
+    assert type(found._extra) in (type(None), Extra)
     assert found._storage is None or isinstance(found._storage, Storage)
     assert not hasattr(found, "_made_of") and not vars(found).keys() & set(NAMES[:20])
     if not layout.is_sparse:
-        assert type(found.array) is np.ndarray and found.array.shape == layout.shape
-        assert found.array.strides == layout.steps or layout.contiguous
-        assert found.array.dtype == layout.dtype.numpy
+        assert type(found._array) is np.ndarray and found._array.shape == layout.shape
+        assert found._array.strides == layout.steps or layout.contiguous
+        assert found._array.dtype == layout.dtype.numpy
         found.detach().sum().item()
 
 

@@ -40,7 +40,7 @@ BUILT = (
 )
 
 
-@pytest.mark.parametrize("name", ["array", "_layout", "edge", "extra", "_storage", "__class__"])
+@pytest.mark.parametrize("name", ["_array", "_layout", "_edge", "_extra", "_storage", "__class__"])
 @pytest.mark.parametrize(
     ("forged", "weights_only"),
     [*[(one, True) for one in REBUILT + BUILT], *[(one, False) for one in REBUILT]],

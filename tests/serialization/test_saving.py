@@ -132,7 +132,7 @@ class Tagged(fastdist.Tensor):
 @pytest.mark.parametrize("pickle_module", [pickle, _Compiled])
 def test_what_was_saved_is_kept_by_nobody(pickle_module: Any) -> None:
     x = fastdist.ones(3)
-    memory = weakref.ref(x.array)
+    memory = weakref.ref(x._array)
     was_enabled = gc.isenabled()
     gc.disable()  # it would break a circle, and hide it
     try:

@@ -135,8 +135,8 @@ def test_out_of_band_buffers_are_not_written_to_unless_they_may_be() -> None:
 def test_attributes_of_a_subclass_travel_along() -> None:
     named = Named()
     plain = matrix()
-    named.array, named._layout = plain.array, plain._layout
-    named.edge = named.extra = named._storage = None
+    named._array, named._layout = plain._array, plain._layout
+    named._edge = named._extra = named._storage = None
     named.label = ["weights"]
     for found in (again(named), copy.copy(named), copy.deepcopy(named)):
         assert type(found) is Named and found.label == ["weights"]

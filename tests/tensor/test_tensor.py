@@ -179,3 +179,15 @@ def test_views_that_nobody_can_walk_say_the_strides_of_their_memory() -> None:
     assert x[:, 2:2].stride() == (4, 1) and x[:, 2:2].t().stride() == (1, 4)
     assert x[:1].t().stride() == (1, 4) and x[None].stride() == (12, 4, 1)
     assert x[:, 2:2].is_contiguous()
+
+
+def test_users_may_set_attributes_of_any_name_that_pytorch_s_tensors_do_not_have() -> None:
+    x = fastdist.ones(2, requires_grad=True)
+    names = ("array", "edge", "extra", "base", "mark", "value")
+    for number, name in enumerate(names):
+        setattr(x, name, number)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0] and x[0].item() == 1.0
+    assert [getattr(x, name) for name in names] == [*range(len(names))]
+    assert [getattr(copy.deepcopy(x), name) for name in names] == [*range(len(names))]
+    assert not [name for name in ("array", "edge", "extra") if hasattr(fastdist.ones(1), name)]

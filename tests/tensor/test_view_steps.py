@@ -19,14 +19,14 @@ def test_a_view_of_a_view_shares_its_chain_and_follows_its_base() -> None:
     y = base
     for _ in range(500):
         y, before = y.unsqueeze(0).squeeze(0), y
-    assert before.extra is not None and before.extra.replay in _chains_before(y)
+    assert before._extra is not None and before._extra.replay in _chains_before(y)
     base.mul_(3)
     y.sum().backward()
     assert x.grad.tolist() == [3.0] * 4
 
 
 def _chains_before(view: fastdist.Tensor) -> list[ViewSteps | None]:
-    assert view.extra is not None and view.extra.replay is not None
-    once = view.extra.replay._before
+    assert view._extra is not None and view._extra.replay is not None
+    once = view._extra.replay._before
     assert once is not None
     return [once, once._before]

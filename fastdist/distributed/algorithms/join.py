@@ -219,5 +219,5 @@ class DataParallelJoinHook(JoinHook):
         last = from_array(np.array([own], np.int64), CPU)
         group.allreduce([last], AllreduceOptions(reduceOp=ReduceOp.MAX, asyncOp=False))
         named = (*model.module.named_parameters(), *model.module.named_buffers())
-        broadcast_tensors(group, [one.detach() for _, one in named], int(last.array[0]))
+        broadcast_tensors(group, [one.detach() for _, one in named], int(last._array[0]))
         model.reducer.divisor, model._buffer_root = None, 0

@@ -250,10 +250,10 @@ class DistAutogradContext:
 
     def _sum(self, accumulator: AccumulateGrad, have: Tensor, grad: Tensor) -> Tensor:
         try:
-            if have.edge is not None:
+            if have._edge is not None:
                 with enable_grad():
                     return have + grad
-            return add_gradients(have, grad, have.extra is None)
+            return add_gradients(have, grad, have._extra is None)
         except BaseException:
             with self._lock:
                 if self._grads[accumulator] is None:
@@ -301,7 +301,7 @@ class DistAutogradContext:
         """Return what a leaf's gradients have added up to, and let the next one begin anew."""
         grad = self.gradients().get(leaf)
         with self._lock:
-            self._grads.pop(leaf.edge, None)
+            self._grads.pop(leaf._edge, None)
         return grad
 
     def _follow(self, device: Device, grads: Sequence[Tensor]) -> Any:
@@ -321,4 +321,4 @@ def _is_on(grad: Tensor | None, device: Device) -> TypeGuard[Tensor]:
 
 
 def _is_more_than_an_array(grad: Tensor) -> bool:
-    return grad.edge is not None or (bool(modes.special) and grad.extra is not None)
+    return grad._edge is not None or (bool(modes.special) and grad._extra is not None)

@@ -147,4 +147,4 @@ def _accumulate_to_grad(accumulator: AccumulateGrad, grad: Tensor) -> None:
     if tls.grad or modes.special:
         accumulator.accumulate_recorded(grad, stream)
     else:
-        accumulator.accumulate(grad.array, False, stream)
+        accumulator.accumulate(grad._array, False, stream)

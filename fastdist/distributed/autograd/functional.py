@@ -97,10 +97,10 @@ def hvp(
                 "The Tensor returned by the given function should contain a single element: hvp "
                 f"got {_shape_of(value)}"
             )
-        if value.edge is not None:
+        if value._edge is not None:
             dist_engine().execute(context_id, [value], False, is_auto=True, create_graph=True)
         parts = [_dot(x, t, i, context_id, strict) for i, (x, t) in enumerate(pairs)]
-        roots = [part for part in parts if part is not None and part.edge is not None]
+        roots = [part for part in parts if part is not None and part._edge is not None]
         if roots:
             dist_engine().execute(context_id, roots, False, is_auto=True)
         products = tuple([_product(x, context_id) for x in leaves])

@@ -93,7 +93,7 @@ class AutogradInterceptor:
             note_answer(_CALLED[MessageType(kind)], request.tensors, request.peer.name)
         if current_context_id() < 0:
             return
-        wanting = [tensor for tensor in request.tensors if tensor.edge is not None]
+        wanting = [tensor for tensor in request.tensors if tensor._edge is not None]
         recorded = tls.grad
         if not (wanting and recorded) and kind not in _FORCED:
             return
@@ -135,7 +135,7 @@ class AutogradInterceptor:
         if reached:
             living = {worker.id for worker in reached if not worker.is_dead}
             answer.metadata[_REACHED] = [*sorted(living)]
-        wanting = [tensor for tensor in answer.tensors if tensor.edge is not None]
+        wanting = [tensor for tensor in answer.tensors if tensor._edge is not None]
         if wanting and context.add_known_worker(answer.peer):
             # Results go back the way the arguments came.
             device_map = _turned_round(block.device_map)
@@ -198,7 +198,7 @@ def add_send_rpc_backward(
     device_map: Mapping[Device, Device] | None = None,
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
-    edges = tuple([tensor.edge for tensor in tensors])
+    edges = tuple([tensor._edge for tensor in tensors])
     layouts = tuple([tensor._layout for tensor in tensors])
     function = SendRpcBackward(edges, layouts, to_worker, device_map)
     context.add_send_function(function, message_id)
@@ -232,7 +232,7 @@ def send_recorded(
 
     See Note [Gradients that have gradients].
     """
-    wanting = [gradient for gradient in gradients if gradient.edge is not None]
+    wanting = [gradient for gradient in gradients if gradient._edge is not None]
     if not wanting:
         return NOT_RECORDED
     message_id = get_instance().new_autograd_message_id()
@@ -249,7 +249,7 @@ def receive_recorded(
 ) -> None:
     """Give gradients that had a history at their sender a receive as theirs."""
     # What required grad there is a leaf here so far.
-    wanting = [gradient for gradient in came if gradient.edge is not None]
+    wanting = [gradient for gradient in came if gradient._edge is not None]
     _receive(context, message_id, from_worker, wanting, device_map)
 
 
@@ -265,10 +265,10 @@ def _receive(
     function = RecvRpcBackward(context, message_id, from_worker, layouts, device_map)
     context.add_recv_function(function, message_id)
     if len(tensors) == 1:
-        tensors[0].edge = function
+        tensors[0]._edge = function
     else:
         for i, tensor in enumerate(tensors):
-            tensor.edge = Edge(function, i)
+            tensor._edge = Edge(function, i)
     return function
 
 
@@ -276,7 +276,9 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     """Return what a sparse tensor travels as: its values lead back to it, and it may be in the
     answer to a call in a context, which who packs it does not know.
     """
-    return rebuild_recorded, carried_parts(tensor, has_history=tensor.edge is not None and tls.grad)
+    return rebuild_recorded, carried_parts(
+        tensor, has_history=tensor._edge is not None and tls.grad
+    )
 
 
 class context_guard:

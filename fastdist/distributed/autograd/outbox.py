@@ -261,16 +261,16 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     by_owner: dict[int, list[int]] = {}
     for i, one in enumerate(tensors):
         if one._layout.device is CPU:
-            base = one.array.base
-            by_owner.setdefault(id(one.array if base is None else base), []).append(i)
+            base = one._array.base
+            by_owner.setdefault(id(one._array if base is None else base), []).append(i)
     found = [*tensors]
     for members in by_owner.values():
         if len(members) < 2:
             continue  # nearly all
         end = 0
-        for low, high, i in sorted((*_span(tensors[i].array), i) for i in members):
+        for low, high, i in sorted((*_span(tensors[i]._array), i) for i in members):
             if low < end and low < high:
-                array = tensors[i].array.copy(order="K")
+                array = tensors[i]._array.copy(order="K")
                 found[i] = wrap(array, layout_near(array, tensors[i]._layout))
             end = max(end, high)
     return found

@@ -57,7 +57,7 @@ def run_plain(
             engine._capture(task, capture, grads, inputs.owns(capture.input_idx))
     if not info.needed:  # as no leaf is: what comes to it was captured
         return
-    raw = [None if g is None else g.array for g in values]
+    raw = [None if g is None else g._array for g in values]
     if issubclass(kind_of(node), OpNode) and (parts := _parts(node)):
         if not task.keep_graph:
             node.release()

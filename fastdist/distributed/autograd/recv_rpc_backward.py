@@ -219,13 +219,13 @@ def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
 def _arrays_of(grad: Tensor) -> Sequence[Any]:
     """Return what of a gradient is copied: of a sparse one its coordinates and its values."""
     if not grad._layout.is_sparse:
-        return (grad.array,)
-    return grad.array.indices, grad.array.values
+        return (grad._array,)
+    return grad._array.indices, grad._array.values
 
 
 def _half_on_host(grad: Tensor, indices: np.ndarray[Any, Any]) -> Tensor:
     """Return a sparse gradient of which the coordinates alone are on their way to the CPU."""
-    coo: Coo = grad.array
+    coo: Coo = grad._array
     return wrap(Coo(indices, coo.values, coo.layout, coo.is_coalesced), coo.layout)
 
 
@@ -236,5 +236,5 @@ def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: 
     if len(arrays) == 1:
         return wrap(arrays[0], layout_of(arrays[0], CPU))
     indices, values = (wrap(one, layout_of(one, CPU)) for one in arrays)
-    made: Tensor = sparse_tensor(indices, values, grad._layout.shape, grad.array.is_coalesced)
+    made: Tensor = sparse_tensor(indices, values, grad._layout.shape, grad._array.is_coalesced)
     return made

@@ -22,22 +22,22 @@ def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tens
         if not isinstance(root, Tensor):
             raise TypeError(f"roots[{i}] is {type(root).__name__}; expected a Tensor")
         layout = root._layout
-        if root.edge is None:
+        if root._edge is None:
             raise GraphError(
                 f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "
                 "recorded op"
             )
         if layout.numel != 1:
-            name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
+            name = f"roots[{i}]" if root._edge.is_accumulate else root._edge.name()
             raise GraphError(
                 f"{name} is not a scalar, all roots need to be scalar: it has shape "
                 f"{layout.shape}; reduce it first, for instance with .sum()"
             )
-        if root.edge.is_accumulate:
+        if root._edge.is_accumulate:
             raise GraphError(
                 f"roots[{i}] does not have a valid gradient function. It is a leaf, made by no "
                 "op: there is no graph behind it"
             )
-        edges.append(root.edge)
+        edges.append(root._edge)
         gradients.append(first_gradient(root))
     return tuple(edges), tuple(gradients)

@@ -106,7 +106,7 @@ class SendRpcBackward(Node):
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
-        return tuple([None if t is None else t.array for t in self.apply_recorded(g, keep)])
+        return tuple([None if t is None else t._array for t in self.apply_recorded(g, keep)])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients; all must have come."""
@@ -142,12 +142,12 @@ def _on_devices_of(
         device = layout.device
         if device is CPU or grad is None or grad._layout.device is device:
             continue
-        if grad._layout.is_sparse or grad.edge is not None or grad._layout.device is not CPU:
+        if grad._layout.is_sparse or grad._edge is not None or grad._layout.device is not CPU:
             placed[i] = grad.to(device)
         else:
             away.append(i)
     arrays, _ = copy_to_devices(
-        [grad.array for i in away if (grad := grads[i]) is not None],
+        [grad._array for i in away if (grad := grads[i]) is not None],
         [layouts[i].device for i in away],
     )
     for i, array in zip(away, arrays, strict=True):

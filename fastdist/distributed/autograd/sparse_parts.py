@@ -91,7 +91,7 @@ def rebuild_recorded(
     Raises  ValueError for parts that do not fit together
     """
     made = rebuild_sparse(indices, values, shape, is_coalesced, False)
-    edge = values.edge
+    edge = values._edge
     if (edge is None or edge.is_accumulate) and not levels_of((values,)):
         return made.requires_grad_() if requires_grad else made
     return sparse_of(indices, values, made._layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]

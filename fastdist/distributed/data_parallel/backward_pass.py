@@ -35,8 +35,8 @@ def nodes_of_outputs(outputs: Any) -> list[Node]:
     """Return the Nodes that made the tensors of a forward's result, each once."""
     found: dict[Node, None] = {}
     for tensor in tensors_in(outputs):
-        if tensor.edge is not None:
-            found[node_of(tensor.edge)] = None
+        if tensor._edge is not None:
+            found[node_of(tensor._edge)] = None
     return list(found)
 
 

@@ -283,7 +283,7 @@ class Reducer:
             grad = self._grad_of(index)
             if grad is None:
                 return
-            if grad.edge is not None:
+            if grad._edge is not None:
                 self._state = _State.LOCAL
                 raise GraphError(messages.CREATE_GRAPH)
             self._state = _State.STARTED
@@ -414,7 +414,7 @@ class Reducer:
                     self._wait(bucket)
             if work is not None:
                 wait_for(work)
-                used = work.result()[0].array
+                used = work.result()[0]._array
             for bucket in self.buckets:
                 if not bucket.is_sparse:
                     self._place(bucket, used)
@@ -472,7 +472,7 @@ class Reducer:
         order = sorted(range(count), key=lambda index: (last.get(index, count), -index))
         shared = from_array(np.array(order, np.int64), CPU)
         self.group._for_objects().broadcast([shared], BroadcastOptions(asyncOp=False))
-        numbers = [int(index) for index in shared.array]
+        numbers = [int(index) for index in shared._array]
         first = min(FIRST_BYTES, self.cap_bytes)
         self._build(assign(self.parameters, numbers, first, self.cap_bytes, self.sparse))
         self._order = []

@@ -56,7 +56,7 @@ def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]
     options = AllgatherOptions(asyncOp=False)
     group._for_objects()._allgather_base(rows, from_array(own, CPU), options)
     # In the order of the ranks on all members, so all get the same bits.
-    means, sums, counts = np.split(rows.array, [channels, 2 * channels], axis=1)
+    means, sums, counts = np.split(rows._array, [channels, 2 * channels], axis=1)
     total = int(counts.sum())
     joined = (means * counts).sum(0) / max(total, 1)
     spread = (sums + counts * (means - joined) ** 2).sum(0) / max(total, 1)

@@ -21,7 +21,7 @@ from ...tensor.writable import require_writable
 
 def flat(tensor: Tensor) -> NDArray[Any]:
     """Return the numbers of a tensor in C order, of one axis; its own memory where it can be."""
-    array = tensor.array if tensor._layout.device is CPU else tensor.to_numpy()
+    array = tensor._array if tensor._layout.device is CPU else tensor.to_numpy()
     if array.flags.c_contiguous:
         return array.reshape(-1)
     return np.ascontiguousarray(array).reshape(-1)
@@ -43,19 +43,19 @@ class Target:
     leaves it as it was if the collective fails; `done` is then not called.
     """
 
-    __slots__ = ("_is_own", "_tensor", "array")
+    __slots__ = ("_array", "_is_own", "_tensor")
 
     def __init__(self, tensor: Tensor, *, reads: bool) -> None:
         self._tensor = tensor
-        array: Any = tensor.array if tensor._layout.device is CPU else None
+        array: Any = tensor._array if tensor._layout.device is CPU else None
         self._is_own = array.__class__ is np.ndarray and array.flags.c_contiguous
         if self._is_own:
-            self.array: NDArray[Any] = array.reshape(-1)
+            self._array: NDArray[Any] = array.reshape(-1)
         elif reads:
             source = tensor.to_numpy() if array is None else array
-            self.array = np.array(source, order="C").reshape(-1)
+            self._array = np.array(source, order="C").reshape(-1)
         else:
-            self.array = np.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
+            self._array = np.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
         """Place the numbers in the tensor, and count the change."""
@@ -63,10 +63,10 @@ class Target:
         if not self._is_own:
             layout = tensor._layout
             backend = backend_of(layout.device.type)
-            array: Any = self.array.reshape(layout.shape)
+            array: Any = self._array.reshape(layout.shape)
             if layout.device is not CPU:
                 array = backend.from_numpy(array, layout.device.index)
-            backend.copy_into(tensor.array, array)
+            backend.copy_into(tensor._array, array)
             # This thread's stream may not be that of the reader.
             settle(tensor)
         (tensor._storage or storage_of(tensor)).bump()
@@ -75,7 +75,7 @@ class Target:
 def copy_back(array: NDArray[Any], tensor: Tensor) -> None:
     """Place an array of one axis in a tensor of as many elements, and count the change."""
     target = Target(tensor, reads=False)
-    target.array[...] = array
+    target._array[...] = array
     target.done()
 
 
@@ -96,7 +96,7 @@ def require_readable(what: str, name: str, tensor: Any) -> None:
             f"{what}: `{name}` is sparse, and No support for sparse tensors. is in this "
             "collective: call to_dense(), or send its indices() and values()"
         )
-    if tensor.extra is not None and levels_of((tensor,)):
+    if tensor._extra is not None and levels_of((tensor,)):
         raise GraphError(
             f"{what}: `{name}` is a dual tensor, and the collective would not carry its tangent: "
             "unpack it with forward_ad.unpack_dual(), and call the collective for both parts"

@@ -50,7 +50,7 @@ class DeviceMemory:
                 f"Expected all tensors of a collective to be on one device, {self.device}, but got "
                 f"one on {device}; copy it there first"
             )
-        array = tensor.array
+        array = tensor._array
         if self.is_captured:
             self.kept.append(array)
             return array
@@ -126,7 +126,7 @@ class DeviceMemory:
 class DeviceTarget:
     """A tensor of a GPU that a collective writes, and the array that the transport fills."""
 
-    __slots__ = ("_destination", "_memory", "_tensor", "array")
+    __slots__ = ("_array", "_destination", "_memory", "_tensor")
 
     def __init__(self, memory: DeviceMemory, tensor: Tensor, *, reads: bool) -> None:
         self._memory, self._tensor = memory, tensor
@@ -134,18 +134,18 @@ class DeviceTarget:
         # None where the transport fills the tensor's own memory.
         self._destination: Any = None
         if array.flags.c_contiguous:
-            self.array = array.reshape(-1)
+            self._array = array.reshape(-1)
             return
         self._destination = array
         if reads:
-            self.array = memory.backend.packed(array).reshape(-1)
+            self._array = memory.backend.packed(array).reshape(-1)
         else:
-            self.array = memory.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
+            self._array = memory.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
         """Place the numbers in the tensor, and count the change."""
         tensor = self._tensor
         if self._destination is not None:
-            made = self.array.reshape(tensor._layout.shape)
+            made = self._array.reshape(tensor._layout.shape)
             self._memory.backend.copy_into(self._destination, made)
         (tensor._storage or storage_of(tensor)).bump()

@@ -154,7 +154,7 @@ class DeviceFuture(Future[Any]):
                     value = value.wait()
             if not stream.is_capturing():
                 for tensor in _tensors_in(value):
-                    backend.record_stream(tensor.array, stream)
+                    backend.record_stream(tensor._array, stream)
             child._event = stream.record_event()
         except Exception as error:
             child.set_exception(error)

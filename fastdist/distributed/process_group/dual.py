@@ -22,7 +22,7 @@ from .work import Work, finished
 
 def has_tangent(tensor: Any) -> bool:
     """Return whether an argument is a tensor with a tangent at an open level."""
-    return isinstance(tensor, Tensor) and tensor.extra is not None and bool(levels_of((tensor,)))
+    return isinstance(tensor, Tensor) and tensor._extra is not None and bool(levels_of((tensor,)))
 
 
 def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
@@ -33,7 +33,7 @@ def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
     require_writable(tensor)
     clone = OPS["clone"].public
     with no_grad():
-        value = clone(wrap(tensor.array, tensor._layout))
+        value = clone(wrap(tensor._array, tensor._layout))
         tangents = [(level, clone(tangent_of(tensor, level))) for level in levels_of((tensor,))]
         collective(value)
         for _, tangent in tangents:

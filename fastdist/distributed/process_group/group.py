@@ -78,7 +78,7 @@ class ProcessGroup(Messages, GroupBase):
 
         def act(transport: Transport, call: Call) -> None:
             target = memory_of(transport).target(tensor, reads=True)
-            _reduce_all(transport, call, target.array, how)
+            _reduce_all(transport, call, target._array, how)
             target.done()
 
         return self._run("all_reduce", agreed_text(tensor, how.name), act, [tensor], opts)
@@ -125,7 +125,7 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target = memory.target(tensor, reads=True)
-            array, is_root = target.array, root == self._rank
+            array, is_root = target._array, root == self._rank
             given = array if how.factor is None else memory.multiply(array, how.factor)
             transport.reduce(call, how.view(given), memory.op_of(how), root)
             if is_root:
@@ -152,12 +152,12 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target = memory.target(tensor, reads=True)
-            transport.broadcast(call, target.array, root)
+            transport.broadcast(call, target._array, root)
             if root != self._rank:
                 target.done()
             for other in tensors:
                 if other is not tensor:
-                    memory.copy_back(target.array, other)
+                    memory.copy_back(target._array, other)
 
         agreed = agreed_text(tensor, f"from rank {root}")
         return self._run("broadcast", agreed, act, list(tensors), opts)
@@ -234,7 +234,7 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target, array = memory.target(output, reads=False), memory.flat(input)
-            room = target.array.reshape((self._size, array.size))
+            room = target._array.reshape((self._size, array.size))
             transport.all_gather(call, room, _apart(memory, array, room, self._rank))
             target.done()
 
@@ -265,11 +265,11 @@ class ProcessGroup(Messages, GroupBase):
             target = memory.target(output, reads=False)
             joined = memory.join([memory.flat(one) for one in inputs])
             if min(sizes) == max(sizes):
-                self._scatter_reduced(transport, call, target.array, joined, how)
+                self._scatter_reduced(transport, call, target._array, joined, how)
             else:
                 _reduce_all(transport, call, joined, how)
                 begin = sum(sizes[: self._rank])
-                memory.place(target.array, joined[begin : begin + sizes[self._rank]])
+                memory.place(target._array, joined[begin : begin + sizes[self._rank]])
             target.done()
 
         shapes = [one._layout.shape for one in inputs]
@@ -297,8 +297,8 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target = memory.target(output, reads=False)
-            array = _own(memory, memory.flat(input), target.array)
-            self._scatter_reduced(transport, call, target.array, array, how)
+            array = _own(memory, memory.flat(input), target._array)
+            self._scatter_reduced(transport, call, target._array, array, how)
             target.done()
 
         return self._run(what, agreed_text(input, how.name), act, [output], opts)
@@ -339,8 +339,8 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target = memory.target(output, reads=False)
-            array = _own(memory, memory.flat(input), target.array)
-            outs = slices_of(target.array, output, came)
+            array = _own(memory, memory.flat(input), target._array)
+            outs = slices_of(target._array, output, came)
             transport.all_to_all(call, outs, slices_of(array, input, sent))
             target.done()
 
@@ -422,8 +422,8 @@ class ProcessGroup(Messages, GroupBase):
         def act(transport: Transport, call: Call) -> None:
             memory = memory_of(transport)
             target = memory.target(output, reads=False)
-            arrays = [_own(memory, memory.flat(one), target.array) for one in inputs]
-            room = target.array
+            arrays = [_own(memory, memory.flat(one), target._array) for one in inputs]
+            room = target._array
             transport.scatter(call, room, arrays if root == self._rank else None, root)
             target.done()
 
@@ -499,15 +499,15 @@ def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Red
     """Reduce tensors where they are, by calls that start together."""
     memory = transport.memory
     targets = [memory.target(tensor, reads=True) for tensor in tensors]
-    arrays = [target.array for target in targets]
+    arrays = [target._array for target in targets]
     if how.factor is not None:
         arrays = [memory.multiply(array, how.factor) for array in arrays]
     with transport.grouped():
         for array in arrays:
             transport.all_reduce(call, how.view(array), memory.op_of(how))
     for target, array in zip(targets, arrays):
-        if array is not target.array:
-            memory.place(target.array, array)
+        if array is not target._array:
+            memory.place(target._array, array)
         target.done()
 
 

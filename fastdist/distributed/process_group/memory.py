@@ -16,7 +16,7 @@ from .reductions import Reduction
 class TargetArray(Protocol):
     """A tensor that a collective writes, and the array that a transport fills; see Target."""
 
-    array: Any
+    _array: Any
 
     def done(self) -> None:
         """Place the numbers in the tensor, and count the change."""

@@ -294,7 +294,7 @@ def _exchange(messages: Sequence[Message], rank_of: Any) -> Act:
                 require_target("recv", "tensor", one.tensor)
                 target = memory.target(one.tensor, reads=False)
                 targets.append(target)
-                prepared.append((one, target.array))
+                prepared.append((one, target._array))
         with part.grouped():
             for one, array in prepared:
                 if one.is_send:

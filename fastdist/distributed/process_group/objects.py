@@ -39,7 +39,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     sizes = _sizes_of_all(found, own.size)
     rooms = [_room(size) for size in sizes]
     found.allgather([rooms], [_bytes_tensor(own)], AllgatherOptions(asyncOp=False))
-    object_list[: found.size()] = [unpack(room.array) for room in rooms]
+    object_list[: found.size()] = [unpack(room._array) for room in rooms]
 
 
 def gather_object(
@@ -80,7 +80,7 @@ def gather_object(
     found.gather([rooms], [_bytes_tensor(padded)], options)
     if object_gather_list is not None and is_root:
         object_gather_list[: found.size()] = [
-            unpack(room.array[:size]) for room, size in zip(rooms, sizes)
+            unpack(room._array[:size]) for room, size in zip(rooms, sizes)
         ]
 
 
@@ -159,7 +159,7 @@ def scatter_object_list(
         inputs.append(from_array(padded, CPU))
     room = _room(int(sizes.max()))
     found.scatter([room], [inputs], ScatterOptions(rootRank=root, asyncOp=False))
-    scatter_object_output_list[0] = unpack(room.array[: sizes[found.rank()]])
+    scatter_object_output_list[0] = unpack(room._array[: sizes[found.rank()]])
 
 
 def send_object_list(
@@ -228,7 +228,7 @@ def _sizes_of_all(group: Any, size: int) -> list[int]:
     sizes = from_array(np.zeros(group.size(), np.int64), CPU)
     own = from_array(np.array([size], np.int64), CPU)
     group._allgather_base(sizes, own, AllgatherOptions(asyncOp=False))
-    return [int(one) for one in sizes.array]
+    return [int(one) for one in sizes._array]
 
 
 def _unpack_all(joined: NDArray[Any], sizes: NDArray[Any]) -> list[Any]:

@@ -64,7 +64,7 @@ class Messages(GroupBase):
             call = Call(number, "send", _agreed(tensor), line, time.monotonic() + seconds)
             target = Target(tensor, reads=False)
             start_ns = clock() if time_ranges.on else 0
-            sender = transport.recv(call, target.array, src, tag)
+            sender = transport.recv(call, target._array, src, tag)
             if src is None:
                 self._next_message(("recv", sender, tag))
             target.done()

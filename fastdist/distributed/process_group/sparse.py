@@ -39,7 +39,7 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
     group._for_objects()._allgather_base(counts, number, wait)
     all_indices: list[Any] = []
     all_values: list[Any] = []
-    for count in counts.array:
+    for count in counts._array:
         all_indices.append(indices.new_empty((int(count), indices.shape[0])))
         all_values.append(values.new_empty((int(count), *values.shape[1:])))
     group.allgather([all_indices], [indices.t().contiguous()], wait)
@@ -66,5 +66,5 @@ def all_reduce_sparse_list(group: Any, tensors: Sequence[Any], options: Any) -> 
 
 
 def _replace(tensor: Tensor, total: Tensor) -> None:
-    tensor.array, tensor._layout = total.array, total._layout
+    tensor._array, tensor._layout = total._array, total._layout
     (tensor._storage or storage_of(tensor)).bump()

@@ -61,7 +61,7 @@ def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], op
     def place() -> None:
         begin = 0
         for out, width in zip(outs, widths):
-            copy_back(np.ravel(room.array[..., begin : begin + width]), out)
+            copy_back(np.ravel(room._array[..., begin : begin + width]), out)
             begin += width
 
     return _Placing(work, place, outs)
@@ -85,11 +85,11 @@ def _start_on_gpu(
         with transport.grouped():
             for target, array in zip(targets, arrays):
                 if how is None:
-                    transport.all_gather(call, target.array.reshape((size, array.size)), array)
+                    transport.all_gather(call, target._array.reshape((size, array.size)), array)
                     continue
                 rows = how.view(array)
                 rows = rows.reshape((size, rows.size // size))
-                transport.reduce_scatter(call, how.view(target.array), rows, memory.op_of(how))
+                transport.reduce_scatter(call, how.view(target._array), rows, memory.op_of(how))
         for target in targets:
             target.done()
 

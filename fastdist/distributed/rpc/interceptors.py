@@ -16,7 +16,7 @@
 #     index), and name such a pair in `tangents` as TangentEntry(tensor, level id, tangent);
 #   - set `autograd` to AutogradBlock(context_id, message_id);
 #   - wrap() it in another type: the type that was there goes into `inner_type`;
-#   - on arrival, give a tensor its place in a graph (`tensor.edge = ...`) before anybody sees it.
+#   - on arrival, give a tensor its place in a graph (`tensor._edge = ...`) before anybody sees it.
 #     A tensor whose sender had requires_grad set, and which has no edge after all interceptors,
 #     becomes a leaf that requires grad, as PyTorch's do;
 #   - put values into `metadata` under keys of its own (None, bool, int, float, str, bytes, lists).

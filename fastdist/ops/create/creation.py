@@ -435,7 +435,7 @@ def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[An
 
 def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
     """Return a sparse tensor like another, of zeros alone."""
-    coo = input.array.without_entries(dtype, Device.parse(device))
+    coo = input._array.without_entries(dtype, Device.parse(device))
     made = wrap(coo, coo.layout)
     return made.requires_grad_() if requires_grad else made
 

@@ -122,7 +122,7 @@ def _draw_of(
             return drawn.reshape(layout.shape).astype(layout.dtype.numpy)  # type: ignore[no-any-return]
 
     def write(backend: Any, raw: Any) -> None:
-        arrays = [one.contiguous().array for one in given]
+        arrays = [one.contiguous()._array for one in given]
         part = part_of_graph(backend, raw, source) or source
         backend.kernel(f"create.rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
 

@@ -50,7 +50,7 @@ class Places:
         tensors = [entry for entry in entries if isinstance(entry, Tensor)]
         self.sources = [(one, storage_of(one), storage_of(one).version) for one in tensors]
         # Places may come from the CPU, as those of a mask do; they go where the elements are.
-        self.arrays = tuple([None if e is None else e.to(device=of.device).array for e in entries])
+        self.arrays = tuple([None if e is None else e.to(device=of.device)._array for e in entries])
         self.shape = _indexed_shape(self.arrays, of.shape)
 
     def require_unchanged(self) -> None:
@@ -200,8 +200,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             rows = _rows_at(input, index)
             if rows is not None:
                 chosen: Tensor = select_slices.public(*rows, 0)
-                if chosen.edge is not None:
-                    chosen.edge._called = _INDEXED
+                if chosen._edge is not None:
+                    chosen._edge._called = _INDEXED
                 return chosen
         try:
             basic, entries = split_index(input, index)
@@ -243,12 +243,12 @@ def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
         return None
     if found.dtype is int64:
-        places = index.array
+        places = index._array
         # Places counted from the end are left to NumPy.
         if len(found.shape) == 1 and found.numel and layout.shape:
             return (input, index) if places.item(places.argmin()) >= 0 else None
     elif found.dtype is bool_ and found.shape == layout.shape and layout.shape:
-        return input.reshape(-1), from_array(index.array.ravel().nonzero()[0])
+        return input.reshape(-1), from_array(index._array.ravel().nonzero()[0])
     return None
 
 
@@ -304,7 +304,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             and value._layout.device is CPU
             and may_write_at_once(self, value)
             and not shares_memory(self, value)
-            and _write_at_once(self.array, index, value.array)
+            and _write_at_once(self._array, index, value._array)
         ):
             storage_of(self).bump()
             return
@@ -398,11 +398,11 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     if value is target or shares_memory(target, value):
         value = value.clone()  # what is read must not change while it is written
     backend = backend_of(target._layout.device.type)
-    array = value.array
+    array = value._array
     if value._layout.device is not target._layout.device:
         array = backend.from_numpy(value.to_numpy(), target._layout.device.index)
     kernel = backend.kernel("index.indexing.put", 1 if target._layout.dtype.is_half else None)
-    kernel(array, target.array, places.arrays, accumulate)
+    kernel(array, target._array, places.arrays, accumulate)
     storage_of(target).bump()
     return target
 

@@ -99,11 +99,11 @@ def require_computed(name: str, info: Tensor, words: str) -> None:
     Note    waits for the device
     """
     info = unbatched(info)
-    told = info.array
+    told = info._array
     if not isinstance(told, np.ndarray):
         if info.is_meta:
             return  # nothing was computed
-        told = info.cpu().array
+        told = info.cpu()._array
     if not told.any():
         return
     first = int(told.reshape(-1).nonzero()[0][0])

@@ -320,7 +320,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
     found = found.reshape((*shape[:-1], weight._layout.shape[0]))
-    if bias is None and (edge := found.edge) is not None:  # calls are felt
+    if bias is None and (edge := found._edge) is not None:  # calls are felt
         edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
     return found  # type: ignore[no-any-return]
 

@@ -76,7 +76,7 @@ def _require_fused(
     q, k, v = (one._layout.shape for one in (query, key, value))
     of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query._layout.dtype.is_floating_point
     alike = q[0] == k[0] if enable_gqa else q[:2] == k[:2]
-    fits = len(mask._layout.shape) in (2, 4) and mask.edge is None
+    fits = len(mask._layout.shape) in (2, 4) and mask._edge is None
     if not (of_heads and alike and fits and not dropout_p):
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when "

@@ -67,7 +67,7 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
     distances = OPS["distance_root"].public(found)
-    if distances.__class__ is Batched or distances.edge is not None:
+    if distances.__class__ is Batched or distances._edge is not None:
         return _knowing_rows(distances, x1, x2)
     return distances  # type: ignore[no-any-return]
 
@@ -75,11 +75,11 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
 def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
     """Return distances whose Node knows the rows."""
     if distances.__class__ is not Batched and x1._layout.shape[:-2] == x2._layout.shape[:-2]:
-        distances.edge = RowDistances(distances, x1, x2)
+        distances._edge = RowDistances(distances, x1, x2)
         return distances  # type: ignore[no-any-return]
     depth = level_of((distances,))
     base = unbatched(distances)
-    if base.edge is None or base._layout.shape[:depth] != levels.sizes[:depth]:
+    if base._edge is None or base._layout.shape[:depth] != levels.sizes[:depth]:
         return distances  # type: ignore[no-any-return]
     layout, rows = base._layout, []
     for x in (x1, x2):
@@ -89,7 +89,7 @@ def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
         if ones:
             whole = whole.reshape(*whole._layout.shape[: -len(shape)], *ones, *shape)
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
-    node = base.edge = RowDistances(base, *rows)
+    node = base._edge = RowDistances(base, *rows)
     begin_node(node, node.edges, node.output_layout)  # again: it leads to newer Nodes
     return distances  # type: ignore[no-any-return]
 
@@ -109,10 +109,10 @@ class RowDistances(NormNode):
     root: Any
 
     def __init__(self, distances: Any, x1: Any, x2: Any) -> None:
-        root = distances.edge
+        root = distances._edge
         self.root, self.out = root, root.out
         self.x1, self.x2, self.versions = x1, x2, (x1._version, x2._version)
-        edges = (root.edges[0], x1.edge, x2.edge)
+        edges = (root.edges[0], x1._edge, x2._edge)
         if modes.tracers or root.output_layout.device is not CPU:
             begin_node(self, edges, root.output_layout)
             pack_saved(self, ("x1", "x2"), (x1, x2))
@@ -152,7 +152,7 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
     """
     width, across = x1._layout.shape[-1], distances._layout.shape[-1]
     whole = x1._layout.shape[-2] * across
-    zeros = wrap(distances.array, distances._layout) == 0
+    zeros = wrap(distances._array, distances._layout) == 0
     places: Any = zeros.flatten()
     places = places.nonzero().squeeze(-1)
     quotient = quotient_at_zero(g, distances).reshape(-1).index_select(0, places).unsqueeze(-1)
@@ -163,7 +163,9 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
     )
     difference = first - second
     # Rounding may leave a little of it.
-    part = product_at_zero.public(quotient, difference - wrap(difference.array, difference._layout))
+    part = product_at_zero.public(
+        quotient, difference - wrap(difference._array, difference._layout)
+    )
     by = [
         x.new_zeros((x._layout.numel // width, width))
         .index_add(0, number, one)

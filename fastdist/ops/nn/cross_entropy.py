@@ -278,7 +278,7 @@ def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_inde
         return False
     if modes.tracers and levels.depth:
         return False  # a batch of targets
-    classes = target.array
+    classes = target._array
     if found.dtype is not int64 or found.shape != layout.shape[:1] or found.device is not CPU:
         return False
     if not layout.numel:
@@ -311,7 +311,7 @@ def _cross_entropy_of_rows(
     ):
         return NOT_TAKEN
     try:
-        if not modes.special and (input.edge is None or not tls.grad):
+        if not modes.special and (input._edge is None or not tls.grad):
             return cross_entropy_losses.public(input, target, 1)
         return cross_entropy_rows.public(input, target, 1)[0]
     except IndexError:
@@ -344,7 +344,7 @@ def cross_entropy(
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
         # What is_differentiated tells, but for batches, at a tenth of its time.
-        if not modes.special and (input.edge is None or not tls.grad):
+        if not modes.special and (input._edge is None or not tls.grad):
             return cross_entropy_losses.public(input, target, code)  # type: ignore[no-any-return]
         return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
     axis = 0 if len(input._layout.shape) == 1 else 1

@@ -53,7 +53,7 @@ def embedding(
 
 def has_gradient(weight: Any) -> bool:
     """Return whether a look-up of weight is to be recorded."""
-    return weight.edge is not None
+    return weight._edge is not None
 
 
 def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:

@@ -325,7 +325,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
             continue
         if given._layout.device is CPU and not given._layout.is_sparse:
             # A quarter of the time of min and max, which go through Python; both find a NaN.
-            values = given.array
+            values = given._array
             low, high = values.item(values.argmin()), values.item(values.argmax())
         else:
             low, high = given.detach().min().item(), given.detach().max().item()

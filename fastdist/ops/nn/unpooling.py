@@ -82,7 +82,7 @@ def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
     layout = indices._layout
     if layout.device.type != "cpu" or not unbatched(indices)._layout.numel:
         return  # a device is not waited for: its kernels look themselves
-    values = backend_of("cpu").to_numpy(unbatched(indices).array)
+    values = backend_of("cpu").to_numpy(unbatched(indices)._array)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= math.prod(lengths):
         wrong = values[(values < 0) | (values >= math.prod(lengths))][-1]

@@ -114,13 +114,13 @@ def conjugate_view(input: Tensor) -> Tensor:
     if layout.is_sparse:
         return conjugate(input)
     of = input.value if isinstance(input, LazyConjNeg) else input
-    seen = see(of.array, layout, _WHOLE, of)
+    seen = see(of._array, layout, _WHOLE, of)
     if isinstance(input, LazyConjNeg):
         if tls.grad and input.requires_grad:
-            seen.edge = changed_edge(conj, of, input.edge)
+            seen._edge = changed_edge(conj, of, input._edge)
         return seen
     # No step in the graph: the view's own Node is that of conj.
-    seen.edge = input.edge if tls.grad else None
+    seen._edge = input._edge if tls.grad else None
     return lazy_view(seen, conj)
 
 

@@ -58,7 +58,7 @@ def _(dtypes: Any, operands: Any) -> None:
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return
     if value._layout.device is CPU and not level_of((value,)):
-        number = value.array.item()
+        number = value._array.item()
         held(number if number.imag else number.real, dtypes[0])
 
 

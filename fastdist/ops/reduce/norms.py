@@ -109,7 +109,7 @@ def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) 
 def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     dims = normalize_axes("std", dim, input._layout.shape)
     parts = input_t * _slope(input, out, dim, correction, keepdim)
-    if not has_zeros(out.array, out._layout):
+    if not has_zeros(out._array, out._layout):
         return parts.sum(dims, keepdim)
     whole, deviating = (
         restore_axes(out, input._layout, dim, keepdim),

@@ -177,7 +177,7 @@ def _see_base_itself(seen: Tensor) -> None:
     all the places that it sees.
     """
     of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
-    extra = of.extra
+    extra = of._extra
     if extra is None or extra.base is None or extra.tangent_root is not None:
         return
     base, before = extra.base, None
@@ -189,7 +189,7 @@ def _see_base_itself(seen: Tensor) -> None:
     step = (strided, (of._layout.shape, of._layout.strides, of.storage_offset() - start))
     extra.replay = ViewSteps(before, step)
     # What was expanded may not be written into; that forbids nothing to its base's memory.
-    of.array = replay_array(base.array, of._layout.device, extra.replay)
+    of._array = replay_array(base._array, of._layout.device, extra.replay)
 
 
 def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
@@ -273,8 +273,8 @@ def _place_in_memory(input: Any) -> tuple[int, int]:
     elements.
     """
     base = input
-    while base.extra is not None and base.extra.base is not None:
-        base = base.extra.base
+    while base._extra is not None and base._extra.base is not None:
+        base = base._extra.base
     layout = base._layout
     if not layout.numel:
         return 0, 0

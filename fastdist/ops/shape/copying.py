@@ -123,7 +123,7 @@ class MoveOp(StructuredOp):
         if input._layout.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
         source, target = backend_of(input._layout.device.type), backend_of(device.type)
-        layout, given = input._layout, input.array
+        layout, given = input._layout, input._array
         order = walk_order(layout.shape, layout.strides)
         if order is not None:
             given = given.transpose(order)

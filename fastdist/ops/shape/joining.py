@@ -40,7 +40,7 @@ class CatBackward0(CallNode):
     layouts: tuple[Layout, ...]
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        begin_node(self, tuple([tensor.edge for tensor in tensors]), result._layout)
+        begin_node(self, tuple([tensor._edge for tensor in tensors]), result._layout)
         self.layouts = tuple([tensor._layout for tensor in tensors])
         self.axis = axis
 
@@ -119,11 +119,11 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     start = 0
     for tensor in given:
         if tensor._layout.shape != (0,):
-            kernel(tensor.array, array, axis, start)
+            kernel(tensor._array, array, axis, start)
             start += tensor._layout.shape[axis]
     result = wrap(array, layout_of(array, device))
-    if dtype.may_have_gradient and tls.grad and any(tensor.edge is not None for tensor in given):
-        result.edge = CatBackward0(given, result, axis)
+    if dtype.may_have_gradient and tls.grad and any(tensor._edge is not None for tensor in given):
+        result._edge = CatBackward0(given, result, axis)
     if modes.special:
         _carry(result, given, axis)
     if key is not None and device is CPU and _can_join_at_once(given, result._layout, order):
@@ -148,11 +148,11 @@ def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_ga
     """Do what cat does for CPU tensors of one dtype that were joined before."""
     # Of tensors with gaps NumPy's own result might be of another order.
     room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
-    result = wrap(np.concatenate([tensor.array for tensor in given], axis, room), layout)
+    result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
     if not modes.grad_off or tls.grad:
         for tensor in given:
-            if tensor.edge is not None:
-                result.edge = CatBackward0(given, result, axis)
+            if tensor._edge is not None:
+                result._edge = CatBackward0(given, result, axis)
                 break
     return result
 
@@ -241,14 +241,14 @@ def _may_be_copied(given: tuple[Any, ...]) -> bool:
     layout = given[0]._layout
     if layout.device is not CPU or not layout.contiguous or not layout.shape:
         return False
-    return all(one._layout is layout and one.edge is None for one in given)
+    return all(one._layout is layout and one._edge is None for one in given)
 
 
 def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
     shape = given[0]._layout.shape
     array = np.empty((len(given), *shape), given[0]._layout.dtype.numpy)
     rows = array.reshape(len(given) * shape[0], *shape[1:])
-    np.concatenate([one.array for one in given], 0, out=rows)
+    np.concatenate([one._array for one in given], 0, out=rows)
     return wrap(array, layout_of(array))
 
 

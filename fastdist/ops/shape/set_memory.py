@@ -36,7 +36,7 @@ def set_(
     Note    a storage does not grow, as PyTorch's may
     """
     require_may_change(self, writing=False)
-    if tls.grad and self.edge is not None:
+    if tls.grad and self._edge is not None:
         raise RuntimeError(
             "derivative for set_ is not implemented: the graph knows this tensor by the shape that "
             "it was made with; call it in no_grad(), or on a detach()"
@@ -49,7 +49,7 @@ def set_(
         source = source.value  # the memory itself, as it is in PyTorch, too
     if isinstance(source, Tensor) and size is None:
         _require_kind(source._layout.dtype, dtype, source._layout.device, device)
-        return _take(self, source.array, root_of(source))
+        return _take(self, source._array, root_of(source))
     if isinstance(source, Tensor):
         source = TypedStorage(
             wrap_storage=UntypedStorage.around(flat_of(source), source._layout.device),
@@ -118,15 +118,15 @@ def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nby
 def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     """Let target be array, which lies in memory, and count that as a change."""
     version = target._version
-    target.array = array
-    if target.extra is not None:
+    target._array = array
+    if target._extra is not None:
         # It is no longer a view of its old base.
-        target.extra.base = target.extra.replay = None
+        target._extra.base = target._extra.replay = None
     target._layout = layout_of(array, target._layout.device)
     target._storage = BoundedStorage(memory)
     target._storage.version = version + 1
-    if target.edge is not None and target.edge.is_accumulate:
-        target.edge.attach(target)
+    if target._edge is not None and target._edge.is_accumulate:
+        target._edge.attach(target)
     return target
 
 
@@ -137,7 +137,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
     Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
     Note    where the memory is too short, this tensor gets other memory, and views keep the old
     """
-    if self.edge is not None:
+    if self._edge is not None:
         raise GraphError("cannot resize variables that require grad")
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
     shape = _sizes(given)
@@ -191,9 +191,9 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     if self._layout is not tensor._layout:
         return False
     if is_sparse(self):
-        return self.array is tensor.array
+        return self._array is tensor._array
     data_ptr = backend_of(self._layout.device.type).data_ptr
-    same = data_ptr(self.array) == data_ptr(tensor.array)
+    same = data_ptr(self._array) == data_ptr(tensor._array)
     return same and storage_offset(self) == storage_offset(tensor)
 
 

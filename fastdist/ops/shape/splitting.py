@@ -149,7 +149,7 @@ class SplitBackward0(CallNode):
     places: Sequence[Any]
 
     def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        begin_node(self, (input.edge,), tuple([view._layout for view in views]))
+        begin_node(self, (input._edge,), tuple([view._layout for view in views]))
         self.input_layout = input._layout
         self.num_outputs = len(views)
         self.places = places
@@ -185,10 +185,10 @@ def _views_at(
     input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
 ) -> tuple[Tensor, ...]:
     views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0].edge is not None and not input._layout.is_sparse:
+    if len(views) > 1 and views[0]._edge is not None and not input._layout.is_sparse:
         node = recorded(input, views, places)
         for i, view in enumerate(views):
-            view.edge = Edge(node, i)
+            view._edge = Edge(node, i)
     return views
 
 
@@ -238,7 +238,7 @@ def split(
     views = _views_at(tensor, places)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
-    elif len(views) == 1 and (edge := views[0].edge) is not None:  # _views_at makes no Node of one
+    elif len(views) == 1 and (edge := views[0]._edge) is not None:  # _views_at makes no Node of one
         edge._called = "SplitBackward0"
     return views
 

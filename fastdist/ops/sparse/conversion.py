@@ -49,7 +49,7 @@ def part_at(gradient: Any, indices: Any) -> Any:
     """Return the part of a gradient that belongs to entries of these places."""
     axes, shape = indices._layout.shape[0], gradient._layout.shape
     if gradient._layout.is_sparse:
-        if gradient.array.indices.shape[0] == axes:
+        if gradient._array.indices.shape[0] == axes:
             return _entries_at(gradient, indices)
         gradient = to_dense(gradient)
     flat = gradient.reshape(-1, *shape[axes:])
@@ -61,7 +61,7 @@ def _entries_at(gradient: Any, indices: Any) -> Any:
     do.
     """
     whole = coalesce(gradient)
-    if whole.array.indices is indices.array:
+    if whole._array.indices is indices._array:
         return values(whole)
     shape, axes = gradient._layout.shape, indices._layout.shape[0]
     own = values(whole)
@@ -258,7 +258,7 @@ def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
 def coalesce(input: Tensor) -> Tensor:
     """Return the same sparse tensor with the entries of each place added up and places rising."""
     _require_sparse("coalesce", input)
-    if input.array.is_coalesced:
+    if input._array.is_coalesced:
         return input
     return recorded(  # type: ignore[no-any-return]
         coalesced(input.detach()),
@@ -273,7 +273,7 @@ def coalesce(input: Tensor) -> Tensor:
 def is_coalesced(input: Tensor) -> bool:
     """Return whether no two entries are of one place, and places rise."""
     _require_sparse("is_coalesced", input)
-    return bool(input.array.is_coalesced)
+    return bool(input._array.is_coalesced)
 
 
 @composite(homes="method")
@@ -309,16 +309,16 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
     places = indices_of(mask)
     made = part_at(to_dense(input), places)
     return sparse_of(  # type: ignore[no-any-return]
-        places, made, mask._layout.shape, is_coalesced=mask.array.is_coalesced
+        places, made, mask._layout.shape, is_coalesced=mask._array.is_coalesced
     )
 
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
     """Return places, recorded values, and whether they are coalesced, which a history asks for."""
-    if input.edge is not None or (modes.special and levels_of((input,))):
+    if input._edge is not None or (modes.special and levels_of((input,))):
         input = coalesce(input)
         return indices_of(input), values(input), True
-    return indices_of(input), values_of(input), input.array.is_coalesced
+    return indices_of(input), values_of(input), input._array.is_coalesced
 
 
 def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> None:
@@ -328,7 +328,7 @@ def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> N
 
 def _require_coalesced(name: str, input: Any, kind: str = "sparse coordinate") -> None:
     _require_sparse(name, input, kind)
-    if not input.array.is_coalesced:
+    if not input._array.is_coalesced:
         raise RuntimeError(
             f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first"
         )

@@ -51,7 +51,7 @@ class SparseNode(CallNode):
         """Return the gradients of the inputs as raw arrays."""
         with no_grad():
             found = self.apply_recorded(wrap(g, layout_of(g, self.output_layout.device)), keep)
-        return tuple([None if one is None else one.array for one in found])
+        return tuple([None if one is None else one._array for one in found])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs as Tensors."""
@@ -101,36 +101,36 @@ def recorded(
         for level in levels_of(inputs):
             given = [tangent_of(one, level) for one in inputs]
             set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
-    edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
+    edges = tuple([one._edge if isinstance(one, Tensor) else None for one in inputs])
     may_pass = tls.grad and result._layout.dtype.may_have_gradient
     if may_pass and any(edge is not None for edge in edges):
         node = SparseNode(name, gradients, saved)
         begin_node(node, edges, result._layout)
-        result.edge = node
+        result._edge = node
     return result
 
 
 def sparse_tensor(indices: Any, values: Any, shape: Any, is_coalesced: bool = False) -> Any:
     """Return a sparse tensor of coordinates and values that fit together, outside of any graph."""
     layout = SparseLayout.sparse(values._layout.dtype, values._layout.device, tuple(shape))
-    return wrap(Coo(indices.array, values.array, layout, is_coalesced), layout)
+    return wrap(Coo(indices._array, values._array, layout, is_coalesced), layout)
 
 
 def indices_of(input: Any) -> Any:
     """Return the coordinates, (sparse axes, n), outside of any graph."""
-    array = input.array.indices
+    array = input._array.indices
     return wrap(array, layout_of(array, input._layout.device))
 
 
 def values_of(input: Any) -> Any:
     """Return the values, (n, dense axes...), outside of any graph."""
-    array = input.array.values
+    array = input._array.values
     return wrap(array, layout_of(array, input._layout.device))
 
 
 def with_values(input: Any, values: Any) -> Any:
     """Return a sparse tensor of input's places with other values, outside of any graph."""
-    return sparse_tensor(indices_of(input), values, input._layout.shape, input.array.is_coalesced)
+    return sparse_tensor(indices_of(input), values, input._layout.shape, input._array.is_coalesced)
 
 
 def flat_places(indices: Any, shape: Sequence[int]) -> Any:
@@ -147,7 +147,7 @@ def flat_places(indices: Any, shape: Sequence[int]) -> Any:
         return flat
     backend = backend_of(device.type)
     made = backend.empty(indices._layout.shape[1:], int64.numpy, device.index)
-    array = indices.array if indices._layout.contiguous else indices.contiguous().array
+    array = indices._array if indices._layout.contiguous else indices.contiguous()._array
     backend.kernel("sparse.coordinates.flat_places")(array, made, tuple(shape))
     return wrap(made, layout_of(made, device))
 
@@ -242,13 +242,13 @@ class Grouped:
 def joined_tensors(parts: Sequence[Any]) -> Any:
     """Return parts of one device one after the other along the first axis, outside of a graph."""
     device = parts[0]._layout.device
-    array = joined([part.array for part in parts], 0, device)
+    array = joined([part._array for part in parts], 0, device)
     return wrap(array, layout_of(array, device))
 
 
 def coalesced(input: Any) -> Any:
     """Return input with the entries of each place added up, places rising; outside of any graph."""
-    coo = input.array
+    coo = input._array
     if coo.is_coalesced:
         return wrap(coo, input._layout)
     with no_grad():
@@ -279,9 +279,9 @@ def add_entries(target: Any, entries: Any) -> None:
     """
     if target._layout.device.index is not None:
         entries = coalesced(entries)  # several threads must not meet in one place
-    coo = entries.array
+    coo = entries._array
     backend = backend_of(target._layout.device.type)
-    backend.kernel("sparse.coordinates.add_entries")(coo.values, coo.indices, target.array)
+    backend.kernel("sparse.coordinates.add_entries")(coo.values, coo.indices, target._array)
 
 
 __all__ = [

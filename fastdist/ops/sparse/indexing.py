@@ -33,7 +33,7 @@ def part(input: Any, index: Sequence[Any]) -> Any:
 
 def _select(input: Any, axis: int, place: int) -> Any:
     """Return what is at a place of an axis, which is gone; dense where no sparse axis is left."""
-    shape, axes = input._layout.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input._array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(
             f"index {short_repr(place)} is out of bounds for dimension {axis} with size "
@@ -57,7 +57,7 @@ def _select(input: Any, axis: int, place: int) -> Any:
 
 @on_sparse("select_slices")
 def _select_slices(input: Any, index: Any, axis: int) -> Any:
-    shape, axes = input._layout.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input._array.indices.shape[0]
     axis %= len(shape)
     indices, values, is_whole = entries_of(input)
     chosen = index.detach().reshape(-1).to(int64)
@@ -99,7 +99,7 @@ def joined_along(tensors: Sequence[Any], dim: int) -> Any:
             "Concatenating sparse tensors, but a dense tensor was found: to_sparse()"
         )
     shapes = [one._layout.shape for one in tensors]
-    first, axes = shapes[0], tensors[0].array.indices.shape[0]
+    first, axes = shapes[0], tensors[0]._array.indices.shape[0]
     if not -len(first) <= dim < len(first):
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-len(first)}, "
@@ -111,7 +111,7 @@ def joined_along(tensors: Sequence[Any], dim: int) -> Any:
     for shape, one in zip(shapes, tensors, strict=True):
         if (*shape[:dim], *shape[dim + 1 :]) != (*first[:dim], *first[dim + 1 :]):
             raise ShapeError(f"All tensors must have the same shape along other axes: {shapes}")
-        if one.array.indices.shape[0] != axes:
+        if one._array.indices.shape[0] != axes:
             raise ShapeError("All tensors must have the same number of sparse axes")
     dtype = result_dtype(tensors)
     start, found, values = 0, [], []

@@ -51,9 +51,9 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
 
     def gradients(g: Any) -> tuple[Any, Any]:
         by_input = by_other = None
-        if input.edge is not None:
+        if input._edge is not None:
             by_input = _gradient_by_sparse(g, input, other, by_place)
-        if other.edge is not None:
+        if other._edge is not None:
             by_other = product(input.t(), g, by_place)
         return by_input, by_other
 
@@ -64,7 +64,7 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
 def _read(input: Any, other: Any) -> list[Any]:
     """Return the factors that the gradient of the other one reads."""
     pairs = ((input, other), (other, input))
-    return [one for one, against in pairs if against.edge is not None]
+    return [one for one, against in pairs if against._edge is not None]
 
 
 def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
@@ -86,7 +86,7 @@ def _batched(input: Any, other: Any) -> Any:
     along its diagonal.
     """
     (batch, rows, columns), (count, inner, width) = input._layout.shape, other._layout.shape
-    if other._layout.is_sparse or input.array.indices.shape[0] != 3:
+    if other._layout.is_sparse or input._array.indices.shape[0] != 3:
         raise refusal("bmm of two sparse tensors, or of one with dense axes", input)
     if (batch, columns) != (count, inner):
         raise ShapeError(
@@ -121,7 +121,7 @@ def _require_matrices(input: Any, other: Any) -> None:
 def _rows_of_products(input: Any, dense: Any) -> Any:
     """Return a sparse matrix times a dense one: each row is a sum of rows of the dense one."""
     whole = coalesced(input.detach())
-    if whole.array.values.ndim != 1:
+    if whole._array.values.ndim != 1:
         raise refusal("matmul of a sparse tensor with dense axes", input)
     rows, columns = indices_of(whole)
     # Columns are checked where rows of dense are read.
@@ -141,8 +141,8 @@ def _both_sparse(input: Any, other: Any) -> Any:
     def gradients(g: Any) -> tuple[Any, Any]:
         dense = to_dense(g)
         return (
-            masked(dense @ to_dense(other).t(), input) if input.edge is not None else None,
-            masked(to_dense(input).t() @ dense, other) if other.edge is not None else None,
+            masked(dense @ to_dense(other).t(), input) if input._edge is not None else None,
+            masked(to_dense(input).t() @ dense, other) if other._edge is not None else None,
         )
 
     name = "SparseSparseMatmulBackward0"

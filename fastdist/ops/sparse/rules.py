@@ -74,7 +74,7 @@ def _move(input: Any, device: Any, *more: Any) -> Any:
             indices_of(input).to(device),
             values_of(input).to(device),
             input._layout.shape,
-            input.array.is_coalesced,
+            input._array.is_coalesced,
         )
     return recorded(
         made,
@@ -131,14 +131,14 @@ def _joined(input: Any, other: Any, alpha: Any) -> Any:
             "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
             f"{indices_of(input)._layout.shape[0]} != {indices_of(other)._layout.shape[0]}"
         )
-    found = wrap(input.array.plus(other.array), input._layout)
+    found = wrap(input._array.plus(other._array), input._layout)
     # As PyTorch, which merges what rises, and joins what does not.
-    both = input.array.is_coalesced and other.array.is_coalesced
+    both = input._array.is_coalesced and other._array.is_coalesced
     return coalesced(found) if both else found
 
 
 def _same_places(input: Any, other: Any) -> bool:
-    return input.array.indices is other.array.indices
+    return input._array.indices is other._array.indices
 
 
 def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
@@ -180,7 +180,7 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
 
     require_may_change(input)
     # Of a large table only the rows that are touched are read.
-    is_bare = not tls.grad or (input.edge is None and other.edge is None)
+    is_bare = not tls.grad or (input._edge is None and other._edge is None)
     if is_bare and input._layout.shape == other._layout.shape:
         with no_grad():
             dtype, entries = input._layout.dtype, other
@@ -241,11 +241,11 @@ def _written(target: Any, result: Any) -> Any:
     """
     if not target._layout.is_sparse:
         raise refusal("copy_", result)
-    if target.edge is not None and not (target.edge.is_accumulate and result.edge is None):
+    if target._edge is not None and not (target._edge.is_accumulate and result._edge is None):
         raise NotImplementedError(
             "sparse tensors with a history are not changed in place; use the op without _"
         )
-    target.array = result.to(target._layout.dtype).array
+    target._array = result.to(target._layout.dtype)._array
     storage_of(target).bump()
     return target
 
@@ -313,7 +313,7 @@ def _div(input: Any, other: Any, *rounding: Any) -> Any:
         )
     if rounding and rounding[0] is not None:
         raise refusal("div.rounding_mode", input)
-    if isinstance(other, Tensor) and (other.edge is not None or other.extra is not None):
+    if isinstance(other, Tensor) and (other._edge is not None or other._extra is not None):
         return _scaled(input, 1 / other)
     return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
 
@@ -338,7 +338,7 @@ def _of_values(name: str) -> Callable[[Any], Any]:
 
 def _in_place(name: str) -> Callable[..., Any]:
     def rule(input: Any, *attributes: Any) -> Any:
-        if not input.array.is_coalesced:
+        if not input._array.is_coalesced:
             raise RuntimeError(
                 f"{name}_ requires coalesced input: call coalesce() first, or {name}() without _"
             )
@@ -364,7 +364,7 @@ def _floor_divide(input: Any, other: Any) -> Any:
 
 @on_sparse("pow")
 def _pow(input: Any, exponent: Any) -> Any:
-    if isinstance(exponent, Tensor) and not exponent._layout.shape and exponent.edge is None:
+    if isinstance(exponent, Tensor) and not exponent._layout.shape and exponent._edge is None:
         exponent = exponent.item()
     if isinstance(exponent, Tensor) or not exponent > 0:
         raise refusal("pow", input)
@@ -407,7 +407,7 @@ def _spread(g: Any, input: Any) -> Any:
 
 def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     shape = input._layout.shape
-    axes = input.array.indices.shape[0]
+    axes = input._array.indices.shape[0]
     kept = tuple([i for i in range(len(shape)) if i not in dims])
     with no_grad():
         own = values_of(input)
@@ -465,7 +465,7 @@ def _with_axes(made: Any, dims: tuple[int, ...]) -> Any:
 
 @on_sparse("unsqueeze")
 def _unsqueeze(input: Any, dim: int) -> Any:
-    shape, axes = input._layout.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input._array.indices.shape[0]
     at = dim % (len(shape) + 1)
     whole = (*shape[:at], 1, *shape[at:])
     with no_grad():
@@ -475,7 +475,7 @@ def _unsqueeze(input: Any, dim: int) -> Any:
             indices = joined_tensors([indices[:at], row, indices[at:]])
         else:
             own = own.unsqueeze(at - axes + 1)
-        made = sparse_tensor(indices, own, whole, input.array.is_coalesced)
+        made = sparse_tensor(indices, own, whole, input._array.is_coalesced)
     return recorded(
         made,
         "UnsqueezeBackward0",
@@ -487,7 +487,7 @@ def _unsqueeze(input: Any, dim: int) -> Any:
 
 @on_sparse("permute")
 def _permute(input: Any, dims: Any) -> Any:
-    shape, axes = input._layout.shape, input.array.indices.shape[0]
+    shape, axes = input._layout.shape, input._array.indices.shape[0]
     if len(dims) == 1 and not isinstance(dims[0], int):
         (dims,) = dims
     order = tuple([d % len(shape) for d in dims])
@@ -503,7 +503,7 @@ def _permute(input: Any, dims: Any) -> Any:
         indices = indices_of(input).index_select(0, _places(order[:axes], input))
         inner = (0, *[d - axes + 1 for d in order[axes:]])
         own = values_of(input).permute(inner).contiguous()
-        stays = order[:axes] == tuple(range(axes)) and input.array.is_coalesced
+        stays = order[:axes] == tuple(range(axes)) and input._array.is_coalesced
         made = sparse_tensor(indices, own, [shape[d] for d in order], stays)
     back = tuple([order.index(i) for i in range(len(order))])
     return recorded(

@@ -26,10 +26,10 @@ class Theirs:
     """An array of another library, which knows one of the protocols."""
 
     def __init__(self, protocol: str, array: Any) -> None:
-        self.array = array
+        self._array = array
         if protocol == "interface":
             type(self).__cuda_array_interface__ = property(  # type: ignore[attr-defined]
-                lambda self: self.array.__cuda_array_interface__
+                lambda self: self._array.__cuda_array_interface__
             )
 
 
@@ -39,10 +39,10 @@ class OfInterface(Theirs):
 
 class OfDLPack(Theirs):
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, self.array.device.id
+        return 2, self._array.device.id
 
     def __dlpack__(self, **more: Any) -> Any:
-        return self.array.__dlpack__(**more)
+        return self._array.__dlpack__(**more)
 
 
 @pytest.mark.parametrize("kind", [OfInterface, OfDLPack])
@@ -92,7 +92,7 @@ def test_tensors_are_shared_by_both_protocols() -> None:
         shared.host[0, 0] = 7
         assert x[0, 0].item() == 7 and shared.strides == (4, 12)
         x.zero_()
-    copied = x.__dlpack__(copy=True).array
+    copied = x.__dlpack__(copy=True)._array
     assert copied.data.ptr != x.data_ptr()
     with pytest.raises(BufferError, match="DLPack's \\(2, 0\\), and \\(2, 1\\) was requested"):
         x.__dlpack__(dl_device=(2, 1))

@@ -154,7 +154,7 @@ def test_a_backend_ends_when_its_copies_are_done(fibres: CudaBackend) -> None:
     loan, place = fibres.host_ring.lend(20)
     there = held.cuda(non_blocking=True)
     back.copy_(x, non_blocking=True)
-    fibres.begin_copy_to_host(place, x.array)
+    fibres.begin_copy_to_host(place, x._array)
     loan.hold(fibres.current_stream(0).record_event())
     del loan, place
     assert len(room._under_way) == 2 and len(streams._late) == 3

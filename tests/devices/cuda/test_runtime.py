@@ -265,5 +265,5 @@ def test_other_libraries_see_the_memory_by_cuda_s_interface(
     with pytest.raises(RuntimeError, match="requires_grad"):
         _ = fd.ones(1, device="cuda", requires_grad=True).__cuda_array_interface__
     foreign = SimpleNamespace(__cuda_array_interface__=described)
-    monkeypatch.setattr(cupy, "asarray", lambda owner: x.array, raising=False)
+    monkeypatch.setattr(cupy, "asarray", lambda owner: x._array, raising=False)
     assert fd.as_tensor(foreign).data_ptr() == x.data_ptr()

@@ -17,7 +17,7 @@ class Slot:
     """An array, what it must hold, and the events after which it may be read and written."""
 
     def __init__(self, array: SimArray, values: np.ndarray, written: SimEvent) -> None:
-        self.array, self.values, self.written = array, values, written
+        self._array, self.values, self.written = array, values, written
         self.read: list[SimEvent] = []
 
 
@@ -35,10 +35,10 @@ class Program:
             step = self.random.choice([self.create, self.create, self.add, self.copy, self.drop])
             step()
         for slot in self.slots:
-            stream = self.random.choice(self.streams[self.sim.index_of(slot.array)])
+            stream = self.random.choice(self.streams[self.sim.index_of(slot._array)])
             stream.wait_event(slot.written)
             with stream:
-                assert np.array_equal(self.sim.to_numpy(slot.array), slot.values)
+                assert np.array_equal(self.sim.to_numpy(slot._array), slot.values)
 
     def create(self) -> None:
         index = self.random.randrange(2)
@@ -48,7 +48,9 @@ class Program:
             self.slots.append(Slot(array, values, stream.record_event()))
 
     def add(self) -> None:
-        self.update(lambda a, b: self.sim.index_of(a.array) == self.sim.index_of(b.array), add=True)
+        self.update(
+            lambda a, b: self.sim.index_of(a._array) == self.sim.index_of(b._array), add=True
+        )
 
     def copy(self) -> None:
         self.update(lambda a, b: True, add=False)
@@ -62,7 +64,7 @@ class Program:
             (a, b)
             for a in self.slots
             for b in self.slots
-            if a is not b and a.array.shape == b.array.shape and allowed(a, b)  # type: ignore[operator]
+            if a is not b and a._array.shape == b._array.shape and allowed(a, b)  # type: ignore[operator]
         ]
         if not pairs:
             return
@@ -70,25 +72,25 @@ class Program:
         with ExitStack() as entered:
             used = {}
             for slot in (out, source):
-                index = self.sim.index_of(slot.array)
+                index = self.sim.index_of(slot._array)
                 if index not in used:
                     used[index] = self.random.choice(self.streams[index])
                     entered.enter_context(used[index])
                 stream = used[index]
                 stream.wait_event(slot.written)
-                self.sim.record_stream(slot.array, stream)
-            writer = used[self.sim.index_of(out.array)]
+                self.sim.record_stream(slot._array, stream)
+            writer = used[self.sim.index_of(out._array)]
             for event in out.read:
                 writer.wait_event(event)
             if add:
-                self.sim.add_into(out.array, source.array)
+                self.sim.add_into(out._array, source._array)
                 out.values = out.values + source.values
             else:
-                self.sim.copy_into(out.array, source.array)
+                self.sim.copy_into(out._array, source._array)
                 out.values = source.values.copy()
             out.written, out.read = writer.record_event(), []
             # The reader's stream waits for the copy too, so its event stands for the reading.
-            source.read.append(used[self.sim.index_of(source.array)].record_event())
+            source.read.append(used[self.sim.index_of(source._array)].record_event())
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -27,7 +27,7 @@ _pass_ids = itertools.count(1000)
 
 def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> DistGraphTask:
     """Return the task of a new pass, which the context does not know yet."""
-    root = GraphRoot(tuple([root.edge for root in roots]), (), next_sequence_number())
+    root = GraphRoot(tuple([root._edge for root in roots]), (), next_sequence_number())
     part = BackwardPass(Terms(context.id, next(_pass_ids), retain))
     sends = [*context._send_functions().values()]
     return compute_dependencies(context, part, root, sends, dist_engine().global_cpu_thread.queue)

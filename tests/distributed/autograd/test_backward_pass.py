@@ -64,7 +64,7 @@ def test_of_its_errors_a_part_keeps_the_words_of_the_first_and_whether_it_was_it
 
 def test_a_pass_that_is_over_takes_and_sends_nothing(agent: FakeAgent) -> None:
     part = a_part()
-    part.received_grads[leaf().sum().edge] = None
+    part.received_grads[leaf().sum()._edge] = None
     part.end()
     assert not part.take(5) and not part.note_sent() and part.received_grads == {}
     outbox = Outbox(part)

@@ -143,14 +143,14 @@ def test_every_send_counts_as_one_outstanding_task(agent: FakeAgent) -> None:
     sends = [add_send_rpc_backward(context, i, [x * 2], life(2)) for i, x in enumerate(leaves)]
     task = task_of(context, leaf().sum())
     assert task.outstanding == 3 and len(task.captured_vars) == 4
-    below = {*sends, *(send.edges[0] for send in sends), *(x.edge for x in leaves)}
+    below = {*sends, *(send.edges[0] for send in sends), *(x._edge for x in leaves)}
     assert below <= task.nodes_in_graph
 
 
 @pytest.mark.seed("E15")
 def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent) -> None:
     y = leaf()
-    y.edge = End(y._layout)
+    y._edge = End(y._layout)
     with (
         da.context() as context_id,
         pytest.raises(GraphError, match=r"End ends the graph; a distributed pass ends in leaves"),
@@ -163,7 +163,7 @@ def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent)
 def test_a_receive_ends_the_graph_and_runs(agent: FakeAgent) -> None:
     x = leaf().detach()
     with da.context() as context_id:
-        x.edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
+        x._edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
         da.backward(context_id, [(x * 3).sum()])
         assert da.get_gradients(context_id) == {}
     assert [to for to, kind, *_ in agent.sent if kind == BACKWARD] == [2]

@@ -142,7 +142,7 @@ def test_a_send_is_filed_with_its_edges_and_its_receiver(agent: FakeAgent) -> No
         context = da._current_context()
         assert block is not None and list(context._send_functions()) == [block.message_id]
         send = context._send_functions()[block.message_id]
-        assert send.edges == (a.edge, b.edge) and send.output_layout == (a._layout, b._layout)
+        assert send.edges == (a._edge, b._edge) and send.output_layout == (a._layout, b._layout)
         assert context._known_worker_ids() == {5}
 
 
@@ -348,10 +348,10 @@ def test_a_clean_up_is_passed_on_once_and_not_to_where_it_came_from(agent: FakeA
 def test_gradients_that_arrive_in_one_buffer_get_memory_of_their_own(array: Any) -> None:
     # As those of x + y do; whoever adds to one must not add to the other.
     tensors, requires_grad = unpack_tensors(*pack_tensors([from_array(array), from_array(array)]))
-    assert np.shares_memory(*[tensor.array for tensor in tensors]) and not any(requires_grad)
+    assert np.shares_memory(*[tensor._array for tensor in tensors]) and not any(requires_grad)
     alone = from_array(np.zeros(2))
     (came,) = unpack([*tensors, alone], {"messages": (7, 3)}, 1)
     assert came.tensors is not None and came.tensors[2] is alone
-    first, second = (tensor.array for tensor in came.tensors[:2] if tensor is not None)
+    first, second = (tensor._array for tensor in came.tensors[:2] if tensor is not None)
     assert not np.shares_memory(first, second)
     np.testing.assert_array_equal(second, array)

@@ -139,7 +139,7 @@ def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAg
             assert may_go_on.wait(10)
 
     context, x = da._init(3).get_or_create_context(5 << 48), leaf().detach()
-    x.edge = RecvRpcBackward(context, 7, life(2), (x._layout,))
+    x._edge = RecvRpcBackward(context, 7, life(2), (x._layout,))
     x.register_hook(take_long)
     add_send_rpc_backward(context, 8, [x], life(2))
 
@@ -237,7 +237,7 @@ def send_on(agent: FakeAgent) -> tuple[Future[Any], Future[Any]]:
     """Let a gradient come that is sent on; return the answer to it, and that which it waits for."""
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
-    x.edge = RecvRpcBackward(context, 9, life(2), (x._layout,))
+    x._edge = RecvRpcBackward(context, 9, life(2), (x._layout,))
     add_send_rpc_backward(context, 5, [x * 3], life(2))
     done = go(context, 5)
     (answer,) = agent.futures
@@ -331,7 +331,7 @@ def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, ret
 @pytest.mark.seed("E37")
 def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
     x, part = leaf(), begin(DistAutogradContext(1), leaf().sum())
-    function = SendRpcBackward((x.edge,), (x._layout,), life(2))
+    function = SendRpcBackward((x._edge,), (x._layout,), life(2))
     grad = fastdist.ones(2, dtype=fastdist.float64)
     function.set_grads(part, (grad,))
     with inside(part):
@@ -344,7 +344,7 @@ def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
 @pytest.mark.seed("E37")
 def test_a_send_refuses_undefined_gradients() -> None:
     x, part = leaf(), begin(DistAutogradContext(1), leaf().sum())
-    function = SendRpcBackward((x.edge,), (x._layout,), life(2))
+    function = SendRpcBackward((x._edge,), (x._layout,), life(2))
     function.set_grads(part, (None,))
     with inside(part), pytest.raises(AssertionError, match="undefined gradient"):
         function.apply((), False)

@@ -153,7 +153,7 @@ def received(message_id: int, rows: int = ROWS) -> Tensor:
     context = da._current_context()
     receive = RecvRpcBackward(context, message_id, life(1), (x._layout,))
     context.add_recv_function(receive, message_id)
-    x.edge = receive
+    x._edge = receive
     return x
 
 

@@ -175,7 +175,7 @@ def test_a_sparse_gradient_leaves_as_its_coordinates_and_values(agent: FakeAgent
         receive = RecvRpcBackward(context, 7, life(1), (weight._layout, weight._layout))
         gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2))
         with inside(begin(context, fd.ones(1, requires_grad=True).sum())):
-            receive.apply((fd.ones(10, 2).array, gradient.array), keep=False)
+            receive.apply((fd.ones(10, 2)._array, gradient._array), keep=False)
         ((to, _, words, _),), ((dense, indices, values),) = agent.sent, agent.tensors
     assert to == 1 and words["messages"] == [7, 2] and words["sparse"] == [1, 0, 2, 10, 2]
     assert dense.numel() == 20 and indices.tolist() == [[1, 4]] and values.numel() == 4
@@ -259,7 +259,7 @@ def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place:
         context = da._current_context()
         receive = RecvRpcBackward(context, 7, life(1), (weight._layout,))
         with inside(part := begin(context, table().sum())):
-            receive.apply(gradient.array, keep=False)
+            receive.apply(gradient._array, keep=False)
     parts = agent.tensors[0]
     assert [part.device for part in parts] == [fd.device("cpu")] * 2
     send = SendRpcBackward((accumulator_of(weight),), (weight._layout,), life(3))

@@ -280,7 +280,7 @@ def test_copies_are_given_back_before_anybody_hears_that_they_are_written(
 
     def note(*args: Any) -> Tensor:
         copied = copy(*args)
-        copies.append(weakref.ref(copied.array))
+        copies.append(weakref.ref(copied._array))
         return copied
 
     def write_and_look(*args: Any) -> None:

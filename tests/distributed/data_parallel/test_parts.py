@@ -421,7 +421,7 @@ def test_facts_of_a_wrapper() -> None:
             "backend_name": "threads", "device_ids": "", "broadcast_buffers": 0,
             "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48", "find_unused_parameters": 1,
             "gradient_as_bucket_view": 0, "static_graph": 0, "iteration": 0, "num_buckets": 1,
-            "num_parameter_tensors": 4, "total_parameter_size_bytes": 48, "comm_hook": "",
+            "num_parameter_tensors": 4, "total_parameter_size_bytes": 48,
             "has_rebuilt_buckets": 0, "has_error": 0, "error": "",
         }
         for rank in range(2)

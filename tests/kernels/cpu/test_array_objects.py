@@ -63,7 +63,7 @@ def test_what_is_not_an_array_is_never_read(call: Callable[[Any], Any]) -> None:
     call(fd.ones(200, 100))
     for pretender in PRETENDERS:
         forged = fd.ones(200, 100)
-        forged.array = pretender
+        forged._array = pretender
         with pytest.raises((TypeError, AttributeError, ValueError, RuntimeError, AssertionError)):
             call(forged)
 
@@ -75,10 +75,10 @@ def test_a_step_over_many_tensors_reads_arrays_alone() -> None:
     optimizer = fd.optim.SGD(parameters, lr=0.1, momentum=0.9, foreach=True)
     optimizer.step()
     for pretender in PRETENDERS:
-        kept, parameters[2].array = parameters[2].array, pretender
+        kept, parameters[2]._array = parameters[2]._array, pretender
         with pytest.raises((TypeError, AttributeError)):
             optimizer.step()
-        parameters[2].array = kept
+        parameters[2]._array = kept
     optimizer.step()
 
 
@@ -88,7 +88,7 @@ def test_arrays_of_derived_classes_are_arrays() -> None:
 
     require_arrays(np.ones(2), np.ones(2).view(Derived))
     seen = fd.ones(300)
-    seen.array = seen.array.view(Derived)
+    seen._array = seen._array.view(Derived)
     assert (seen * seen).sum().item() == 300
     parameter = fd.nn.Parameter(seen)
     parameter.grad = fd.ones(300)

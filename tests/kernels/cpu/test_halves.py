@@ -138,7 +138,7 @@ def test_every_way_to_cast_a_large_tensor_gives_the_same(dtype: fd.dtype) -> Non
     found = [cast, x.to(dtype), room.copy_(x), part.copy_(x), x.t().to(dtype).t()]
     found.append(fd.cat([cast, x]).to(dtype)[80:])
     for one in found:
-        np.testing.assert_array_equal(one.contiguous().array, expected)
+        np.testing.assert_array_equal(one.contiguous()._array, expected)
     assert room.copy_(x[0]).float().equal(cast[0].expand(80, 90).float())
     back = cast.float()
     assert back.numpy().tobytes() == expected.astype(np.float32).tobytes()

@@ -11,13 +11,13 @@ import fastdist
 def test_squeeze_to_no_axes_is_a_view() -> None:
     x = fastdist.tensor([1.0])
     x.squeeze().add_(1)
-    assert x.squeeze().array.__class__ is np.ndarray
+    assert x.squeeze()._array.__class__ is np.ndarray
     assert x.tolist() == [2.0]
 
 
 def test_dot_product_of_vectors_is_an_array() -> None:
     x = fastdist.tensor([1.0, 2.0])
-    assert (x @ x).array.__class__ is np.ndarray
+    assert (x @ x)._array.__class__ is np.ndarray
 
 
 def test_clone_and_to_keep_the_order_in_which_memory_is_walked() -> None:

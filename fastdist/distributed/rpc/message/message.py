@@ -211,7 +211,7 @@ class Message:
             if not tensors and len(body) <= limits.plain_bytes:
                 return [self._header(0, 0, 0, len(body), 0) + body]
             if len(tensors) == 1 and (table := lone_table(tensors[0])) is not None:
-                data = tensors[0].array
+                data = tensors[0]._array
                 if len(body) <= INLINE_BYTES and (
                     len(table) + len(body) + data.nbytes <= limits.plain_bytes
                 ):

@@ -108,7 +108,7 @@ def _reduce_scalar(scalar: np.generic[Any]) -> Any:
 
 def _reduce_passage(passage: Passage) -> Any:
     # What processes share is memory of this machine: other workers get a copy.
-    return _reduce_array(passage.array)
+    return _reduce_array(passage._array)
 
 
 def _reduce_array(array: np.ndarray[Any, Any]) -> Any:

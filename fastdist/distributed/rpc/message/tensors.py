@@ -49,7 +49,7 @@ def pack_tensors(
     for tensor in tensors:
         if tensor._layout.device is not CPU:
             return Departure(tensors, device_map, lender, message_id, goals=goals).finish()
-        arrays.append(tensor.array)
+        arrays.append(tensor._array)
     placed, buffers = place(arrays)
     entries = []
     for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
@@ -92,11 +92,11 @@ class Departure:
             for i, tensor in enumerate(tensors)
             if tensor._layout.device is not CPU and i not in self._lent
         ]
-        self._places, self._buffers = place([tensors[i].array for i in self._here])
+        self._places, self._buffers = place([tensors[i]._array for i in self._here])
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
         # Without gaps, their axes may be in any order; with gaps they are packed in C order.
-        given = [(tensors[i]._layout.device, tensors[i].array) for i in self._away]
+        given = [(tensors[i]._layout.device, tensors[i]._array) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
     @property
@@ -106,7 +106,7 @@ class Departure:
 
     def size_bytes(self) -> int:
         """Return the bytes of what goes into the message."""
-        sizes = [*map(len, self._buffers), *[self._tensors[i].array.nbytes for i in self._away]]
+        sizes = [*map(len, self._buffers), *[self._tensors[i]._array.nbytes for i in self._away]]
         return sum(sizes)
 
     def finish(self) -> tuple[list[TensorEntry], list[Buffer]]:
@@ -163,7 +163,7 @@ def _lend(
 def _in_memory_order(tensor: Tensor) -> Any:
     """Return the array of a tensor with its axes in the order in which they lie in memory."""
     order = walk_order(tensor._layout.shape, tensor._layout.strides)
-    return tensor.array if order is None else tensor.array.transpose(order)
+    return tensor._array if order is None else tensor._array.transpose(order)
 
 
 def _order_of(layout: Layout) -> tuple[int, ...] | None:
@@ -177,7 +177,7 @@ def _packed_strides(layout: Layout) -> tuple[int, ...]:
 
 
 def _flags_of(tensor: Tensor) -> int:
-    flags = 0 if tensor.edge is None else REQUIRES_GRAD
+    flags = 0 if tensor._edge is None else REQUIRES_GRAD
     return flags | PARAMETER if tensor.__class__ is Parameter else flags
 
 
@@ -279,7 +279,7 @@ def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> 
 def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> None:
     """Let tensors that required grad where they come from, and have no history here, be leaves."""
     for tensor, wanted in zip(tensors, requires_grad, strict=False):
-        if wanted and tensor.edge is None:
+        if wanted and tensor._edge is None:
             tensor.requires_grad_(True)
 
 
@@ -335,7 +335,7 @@ def _move_to_devices(
 ) -> None:
     """Put what is bound for devices there, all at once."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
-    arrays, _ = copy_to_devices([tensors[i].array for i in away], devices)
+    arrays, _ = copy_to_devices([tensors[i]._array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
         tensors[i] = _on_device(array, device, entries[i].flags)
 
@@ -422,7 +422,7 @@ def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
     by_device: dict[Device, list[Any]] = {}
     for tensor in () if is_cpu_alone() else tensors:
         if tensor._layout.device.index is not None:
-            array: Any = tensor.array
+            array: Any = tensor._array
             parts = (array.indices, array.values) if tensor._layout.is_sparse else (array,)
             # Coordinates may be on the CPU yet.
             there = [one for one in parts if not isinstance(one, np.ndarray)]

@@ -125,7 +125,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
     with da.context() as context_id:
         context = da._current_context()
         receive = RecvRpcBackward(context, 5, life(2), (first._layout, second._layout))
-        first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
+        first._edge, second._edge = Edge(receive, 0), Edge(receive, 1)
         with late.stream(1):
             loss = (second * 3.0).sum().to("cpu")
         da.backward(context_id, [loss])
@@ -165,7 +165,7 @@ def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
     mine.requires_grad_(True)
     with da.context() as context_id:
         receive = RecvRpcBackward(da._current_context(), 5, life(2), (came._layout,))
-        came.edge = Edge(receive, 0)
+        came._edge = Edge(receive, 0)
         copies = SlowCopies(backend, monkeypatch)
         passing = threading.Thread(
             target=da.backward, args=(context_id, [(came * 3.0).sum()]), name="the root"
@@ -200,7 +200,7 @@ def test_gradients_that_leave_together_are_waited_for_together(
     waits = Waits(monkeypatch)
     with inside(part):
         for receive in receives:
-            receive.apply((g.array, (g * 2.0).array, None), False)
+            receive.apply((g._array, (g * 2.0)._array, None), False)
     outbox.set_current_outbox(before)
     (batch,) = mine.batches.values()
     assert waits.count == 0
@@ -263,7 +263,7 @@ def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> Non
     sim.synchronize(0)
     with da.context() as context_id:
         receive = RecvRpcBackward(da._current_context(), 5, life(2), (came._layout,))
-        came.edge = Edge(receive, 0)
+        came._edge = Edge(receive, 0)
         loss = (came * 3.0).sum()
         sim.behaviour.fail_kernel("copy_to_host")
         with pytest.raises(KernelError, match="copy_to_host"):
@@ -274,7 +274,7 @@ def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> Non
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(late: Backend) -> None:
     x = fastdist.ones(3, device=f"{late.type}:0", requires_grad=True)
     late.synchronize(0)
-    function = SendRpcBackward((x.edge,), (x._layout,), life(2))
+    function = SendRpcBackward((x._edge,), (x._layout,), life(2))
     part = begin(DistAutogradContext(1), x.sum())
     function.set_grads(part, (fastdist.tensor([1.0, 2.0, 3.0]),))
     with late.stream(0), inside(part):

@@ -127,7 +127,7 @@ def fail_after(*_: object) -> None:
 def test_gradients_of_a_pass_that_failed_stay_here(agent: FakeAgent, mode: str) -> None:
     with da.context() as context_id:
         x = leaf(1).detach()
-        x.edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
+        x._edge = RecvRpcBackward(da._current_context(), 5, life(2), (x._layout,))
         # Its own gradients are ready to go when this fails.
         x.grad_fn.register_hook(fail_after)
         with pytest.raises(RuntimeError, match=r"^Error on Node 3: Simulate error"):

@@ -56,8 +56,8 @@ def test_a_pass_does_not_wait_for_gradients_of_a_lost_worker(agent: FakeAgent) -
         y = x * 3
         send(context, 5, y)
         unused = leaf().detach()
-        unused.edge = RecvRpcBackward(context, 6, life(LOST), (unused._layout,))
-        context.add_recv_function(unused.edge, 6)
+        unused._edge = RecvRpcBackward(context, 6, life(LOST), (unused._layout,))
+        context.add_recv_function(unused._edge, 6)
         da.backward(context_id, [(y * 2).sum()])
         assert da.get_gradients(context_id)[x].tolist() == [6.0, 6.0]
     assert agent.sent == []

@@ -98,7 +98,7 @@ def read(frames: list[bytes], limits: Limits) -> None:
             message.open()
         except DeviceError:
             continue  # on a GPU that is not here
-        assert all(tensor.array.nbytes <= 16 << 30 for tensor in message.tensors)
+        assert all(tensor._array.nbytes <= 16 << 30 for tensor in message.tensors)
         try:
             deserialize_call(message.body, message.encoding, message.tensors)
         except (MemoryError, RecursionError, SystemError):

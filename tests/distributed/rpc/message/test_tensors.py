@@ -68,7 +68,7 @@ def test_dense_layouts_come_with_their_strides(name: str) -> None:
 def test_coordinates_of_a_sparse_tensor_share_no_memory_with_another() -> None:
     indices = fastdist.tensor([[0, 2]])
     sparse = fastdist.sparse_coo_tensor(indices, fastdist.ones(2), (3,))
-    indices.array = sparse.array.indices  # as a sender may say it
+    indices._array = sparse._array.indices  # as a sender may say it
     came, other = round_trip((indices, sparse))
     came.fill_(1 << 40)
     assert other.to_dense().tolist() == [1.0, 0.0, 1.0]
@@ -110,9 +110,9 @@ def test_tensors_of_every_dtype_and_shape_come_back(
     array = (np.arange(int(np.prod(shape))) % 2).reshape(shape).astype(dtype.numpy)
     came = round_trip({"t": from_array(array)})["t"]
     assert came.dtype is dtype
-    assert came.array.shape == shape
-    assert came.array.tobytes() == array.tobytes()  # float8_e8m0fnu has no 0, and takes NaN
-    assert came.array.flags.writeable
+    assert came._array.shape == shape
+    assert came._array.tobytes() == array.tobytes()  # float8_e8m0fnu has no 0, and takes NaN
+    assert came._array.flags.writeable
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
@@ -121,10 +121,10 @@ def test_views_that_overlap_share_memory_on_the_other_side(size: int) -> None:
     tensors = [from_array(base), from_array(base[2:5]), from_array(base[::2]), from_array(base)]
     came = round_trip(tensors)
     for sent, got in zip(tensors, came, strict=True):
-        np.testing.assert_array_equal(got.array, sent.array)
+        np.testing.assert_array_equal(got._array, sent._array)
         assert got._layout is sent._layout
-    came[0].array[2] = -1.0
-    assert came[1].array[0] == -1.0 and came[2].array[1] == -1.0 and came[3].array[2] == -1.0
+    came[0]._array[2] = -1.0
+    assert came[1]._array[0] == -1.0 and came[2]._array[1] == -1.0 and came[3]._array[2] == -1.0
 
 
 @pytest.mark.parametrize("array", [np.ones((2, 3)), np.arange(12.0).reshape(3, 4)[:, 1:]])
@@ -133,9 +133,9 @@ def test_two_tensors_of_one_array_are_one_buffer(array: np.ndarray[Any, Any]) ->
     entries, buffers = pack_tensors(tensors)
     assert [entry.buffer for entry in entries] == [0, 0] and len(buffers) == 1
     came = round_trip(tensors)
-    assert all(np.array_equal(one.array, array) for one in came)
-    came[0].array[0, 0] = -1.0
-    assert came[1].array[0, 0] == -1.0
+    assert all(np.array_equal(one._array, array) for one in came)
+    came[0]._array[0, 0] = -1.0
+    assert came[1]._array[0, 0] == -1.0
 
 
 def test_views_that_do_not_overlap_do_not_drag_their_base_along() -> None:
@@ -148,10 +148,10 @@ def test_views_that_do_not_overlap_do_not_drag_their_base_along() -> None:
 def test_strided_tensors_come_back() -> None:
     base = np.arange(12.0).reshape(3, 4)
     for view in (base.T, base[::2, 1:], base[::-1], np.broadcast_to(base[0], (5, 4))):
-        np.testing.assert_array_equal(round_trip(from_array(view)).array, view)
+        np.testing.assert_array_equal(round_trip(from_array(view))._array, view)
     columns = round_trip([from_array(base.T), from_array(base[:, 1])])
-    np.testing.assert_array_equal(columns[0].array, base.T)
-    np.testing.assert_array_equal(columns[1].array, base[:, 1])
+    np.testing.assert_array_equal(columns[0]._array, base.T)
+    np.testing.assert_array_equal(columns[1]._array, base[:, 1])
 
 
 def test_the_same_tensor_twice_is_one_tensor() -> None:
@@ -249,7 +249,7 @@ def test_strict_mode_lets_exported_functions_and_plain_values_through(strict: No
     assert round_trip(exported) is exported
     value = ({"a": [1, 2.0]}, KeyError("k"), np.arange(3), collections.OrderedDict(a=1))
     assert repr(round_trip(value)) == repr(value)
-    assert round_trip([from_array(np.ones(2))])[0].array.tolist() == [1.0, 1.0]
+    assert round_trip([from_array(np.ones(2))])[0]._array.tolist() == [1.0, 1.0]
 
 
 def test_strict_mode_refuses_the_rest_and_says_how_to_allow_it(strict: None) -> None:
@@ -294,8 +294,8 @@ def test_a_lone_small_tensor_travels_as_it_does_among_others(
     message.open_leaves()
     (came,) = message.tensors
     assert type(came) is kind and came.requires_grad is (kind is Parameter)
-    assert came._layout is tensor._layout and came.array.flags.writeable
-    np.testing.assert_array_equal(came.array, array)
+    assert came._layout is tensor._layout and came._array.flags.writeable
+    np.testing.assert_array_equal(came._array, array)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_other_tensors_come_back_as_well(tensors: list[Any]) -> None:
     message = decode([bytes(frame) for frame in frames])
     message.open()
     for came, sent in zip(message.tensors, tensors, strict=True):
-        np.testing.assert_array_equal(came.array, sent)
+        np.testing.assert_array_equal(came._array, sent)
 
 
 def test_a_small_tensor_and_a_body_keep_to_a_small_frame() -> None:
@@ -322,4 +322,4 @@ def test_a_small_tensor_and_a_body_keep_to_a_small_frame() -> None:
     assert max(map(len, frames)) <= 4096
     came = decode(frames, limits)
     came.open()
-    np.testing.assert_array_equal(came.tensors[0].array, tensor.array)
+    np.testing.assert_array_equal(came.tensors[0]._array, tensor._array)
