@@ -213,9 +213,9 @@ def _(b: Tensor, factor: Tensor, upper: bool) -> Plan:
 
 
 # Note [Gradients of Cholesky's factors] The solution depends on A = L @ L.mH. Its gradient by L,
-# (G + G.mH) @ L of the gradient G by A, has elements outside of the triangle as well: it is that of
-# all changes of L, not only of those that leave it a triangle. PyTorch returns the same, but only
-# where the other triangle of L is 0: elsewhere it multiplies by elements that nothing depends on.
+# (G + G.mH) @ L of the gradient G by A, has elements outside of the triangle as well: L may change
+# there too. PyTorch returns the same where the other triangle of L is 0. Elsewhere it multiplies by
+# elements that the solution does not depend on.
 def _as_triangle(factor: Any, upper: bool) -> Any:
     """Return factor with zeros in its other triangle, which still has derivatives."""
     unread = factor.detach()
