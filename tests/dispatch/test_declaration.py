@@ -104,7 +104,7 @@ def test_what_is_no_plan_is_refused_with_the_part_that_is_wrong(returned: Any, t
 def test_a_view_is_of_one_tensor_and_says_how_an_array_is_viewed() -> None:
     with pytest.raises(DeclarationError, match=r"mixed: a view is of one tensor, .* input, other"):
         ViewOp(mixed)
-    with pytest.raises(DeclarationError, match=r"negative has no function .* @negative\._array"):
+    with pytest.raises(DeclarationError, match=r"negative has no function .* @negative\.array"):
         ViewOp(negative).public(fd.ones(3))
 
 
