@@ -81,7 +81,7 @@ from .process_group.world import group as group
 from .process_group.world import is_initialized as is_initialized
 
 if TYPE_CHECKING:
-    from .process_group.arrivals import monitored_barrier as monitored_barrier
+    from .process_group.collectives import monitored_barrier as monitored_barrier
     from .process_group.objects import all_gather_object as all_gather_object
     from .process_group.objects import broadcast_object_list as broadcast_object_list
     from .process_group.objects import gather_object as gather_object
@@ -277,6 +277,6 @@ else:
             "rendezvous": ".rendezvous",
             **dict.fromkeys(_STORES, ".store"),
             **dict.fromkeys(_OBJECTS, ".process_group.objects"),
-            "monitored_barrier": ".process_group.arrivals",
+            "monitored_barrier": ".process_group.collectives",
         },
     )

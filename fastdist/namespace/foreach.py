@@ -88,8 +88,8 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
 
 
 def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
-    """Return what one launch returns of a kind, in place if name ends with _; None if there is no
-    such launch. A number stands for all tensors.
+    """Return the results of one launch of a kind, in place if name ends with _; None if there is
+    no such launch. A number stands for all tensors.
     """
     if not isinstance(numbers, Sequence):
         numbers = [numbers] * len(columns[0])
@@ -99,7 +99,7 @@ def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
 
 
 def _together(name: str, tensors: Tensors, other: Any, alpha: Any) -> Any:
-    """Return what one launch returns of a binary op, or None."""
+    """Return the results of one launch of a binary op, or None."""
     plain, place = name.removesuffix("_"), "_" if name.endswith("_") else ""
     if other.__class__ in (float, int):
         if plain == "pow":
@@ -176,7 +176,7 @@ def _lerp(name: str) -> Callable[..., Any]:
 
 
 def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> Any:
-    """Return what one launch with one weight returns, or None."""
+    """Return the results of one launch with one weight, or None."""
     if weight.__class__ not in (float, int) or tensors[0].__class__ not in PLAIN:
         return None
     if not tensors[0]._layout.dtype.is_floating_point:

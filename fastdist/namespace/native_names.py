@@ -121,7 +121,7 @@ def _scaled_mm(
 
 
 class ScalingType(Enum):
-    """What one scale of scaled_mm is for."""
+    """The part of a matrix to which one scale of scaled_mm applies."""
 
     TensorWise = 0
     RowWise = 1

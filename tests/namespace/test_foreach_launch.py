@@ -56,7 +56,7 @@ CALLS |= {
 
 
 def single(name: str, one: Any, *row: Any, **options: Any) -> Any:
-    """Return what the call of one tensor returns; Tensor has no maximum_."""
+    """Return the result of the call of one tensor; Tensor has no maximum_."""
     if name in ("maximum_", "minimum_"):
         return one.copy_(getattr(fd, name[:-1])(one, *row))
     return getattr(one, name)(*row, **options)
@@ -81,7 +81,7 @@ def test_results_are_those_of_single_calls(call: str, dtype: str) -> None:
 def test_new_tensors_are_those_of_single_calls(call: str, dtype: str) -> None:
     name, count, more, options = CALLS[call]
     first, *others = lists(getattr(fd, dtype))
-    # What two signs of zero, infinities and NaN become.
+    # Two signs of zero, infinities and NaN.
     first[0] = fd.tensor([0.0, -0.0, fd.inf, -fd.inf, fd.nan, -1.5, 2.5], dtype=first[0].dtype)
     expected = [one.clone() for one in first]
     for one, *row in zip(expected, *others[:count], strict=True):

@@ -1,4 +1,4 @@
-"""What tells type checkers of `import torch`; tests/types holds what they make of it."""
+"""The stubs by which type checkers know `import torch`; tests/types has their findings."""
 
 from __future__ import annotations
 

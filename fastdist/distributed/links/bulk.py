@@ -4,8 +4,8 @@
 # A large sum between machines does not go through ZeroMQ, which copies each message three times and
 # hands it from thread to thread. Each leader listens at a port for the one before it in the ring,
 # and sends it the port, a token and a fresh key through the hub, whose connections are
-# authenticated and encrypted by CURVE. The other connects and shows the token; who shows another is
-# hung up on. What goes through the connections: see Note [Records] in records.py.
+# authenticated and encrypted by CURVE. The other connects and shows the token; a connection that
+# shows another is closed. Note [Records] in records.py has what the connections carry.
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# What authenticates records that are not encrypted.
+# The algorithms that authenticate records without encrypting them.
 GCM: Final = "aes-256-gcm"
 POLY1305: Final = "chacha20-poly1305"
 
@@ -59,7 +59,7 @@ def why_not_viable() -> str | None:
 
 @functools.cache
 def fastest_tags() -> str:
-    """Return what authenticates fastest on this processor; GCM if nothing can seal here."""
+    """Return the algorithm that authenticates fastest here; GCM if libcrypto has none."""
     took = {}
     for tags in (GCM, POLY1305):
         data = np.zeros(_TRIAL_BYTES, np.uint8)

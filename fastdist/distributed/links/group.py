@@ -277,7 +277,7 @@ class LinksTransport:
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
                 # Members that have left owe each other no more: one of those may end at once, and
-                # others, which still receive what it has sent, must not hear that it was lost.
+                # others, which still receive its data, must not take it for lost.
                 if not self._is_closed:
                     self._end(CollectiveLostError(text), tells_other_machines=True)
 

@@ -83,7 +83,7 @@ class _Peer:
         self.why_lost = ""
 
     def awaits_connection(self) -> bool:
-        """Return whether its end is to be seen by a connection that is not there yet."""
+        """Return whether its end shows by a connection that is not made yet."""
         is_watched = self.lane is not None and self.has_events
         return is_watched and not (self.was_connected or self.why_lost)
 

@@ -157,7 +157,7 @@ class _Meeting:
         self._store, self._size, self._deadline, self._look = store, size, deadline, look
 
     def all_of(self, what: str, value: bytes) -> list[bytes]:
-        """Return what each member brings, once all have come."""
+        """Return the values of all members, once all have come."""
         left_s = max(0.0, self._deadline - time.monotonic())
         return self._store.join(what, self.rank, value, self._size, left_s, look=self._look)
 

@@ -36,7 +36,7 @@ class Record:
     ranks: str
     # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
     bulk: str
-    # What authenticates fastest there.
+    # The algorithm that authenticates fastest there.
     tags: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
@@ -134,7 +134,7 @@ class Members:
         return f"rank {record.rank} (pid {record.pid} on {one_line(record.host, 64)})"
 
     def tags(self) -> str:
-        """Return what authenticates records of this group that are not encrypted."""
+        """Return the algorithm that authenticates this group's records without encryption."""
         fastest = {record.tags for record in self.records}
         return POLY1305 if fastest == {POLY1305} else GCM
 

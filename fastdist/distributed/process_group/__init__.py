@@ -8,7 +8,7 @@ init.py, subgroups.py, ranks.py, world.py  the default group, other groups, and 
 rounds.py       how members that were started again meet the others
 group.py        ProcessGroup: checks, and the arrays of each collective; on group_base.py (members,
                 backends, threads) and point_to_point.py (sends and receives)
-options.py      options of the methods of a ProcessGroup
+options.py      options of the methods of a ProcessGroup, and what backends connect
 work.py         Work, and the thread that runs the collectives of one group in order
 arrays.py, reductions.py, split_sizes.py, object_bytes.py, sparse.py  from tensors to arrays
 caller.py       the line of the program that calls
@@ -18,7 +18,7 @@ memory.py       the memory whose arrays a transport takes: the CPU's, or device_
 nccl.py         collectives between GPUs, on device_transport.py (one GPU), device_work.py (their
                 Work) and device_watch.py (the thread that finds what is late or has failed)
 mpi.py          collectives of a job that MPI started; mpi_library.py: the way to mpi4py
-debug_level.py, place.py  what backends know: TORCH_DISTRIBUTED_DEBUG, the members of a group
+debug_level.py  what backends know: TORCH_DISTRIBUTED_DEBUG
 transport.py    what carries the collectives of one group: the interface
 
 `distributed_c10d.py`, next to this package, offers the names. A synchronous call runs in its

@@ -13,34 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fastdist.core.errors import CollectiveError, StoreError, StoreTimeoutError
 
 from .caller import caller_line
-from .world import member_group
 
 if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
 # Members wait for rank 0's answer this much longer than rank 0 waits for them.
 _ANSWER_S: Final = 1.0
-
-
-def monitored_barrier(
-    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
-) -> None:
-    """Wait until all members have called; rank 0's error names the missing ones.
-
-    Args:
-        group: The members; the default group if None.
-        timeout: The longest wait; the group's by default.
-        wait_all_ranks: Whether rank 0 waits for all, to name each that is missing, and not only
-            the first.
-
-    Raises:
-        RuntimeError: On rank 0, members did not come in time; on the others, rank 0 reported it,
-            or did not come itself.
-    """
-    found = member_group("monitored_barrier", group)
-    if found is None:
-        return
-    wait_for_members(found, timeout, wait_all_ranks)
 
 
 def wait_for_members(group: Any, timeout: Any, wait_all_ranks: bool) -> None:

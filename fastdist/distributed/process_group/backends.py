@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 from fastdist.core.errors import CollectiveError
 
 from .alone import Alone
-from .place import Connect as Connect
-from .place import Place as Place
+from .options import Connect as Connect
+from .options import Place as Place
 from .transport import Transport
 
 _GIVEN: Final = "expected one such as 'gloo', 'nccl' or 'cpu:gloo,cuda:nccl'"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .alone import Alone
-from .place import Place
+from .options import Place
 from .transport import Call
 
 

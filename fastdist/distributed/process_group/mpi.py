@@ -36,7 +36,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.links.reductions import combine
 
 from .mpi_library import library
-from .place import Place
+from .options import Place
 from .transport import Call
 
 Array = NDArray[Any]

@@ -36,7 +36,7 @@ from .debug_level import DebugLevel, get_debug_level
 from .device_transport import Act, DeviceTransport
 from .device_watch import Watch
 from .device_work import DeviceWork
-from .place import Connect, Place
+from .options import Connect, Place
 from .transport import Call, Transport
 from .work import Work, destroyed
 

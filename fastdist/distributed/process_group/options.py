@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from .reductions import ReduceOp
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
 
 # Where PyTorch's users find the classes of this file.
 _PUBLIC: Final = "fastdist.distributed.distributed_c10d"
@@ -127,3 +131,21 @@ class DistributedBackendOptions(_Options):
 for _kind in tuple(globals().values()):
     if isinstance(_kind, type) and issubclass(_kind, _Options):
         _kind.__module__ = _PUBLIC
+
+
+class Place(NamedTuple):
+    """The place of this process in a new group."""
+
+    # The group's own part of the store; None where the members need none to meet.
+    store: Store | None
+    rank: int
+    size: int
+    # The members' ranks in the job.
+    ranks: tuple[int, ...]
+    name: str
+    timeout: timedelta
+    world_size: int
+
+
+# Makes the transport of a group; for nccl, a NcclCarrier with a transport for each GPU.
+Connect = Callable[[Place], Any]

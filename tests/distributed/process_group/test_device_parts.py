@@ -26,7 +26,7 @@ from fastdist.distributed.process_group.device_work import (
     _tensors_in,
 )
 from fastdist.distributed.process_group.nccl import Message, NcclCarrier
-from fastdist.distributed.process_group.place import Place
+from fastdist.distributed.process_group.options import Place
 from fastdist.distributed.process_group.transport import Call
 from tests.distributed.process_group.device_stand_ins import (
     CALL,
