@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from bench.harness import Failed, Row
 
+NEEDS = ("zmq",)
 _MOST_ROUNDS = 5
 _HEAD = """
 import time

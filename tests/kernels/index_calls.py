@@ -238,7 +238,7 @@ def _gather_add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         given[wrong] = _spoilt(given[wrong], bad)
         x, out = (room.array(np.ones((n, m), np.float32)) for _ in range(2))
         weights = room.array(np.ones(n, np.float32))
-        yield partial(kernels.gather_add, x, *map(room._array, given.values()), weights, out)
+        yield partial(kernels.gather_add, x, *map(room.array, given.values()), weights, out)
 
 
 def _step(name: str) -> None:

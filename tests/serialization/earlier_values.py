@@ -304,12 +304,18 @@ def _samplers() -> list[Any]:
     ]
 
 
+# Those of collectives, and these, were added after the files were written.
+_LATER_ERRORS = {
+    *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
+    *("QueueEmptyError", "StoreAddressError"),
+}
+
+
 def _errors() -> dict[str, BaseException]:
     kinds = {
         name: kind
         for name, kind in vars(errors).items()
-        # Added after the files were written: NoDataError, and those of collectives.
-        if isinstance(kind, type) and name != "NoDataError" and "Collective" not in name
+        if isinstance(kind, type) and name not in _LATER_ERRORS and "Collective" not in name
     }
     found = {}
     for name, kind in kinds.items():

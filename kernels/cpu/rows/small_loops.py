@@ -36,7 +36,7 @@ Key = tuple[str, str]
 _logger = logging.getLogger(__name__)
 # So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
 # does not have their loops.
-CALLS_BEFORE: Final = 1000
+CALLS_BEFORE: Final = 20_000
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 

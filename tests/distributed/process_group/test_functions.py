@@ -36,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "use_batch": False,
     "op": dist.ReduceOp.SUM,
     "tag": 0,
+    "wait_all_ranks": False,
 }
 FUNCTIONS = [
     function
@@ -197,10 +198,12 @@ def test_messages_have_their_peer_tag_number_and_thread(group: ProcessGroup) -> 
         found = asked_of(group)
         assert found.arguments == (2, 0, 0) and found.sequence == number
         assert found.thread is threading.current_thread()
-    for work, arguments in (
-        (dist.isend(two(), group=group, group_dst=0, tag=1), ([1, 2], 0, 1)),
-        (dist.irecv(two(), 2, group, tag=3), (2, 2, 3)),
-    ):
+    calls: list[tuple[Callable[[], Any], tuple[Any, ...]]] = [
+        (lambda: dist.isend(two(), group=group, group_dst=0, tag=1), ([1, 2], 0, 1)),
+        (lambda: dist.irecv(two(), 2, group, tag=3), (2, 2, 3)),
+    ]
+    for call, arguments in calls:
+        work = call()
         assert work is not None and work.wait()
         found = asked_of(group)
         assert found.arguments == arguments and found.thread is not threading.current_thread()

@@ -99,6 +99,6 @@ def test_loops_compute_in_vectors_wherever_their_memory_lies(
     monkeypatch.setattr(compiler, "_has_places", lambda: False)
     body, kind = parse(text, ("a", "b")), np.dtype(dtype)
     loop: Any = compile_loop(body.tree, body.names, [kind, kind], kind, numbers)
-    code = loop._callback._library.get_llvm_str()
+    code = loop._callback._made._library.get_llvm_str()
     assert "vector.body" in code
     assert "vector.memcheck" not in code
