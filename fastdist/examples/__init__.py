@@ -4,7 +4,7 @@
 
 digits.py          the job: a model split over two workers, and its training; read this first
 digits_settings.py what its command line may change
-digits_data.py     the 1,797 handwritten digits (digits.npz, credit in DIGITS_CREDIT.txt)
+digits_data.py     the 1,797 handwritten digits (digits.npy, credit in DIGITS_CREDIT.txt)
 digits_check.py    how good the model is, and whether one process would get the same
 numpy_mlp.py       the same model written out in NumPy, which gradients are held against
 digits_record.py   what is shown during the training and told at its end

@@ -6,10 +6,8 @@ import atexit
 import errno
 import fcntl
 import os
-import shutil
 import socket as standard_socket
 import stat
-import tempfile
 import threading
 import time
 
@@ -142,11 +140,13 @@ def private_base() -> str:
 
     Raises  FileNotFoundError if nothing can be written
     """
-    usual = [os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir()]
+    usual = [os.environ.get(name) or "" for name in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")]
     for folder in (*usual, "/tmp"):
         if _is_usable(folder) and len(os.fsencode(folder)) <= MAX_IPC_PATH - _BELOW_BASE:
             return folder
-    return usual[1]
+    import tempfile  # 0.4 MB of modules, which a worker seldom needs
+
+    return tempfile.gettempdir()
 
 
 def _is_usable(folder: str) -> bool:
@@ -199,7 +199,7 @@ def remove_ipc_directory() -> None:
     with _directory_lock:
         # A forked child inherits the exit hook, but not the directory.
         if _ipc_directory is not None and _ipc_directory[0] == os.getpid():
-            shutil.rmtree(_ipc_directory[1], ignore_errors=True)
+            _remove(_ipc_directory[1])
             os.close(_ipc_directory[2])
             _ipc_directory = None
             atexit.unregister(remove_ipc_directory)
@@ -231,8 +231,14 @@ def _remove_orphans(parent: str) -> None:
             continue  # just being made, or just being removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
         except BlockingIOError:
             pass  # its process lives
         finally:
             os.close(lock)
+
+
+def _remove(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)

@@ -18,7 +18,7 @@ from fastdist.core.errors import (
     CollectiveTimeoutError,
 )
 from fastdist.distributed import HashStore
-from fastdist.distributed.process_group import device_transport, device_work
+from fastdist.distributed.process_group import debug_level, device_transport, device_work
 from fastdist.distributed.process_group.device_transport import DeviceTransport
 from fastdist.distributed.process_group.device_work import (
     DeviceFuture,
@@ -393,6 +393,7 @@ def test_messages_are_compared_in_their_order_if_the_level_asks_for_it(
     carrier._check_messages(CALL, messages)
     assert asked == []
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    monkeypatch.setattr(debug_level, "_debug_level", None)
     for number in range(2):
         carrier._check_messages(CALL, messages)
         # What is sent is announced before anything is awaited.

@@ -20,7 +20,7 @@ from fastdist.core.errors import (
 from fastdist.devices.backend import backend_of
 from fastdist.distributed import HashStore
 from fastdist.distributed import distributed_c10d as dist
-from fastdist.distributed.process_group import device_watch
+from fastdist.distributed.process_group import debug_level, device_watch
 from fastdist.distributed.process_group.backends import connections
 from tests.distributed.process_group import thread_members
 from tests.distributed.process_group.thread_members import run_members
@@ -356,6 +356,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    monkeypatch.setattr(debug_level, "_debug_level", None)  # it is read once in a process
 
     def member(rank: int) -> str:
         dist.all_reduce(given(rank, 1))

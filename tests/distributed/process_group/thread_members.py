@@ -45,6 +45,7 @@ class Room:
         self.messages: dict[tuple[int, int, int], list[tuple[Call, Any]]] = {}
         self.lost: set[int] = set()
         self.error: Exception | None = None
+        self.store: Any = None
 
 
 class ThreadTransport:
@@ -200,6 +201,7 @@ def connect(place: Place) -> ThreadTransport:
         prefix, store = f"{store.prefix}/{prefix}", store.underlying_store
     with _rooms_lock:
         room = _rooms.setdefault((id(store), prefix), Room(place.size))
+        room.store = store  # kept, so that no other has its id
     return ThreadTransport(room, place.rank)
 
 

@@ -78,7 +78,7 @@ def test_without_xdg_it_lies_in_the_temporary_directory(
     short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    monkeypatch.setattr("tempfile.tempdir", str(short))
+    monkeypatch.setenv("TMPDIR", str(short))
     assert runtime_directory() == str(short / f"fastdist-{os.getuid()}")
 
 
@@ -88,7 +88,7 @@ def test_a_folder_whose_name_zeromq_does_not_take_is_not_used(
     latin = os.fsdecode(bytes(short) + b"/\xe9")
     os.mkdir(latin)
     monkeypatch.setenv("XDG_RUNTIME_DIR", latin)
-    monkeypatch.setattr("tempfile.tempdir", str(short))
+    monkeypatch.setenv("TMPDIR", str(short))
     assert runtime_directory() == str(short / f"fastdist-{os.getuid()}")
 
 
