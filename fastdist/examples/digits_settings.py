@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +69,8 @@ def make_folder(folder: Path) -> None:
 
     Raises  SystemExit with a sentence if nothing can be written there
     """
+    import tempfile  # the launcher alone looks, and spares its workers what it loads
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

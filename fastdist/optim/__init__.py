@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 from ..core.missing import load_later
 from . import step_ranges
-from .adam import Adam
-from .adamw import AdamW
 from .optimizer import Optimizer
 from .sgd import SGD
 
@@ -27,7 +25,9 @@ if TYPE_CHECKING:
     from ._muon import Muon
     from .adadelta import Adadelta
     from .adagrad import Adagrad
+    from .adam import Adam
     from .adamax import Adamax
+    from .adamw import AdamW
     from .asgd import ASGD
     from .lbfgs import LBFGS
     from .nadam import NAdam
@@ -63,7 +63,9 @@ _LATER = {
     "_muon": "Muon",
     "adadelta": "Adadelta",
     "adagrad": "Adagrad",
+    "adam": "Adam",
     "adamax": "Adamax",
+    "adamw": "AdamW",
     "asgd": "ASGD",
     "lbfgs": "LBFGS",
     "nadam": "NAdam",

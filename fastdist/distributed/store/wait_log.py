@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,6 +98,8 @@ class WaitLog:
         if self._out is None:  # a process without stderr
             return
         if self._is_terminal:
+            import shutil  # not in workers, whose stderr is a pipe
+
             text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
         else:
             text += "\n"

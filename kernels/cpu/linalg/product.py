@@ -12,7 +12,6 @@ from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import require_arrays
 from ..jit.background import is_numpys_turn
-from ..jit.kernel_cache import find_function
 from ..silence import silent
 from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
@@ -71,6 +70,8 @@ def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
 @functools.cache
 def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
     """Return multiplier or panel_multiplier of panels."""
+    from ..jit.kernel_cache import find_function
+
     return find_function("linalg.panels", kernel, dtype)
 
 
@@ -124,6 +125,8 @@ def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
 
 
 def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
+    from ..jit.kernel_cache import find_function
+
     return find_function("linalg.few_rows", "multiplier", dtype)
 
 

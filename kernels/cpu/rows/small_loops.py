@@ -1,7 +1,8 @@
 """The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
 
-A program that calls few of them never loads the compiler, and none waits for it: a thread loads
-what the cache has, and after some calls compiles what it has not. See Note [The same bits].
+A program that calls few of them never loads the compiler, and none waits for it: after some calls a
+thread loads what the cache has, and after more it compiles what it has not. See Note [The same
+bits].
 """
 
 # Note [The same bits]
@@ -37,6 +38,8 @@ _logger = logging.getLogger(__name__)
 # So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
 # does not have their loops.
 CALLS_BEFORE: Final = 20_000
+# So many calls it leaves to NumPy before it looks there, for which it loads 0.3 MB of modules.
+CALLS_BEFORE_A_LOOK: Final = 10_000
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 
@@ -56,9 +59,14 @@ def loop_or_none(name: str, dtype: Any) -> Any:
     found = _State.loops.get(key)
     if found is None and key not in _State.refused:
         _State.calls += 1
-        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules or _is_stored(*key):
+        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules or _is_ready(key):
             _compile_later(key)
     return found
+
+
+def _is_ready(key: Key) -> bool:
+    """Return whether the cache has a loop that a process with many calls wants."""
+    return _State.calls > CALLS_BEFORE_A_LOOK and _is_stored(*key)
 
 
 @functools.cache

@@ -42,12 +42,16 @@ def test_few_calls_ask_for_no_compiler(wanted: list[Any], monkeypatch: pytest.Mo
     assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
 
 
-def test_the_first_call_asks_for_a_loop_that_the_cache_has(
+def test_a_process_with_many_calls_asks_for_a_loop_that_the_cache_has(
     wanted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
     monkeypatch.setattr(small_loops, "_is_stored", lambda *_: True)
-    softmax()(np.ones((3, 20), np.float32))
+    run, x = softmax(), np.ones((3, 20), np.float32)
+    for _ in range(small_loops.CALLS_BEFORE_A_LOOK):
+        run(x)
+    assert wanted == []
+    run(x)
     assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
 
 
