@@ -53,8 +53,10 @@ class KernelLibrary(_Library):  # type: ignore[misc]
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        made = self._codegen._module_pass_manager()
+        # An older Numba has LLVM's former pass manager, without a builder.
+        passes, *builder = made if isinstance(made, tuple) else (made,)
+        passes.run(self._final_module, *builder)
 
 
 @_registered(mutates_CFG=True, analysis_only=False)
