@@ -38,9 +38,11 @@ _logger = logging.getLogger(__name__)
 # So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
 # does not have their loops.
 CALLS_BEFORE: Final = 20_000
-# So many calls it leaves to NumPy before it looks there, for which it loads 0.3 MB of modules.
+# So many calls it leaves to NumPy before it looks there, unless another kernel has loaded the
+# modules that this takes, 0.3 MB.
 CALLS_BEFORE_A_LOOK: Final = 10_000
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
+_READER: Final = f"{__package__.rpartition('.')[0]}.jit.kernel_cache"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 
 
@@ -65,8 +67,11 @@ def loop_or_none(name: str, dtype: Any) -> Any:
 
 
 def _is_ready(key: Key) -> bool:
-    """Return whether the cache has a loop that a process with many calls wants."""
-    return _State.calls > CALLS_BEFORE_A_LOOK and _is_stored(*key)
+    """Return whether the cache has the loop, in a process that has loaded what reads the cache, or
+    calls often enough to load it.
+    """
+    looks = _State.calls > CALLS_BEFORE_A_LOOK or _READER in sys.modules
+    return looks and _is_stored(*key)
 
 
 @functools.cache

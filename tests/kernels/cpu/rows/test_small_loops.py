@@ -46,12 +46,23 @@ def test_a_process_with_many_calls_asks_for_a_loop_that_the_cache_has(
     wanted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
+    monkeypatch.delitem(sys.modules, small_loops._READER, raising=False)
     monkeypatch.setattr(small_loops, "_is_stored", lambda *_: True)
     run, x = softmax(), np.ones((3, 20), np.float32)
     for _ in range(small_loops.CALLS_BEFORE_A_LOOK):
         run(x)
     assert wanted == []
     run(x)
+    assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
+
+
+def test_a_process_with_another_kernel_asks_for_a_loop_that_the_cache_has_at_once(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
+    monkeypatch.setitem(sys.modules, small_loops._READER, small_loops)
+    monkeypatch.setattr(small_loops, "_is_stored", lambda *_: True)
+    softmax()(np.ones((3, 20), np.float32))
     assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
 
 
