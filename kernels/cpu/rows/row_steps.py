@@ -188,7 +188,7 @@ def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
     return tuple([(name, kind or "rows") for name, kind in pairs])  # type: ignore[misc]
 
 
-_TOP = Reduce("top", "top", "x")
+TOP = Reduce("top", "top", "x")
 _MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
 # About a number that is near the mean, with what it is off.
 _ABOUT = (
@@ -211,11 +211,11 @@ _SPREAD = (
 # the total to 0, and their digits are lost long before. Such a row, of which the greatest number is
 # the only one that has a share over 15/16, is added up again without it. Few rows of a model in
 # training are such.
-_IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
+IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
 _LOG = (
     Let("log_total", "log(total)"),
     If(
-        _IS_ONE,
+        IS_ONE,
         (
             Reduce("total", "sum", "where(x < top, exp(x - top), T(0))"),
             # log(1 + total)
@@ -229,7 +229,7 @@ _LOG = (
 )
 # Shifting by an infinite top would give inf - inf.
 _LOG_TOTAL = (
-    _TOP,
+    TOP,
     Let("shift", "where(isinf(top), T(0), top)"),
     Reduce("total", "sum", "exp(x - shift)"),
     *_LOG,
@@ -265,6 +265,30 @@ def _slope(*others: Step) -> tuple[Step, ...]:
 
 _ONE_NUMBER: tuple[tuple[str, Kind], ...] = (("x", "rows"), ("out", "numbers"))
 
+# Steps of the gradients of softmax and log_softmax that keep the digits of rows with one large
+# share, for many numbers and for few. See Note [Slopes of rows with one large share] in
+# fastdist/ops/nn/softmax.py.
+SOFTMAX_GRADIENT_WIDE = (
+    Reduce("even", "sum", "g * y"),
+    Reduce("rest", "sum", "(g - even) * y"),
+    Map("out", "((g - even) - rest) * y"),
+)
+LARGEST_SHARE = (
+    Reduce("most", "top", "y"),
+    Reduce("even", "sum", "g"),
+    Let("held", "T(0)"),
+    Let("others", "T(0)"),
+    Let("large", "T(inf)"),
+    Let("slope", "T(0)"),
+)
+HAS_LARGE_SHARE = "most > T(-0.0645)"
+HELD_BY_IT = (
+    Reduce("held", "sum", "where(y == most, g, T(0))"),
+    Reduce("others", "sum", "where(y == most, T(0), g)"),
+    Let("large", "most"),
+)
+WITH_LARGE_SHARE = Map("out", "where(y == large, slope, g - exp(y) * even)")
+
 KERNELS: dict[str, Row | Columns | Short] = {
     "sum_of_short_rows": Short(_ONE_NUMBER, "sum"),
     "top_of_short_rows": Short(_ONE_NUMBER, "top"),
@@ -289,7 +313,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "repeat_row": row("g:columns out", Map("out", "g")),
     "top": row(
         "x out:numbers",
-        _TOP,
+        TOP,
         Reduce("bad", "nan", "x"),
         Give("out", "where(bad > T(0), T(nan), top)"),
     ),
@@ -333,14 +357,14 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "logsumexp": row("x out:numbers", *_LOG_TOTAL, Give("out", "shift + log_total")),
     "logsumexp_gradient": row("g:numbers total:numbers x out", Map("out", "g * exp(x - total)")),
     "softmax": row(
-        "x out", _TOP, *_SHARES, Let("share", "T(1) / total"), Map("out", "out * share")
+        "x out", TOP, *_SHARES, Let("share", "T(1) / total"), Map("out", "out * share")
     ),
     "softmax_gradient": row(
         "g y out", Reduce("even", "sum", "g * y"), Map("out", "(g - even) * y")
     ),
     "log_softmax": row(
         "x out",
-        _TOP,
+        TOP,
         Reduce("total", "sum", "exp(x - top)"),
         *_LOG,
         Map("out", "(x - top) - log_total"),
@@ -351,24 +375,15 @@ KERNELS: dict[str, Row | Columns | Short] = {
     # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     "softmax_gradient_wide": row(
         "g y out",
-        Reduce("even", "sum", "g * y"),
-        Reduce("rest", "sum", "(g - even) * y"),
-        Map("out", "((g - even) - rest) * y"),
+        *SOFTMAX_GRADIENT_WIDE,
     ),
     "log_softmax_gradient_wide": row(
         "g y out",
-        Reduce("most", "top", "y"),
-        Reduce("even", "sum", "g"),
-        Let("held", "T(0)"),
-        Let("others", "T(0)"),
-        Let("large", "T(inf)"),
-        Let("slope", "T(0)"),
+        *LARGEST_SHARE,
         If(
-            "most > T(-0.0645)",
+            HAS_LARGE_SHARE,
             (
-                Reduce("held", "sum", "where(y == most, g, T(0))"),
-                Reduce("others", "sum", "where(y == most, T(0), g)"),
-                Let("large", "most"),
+                *HELD_BY_IT,
                 # -expm1(most) * held - exp(most) * others
                 Let(
                     "slope",
@@ -377,7 +392,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
                 ),
             ),
         ),
-        Map("out", "where(y == large, slope, g - exp(y) * even)"),
+        WITH_LARGE_SHARE,
     ),
     "layer_norm": row(
         "x weight:columns bias:columns out mean:numbers deviation:numbers",
@@ -424,7 +439,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "scaled": row("x share:numbers", Map("x", "x * share")),
     "cross_entropy": row(
         "x target:places loss:numbers weights totals:numbers wrong:outside",
-        _TOP,
+        TOP,
         Map("weights", "exp(x - top)"),
         Reduce("total", "sum", "weights"),
         Give("totals", "total"),
@@ -432,7 +447,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     ),
     "cross_entropy_losses": row(
         "x target:places loss:numbers wrong:outside",
-        _TOP,
+        TOP,
         Reduce("total", "sum", "exp(x - top)"),
         *_LOSS,
     ),

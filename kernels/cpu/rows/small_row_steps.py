@@ -8,10 +8,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Scan, Step, Total, row
-
-_TOP = Reduce("top", "top", "x")
-_IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
+from .row_steps import (
+    HAS_LARGE_SHARE,
+    HELD_BY_IT,
+    IS_ONE,
+    LARGEST_SHARE,
+    SOFTMAX_GRADIENT_WIDE,
+    TOP,
+    WITH_LARGE_SHARE,
+    Add,
+    Give,
+    If,
+    Let,
+    Log,
+    Map,
+    Pick,
+    Put,
+    Reduce,
+    Row,
+    Scan,
+    Step,
+    Total,
+    row,
+)  # fmt: skip
 
 
 def _log(powers: str) -> tuple[Step, ...]:
@@ -22,7 +41,7 @@ def _log(powers: str) -> tuple[Step, ...]:
     return (
         Log("log_total", "total"),
         If(
-            _IS_ONE,
+            IS_ONE,
             (
                 Reduce("total", "sum", f"where(x < top, {powers}, T(0))"),
                 Let("above", "T(1) + total"),
@@ -56,7 +75,7 @@ _LOSS = (
     Let("loss", "log_total - (chosen - top)"),
 )
 _POWERS = (
-    _TOP,
+    TOP,
     Map("weights", "exp(x - top)"),
     Reduce("total", "sum", "weights"),
     Give("totals", "total"),
@@ -91,7 +110,7 @@ SMALL: Final[dict[str, Row]] = {
     "small_cumsum_gradient_of_row": _exact("x out", Scan("out", "x", True)),
     "small_softmax": _exact(
         "x out",
-        _TOP,
+        TOP,
         Map("out", "exp(x - top)"),
         Reduce("total", "sum", "out"),
         Map("out", "out / total"),
@@ -102,13 +121,11 @@ SMALL: Final[dict[str, Row]] = {
     # See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     "small_softmax_gradient_wide": _exact(
         "g y out",
-        Reduce("even", "sum", "g * y"),
-        Reduce("rest", "sum", "(g - even) * y"),
-        Map("out", "((g - even) - rest) * y"),
+        *SOFTMAX_GRADIENT_WIDE,
     ),
     "small_log_softmax": _exact(
         "x out",
-        _TOP,
+        TOP,
         Map("out", "exp(x - top)"),
         Reduce("total", "sum", "out"),
         *_log("out"),
@@ -119,18 +136,11 @@ SMALL: Final[dict[str, Row]] = {
     ),
     "small_log_softmax_gradient_wide": _exact(
         "g y out",
-        Reduce("most", "top", "y"),
-        Reduce("even", "sum", "g"),
-        Let("held", "T(0)"),
-        Let("others", "T(0)"),
-        Let("large", "T(inf)"),
-        Let("slope", "T(0)"),
+        *LARGEST_SHARE,
         If(
-            "most > T(-0.0645)",
+            HAS_LARGE_SHARE,
             (
-                Reduce("held", "sum", "where(y == most, g, T(0))"),
-                Reduce("others", "sum", "where(y == most, T(0), g)"),
-                Let("large", "most"),
+                *HELD_BY_IT,
                 Let("power", "exp(most)"),
                 Log("log_power", "power"),
                 # -expm1(most) * held - exp(most) * others
@@ -141,11 +151,11 @@ SMALL: Final[dict[str, Row]] = {
                 ),
             ),
         ),
-        Map("out", "where(y == large, slope, g - exp(y) * even)"),
+        WITH_LARGE_SHARE,
     ),
     "small_logsumexp": _exact(
         "x powers out:numbers",
-        _TOP,
+        TOP,
         Let("shift", "where(isinf(top), T(0), top)"),
         Map("powers", "exp(x - shift)"),
         Reduce("total", "sum", "powers"),
