@@ -163,9 +163,9 @@ def products_of(
     """Return operands and result of the products that forward, by_input and by_weight plan."""
     planned: list[tuple[Any, ...]] = []
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, **how: Any) -> Any:
         planned.append(given)
-        return product_step(*given)
+        return product_step(*given, **how)
 
     product_step = cuda.product_step
     with monkeypatch.context() as patch:
