@@ -216,10 +216,11 @@ class LinksTransport:
         else:
             # The thread that set the alarm may not have reported it yet.
             self._machine.fail(kind_of(error), str(error))
-        self._say_goodbye()
+        all_have_read = self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
-            self._machine.set_gone()
+            if all_have_read:
+                self._machine.set_gone()
             self._hub.detach(self._group)
             self._meeting.between.close()
             self._segment.close()
@@ -369,11 +370,15 @@ class LinksTransport:
     def _is_reached(self, member: int) -> bool:
         return self._hub.has_lane_to(self._members.records[member])
 
-    def _say_goodbye(self) -> None:
-        """Let others know that nothing follows, and wait until they have read all before it."""
+    def _say_goodbye(self) -> bool:
+        """Let others know that nothing follows, and wait until they have read all before it.
+
+        Return whether all have.
+        """
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
+        all_reached = frozenset(awaited)
         error = self._alarm.error
         until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
@@ -386,10 +391,11 @@ class LinksTransport:
             if not self._post.notify(member, wire.BYE, step=is_last, until=until):
                 awaited.discard(member)
         if error is not None:
-            return
+            return False
         with self._closing:
             while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:
                 self._closing.wait(left_s)
+            return not all_reached - self._have_read - left
 
     def _note_read(self, member: int) -> None:
         with self._closing:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from ...core.device import Device
     from ...tensor.tensor import Tensor
-    from .memory import Memory
     from .transport import Call
     from .work import Work
 
@@ -80,7 +79,8 @@ class QueueingCarrier(ABC):
 class GroupingTransport(ABC):
     """A Transport whose arrays are of `memory`, and whose calls can start together."""
 
-    memory: Memory
+    # A Memory; see memory.py.
+    memory: Any
 
     @abstractmethod
     def grouped(self) -> AbstractContextManager[None]:

@@ -27,6 +27,8 @@ from .lists import (
     require_gather_lists,
     require_member_lists,
     require_root_tensor,
+    rows_of,
+    slices_of,
 )
 from .memory import Memory, memory_of
 from .options import (
@@ -43,7 +45,6 @@ from .options import (
 )
 from .point_to_point import Messages
 from .reductions import Reduction, reduction_of
-from .split_sizes import rows_of, slices_of
 from .together import start_together
 from .transport import Call, Transport
 from .work import Work

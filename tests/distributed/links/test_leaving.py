@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveLostError
-from fastdist.distributed.links import LinksTransport, hub, records, segment
+from fastdist.distributed.links import LinksTransport, group, hub, records, segment
 from fastdist.distributed.links import ring as rings
 from fastdist.distributed.links.alarm import LEFT, Alarm, Waiting
 from fastdist.distributed.links.machine import Machine
@@ -281,16 +281,19 @@ def test_a_message_of_a_member_that_has_left_is_not_waited_for(machines: str) ->
 def test_what_a_member_sent_before_it_left_is_received_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    has_left, looked = threading.Event(), []
+    has_left, gone = threading.Event(), []
     receive = LinksTransport.receive
 
     def receive_late(self: LinksTransport, *args: Any) -> None:
-        # The reader has the message, and hands it out after its sender has left.
-        if self.rank == 0 and not looked:
-            looked.append(self._machine.gone_members())
+        # The reader has the message, and hands it out after its sender has left: that one waits
+        # for the answer to its goodbye, but not for ever.
+        if self.rank == 0 and not gone:
+            assert has_left.wait(10)
+            gone.append(self._machine.gone_members())
         receive(self, *args)
 
     monkeypatch.setattr(LinksTransport, "receive", receive_late)
+    monkeypatch.setattr(group, "_READ_S", 0.05)
 
     def play(member: Member) -> list[int]:
         found = np.zeros(2, np.uint8)
@@ -299,9 +302,8 @@ def test_what_a_member_sent_before_it_left_is_received_first(
             member.transport.close()
             has_left.set()
         else:
-            assert has_left.wait(10)
             member.transport.recv(member.message(), found, 1, 0)
         return found.tolist()
 
     assert together("aa", play)[0] == [9, 9]
-    assert looked == [[]]
+    assert gone == [[]]
