@@ -319,7 +319,7 @@ class LinksTransport:
         if self._pid != os.getpid():
             raise CollectiveError(
                 f"this group belongs to process {self._pid}, which forked process {os.getpid()}: "
-                "make a group in the child, or start workers with the 'spawn' method"
+                "start workers with the 'spawn' method, or fork before the first group"
             )
         self._alarm.require_none()
 
