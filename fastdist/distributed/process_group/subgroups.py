@@ -59,6 +59,23 @@ def new_group(
     return found
 
 
+def find_by_ranks_and_tag(tag: str, ranks: Sequence[int]) -> ProcessGroup | None:
+    """Return this process's first group of these ranks with a tag, None without one.
+
+    The tag of a group is its name; an empty one stands for any.
+    """
+    members = sorted(ranks)
+    for group in here.world.by_name.values():
+        if sorted(group._ranks) == members and tag in ("", tag_of(group)):
+            return group
+    return None
+
+
+def tag_of(group: Any) -> str:
+    """Return the tag by which `find_by_ranks_and_tag` finds a group."""
+    return f"ptd:{group_of(group).group_name}"
+
+
 def _rank_of(rank: Any) -> int:
     try:
         return operator.index(rank)
