@@ -114,7 +114,7 @@ def _defined_by_program(module: str, name: str) -> Any:
     None without such an object.
     """
     torch, thing = sys.modules.get("torch"), sys.modules.get(module)
-    if torch is None or torch.__name__ != __package__.partition(".")[0]:
+    if torch is None or getattr(torch, "Tensor", None) is not Tensor:
         return None
     for step in name.split("."):
         thing = getattr(thing, step, None)

@@ -51,6 +51,9 @@ def logging_data(model: Any) -> dict[str, Any]:
         "error": reducer.error,
         **{name.lower(): os.environ.get(name, "N/A") for name in _ENVIRONMENT},
     }
+    if group.name() in ("gloo", "zmq"):
+        # Those of links.
+        data["gloo_num_threads"] = 2
     if hook is not None:
         data["comm_hook"] = getattr(hook[1], "__qualname__", repr(hook[1]))
     if reducer.has_rebuilt:
