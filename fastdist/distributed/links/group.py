@@ -348,6 +348,8 @@ class LinksTransport:
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
+            # A member of another machine may have left without a word to this one.
+            self._hub.knock(self._members.records[member])
 
     # How a group ends.
 
