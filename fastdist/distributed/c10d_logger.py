@@ -15,6 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _c10d_logger = logging.getLogger("fastdist.distributed.c10d")
+_c10d_logger.addHandler(logging.NullHandler())
 
 
 def _get_or_create_logger(destination: str = "default") -> logging.Logger:
@@ -24,7 +25,7 @@ def _get_or_create_logger(destination: str = "default") -> logging.Logger:
 
 
 def _get_msg_dict(func_name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return what the log says of a call: its function, and this process's place in the group."""
+    """Return the facts about a call: its function, and this process's ranks."""
     if not c10d.is_initialized():
         return {"func_name": func_name}
     group = kwargs.get("group") or kwargs.get("process_group")

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class SyncPayload(Generic[T]):
-    """What a member sends: the stage, and a value or the exception in its place."""
+    """The message of a member: the stage, and a value or the exception in its place."""
 
     stage_name: str | None
     success: bool

@@ -19,7 +19,7 @@ from ..core.refused import refused_in
 from .constants import FIRST_BUCKET_BYTES
 from .constants import default_pg_timeout as default_pg_timeout
 from .data_parallel.grad_bucket import GradBucket as GradBucket
-from .process_group import backends, coalescing, init, options, reductions, world
+from .process_group import backends, coalescing, init, options, reductions, subgroups, world
 from .process_group.backends import Backend as Backend
 from .process_group.backends import BackendConfig as BackendConfig
 from .process_group.coalescing import _coalescing_manager as _coalescing_manager
@@ -143,7 +143,9 @@ _CoalescingManager = coalescing.CoalescingManager
 _DistributedBackendOptions = options.DistributedBackendOptions
 _DEFAULT_FIRST_BUCKET_BYTES = FIRST_BUCKET_BYTES
 _abort_process_group = init.abort_process_group
+_find_pg_by_ranks_and_tag = subgroups.find_by_ranks_and_tag
 _get_default_group = world.default_group
+_get_group_tag = subgroups.tag_of
 _get_default_store = world.default_store
 _group_of = world.group_of
 _make_nccl_premul_sum = reductions.premultiplied_sum

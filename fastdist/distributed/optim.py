@@ -47,6 +47,12 @@ as_functional_optim = refusing(
     "it serves TorchScript and the hooks of DistributedDataParallel, which are not here; an "
     "optimizer's step_with(gradients) steps with gradients that are not in .grad",
 )
+_NamedOptimizer = refusing(
+    __name__,
+    "_NamedOptimizer",
+    "an optimizer made of model.named_parameters() has the names in its groups, and "
+    "distributed.checkpoint.state_dict names its state",
+)
 
 
 class DistributedOptimizer:

@@ -58,7 +58,7 @@ def _recursive_to(inputs: Any, target_device: Any, use_side_stream_for_tensor_co
     """Return a list of one: inputs with their tensors on a device.
 
     Tuples, named tuples, lists and dicts are looked through; other objects stay. Copies run on the
-    current stream, also where a side stream is asked for.
+    current stream, also with `use_side_stream_for_tensor_copies`.
     """
     del use_side_stream_for_tensor_copies
     return [_moved(inputs, Device(target_device))]

@@ -311,6 +311,8 @@ def test_what_is_no_scheduler_or_optimizer_is_refused() -> None:
 def test_what_is_not_there_says_why() -> None:
     with pytest.raises(NotImplementedError, match=r"step_with\(gradients\)"):
         distributed_optim.as_functional_optim(None)
+    with pytest.raises(NotImplementedError, match=r"_NamedOptimizer.*named_parameters\(\)"):
+        distributed_optim._NamedOptimizer({})
 
 
 def test_a_scheduler_of_one_process_names_that_of_all_owners() -> None:

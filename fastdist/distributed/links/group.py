@@ -319,7 +319,7 @@ class LinksTransport:
         if self._pid != os.getpid():
             raise CollectiveError(
                 f"this group belongs to process {self._pid}, which forked process {os.getpid()}: "
-                "make a group in the child, or start workers with the 'spawn' method"
+                "start workers with the 'spawn' method, or fork before the first group"
             )
         self._alarm.require_none()
 
@@ -348,6 +348,8 @@ class LinksTransport:
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
+            # A member of another machine may have left without a word to this one.
+            self._hub.knock(self._members.records[member])
 
     # How a group ends.
 

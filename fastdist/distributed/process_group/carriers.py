@@ -5,7 +5,7 @@
 # says so by its base class, so a misspelt method is an error where the class is defined, and no
 # object has an ability because an attribute happens to have its name:
 #   QueueingCarrier   queues collectives and messages, and returns their Work
-#   GroupingTransport starts several collectives together, and has memory of its own
+#   GroupingTransport starts several collectives together, and says which memory its arrays are of
 # Objects of registered functions have the methods that their authors gave them: see foreign.py.
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class GroupBase:
 
     def _note_time(self, what: str, start_ns: int, tensors: Sequence[Tensor]) -> None:
         """Hand the time of a collective or message to a profile."""
-        shapes = tuple(tuple(one._layout.shape) for one in tensors)
+        shapes = tuple(_shown_shape(one, what) for one in tensors)
         name = f"{self._backend_name}:{what}"
         time_ranges.add(name, "collective", start_ns, is_async=True, shapes=shapes)
 
@@ -335,6 +335,13 @@ class GroupBase:
             f"<fastdist.distributed.distributed_c10d.ProcessGroup {self.group_name!r}: rank "
             f"{self._rank} of {self._size}, {self._config!r}, global ranks {ranks}>"
         )
+
+
+def _shown_shape(tensor: Tensor, what: str) -> tuple[int, ...]:
+    """Return the shape that a profile shows: collectives see complex numbers as pairs."""
+    layout = tensor._layout
+    is_pair = layout.dtype.is_complex and what not in ("send", "recv", "recvAnySource")
+    return (*layout.shape, 2) if is_pair else tuple(layout.shape)
 
 
 def _first_tensor(result: Sequence[Any]) -> Tensor | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from fastdist.core.errors import CollectiveError
+from fastdist.core.errors import CollectiveArgumentError, CollectiveError
 
 from ...instrumentation.time_ranges import clock, time_ranges
 from ...tensor.tensor import Tensor
@@ -17,6 +18,8 @@ from .group_base import GroupBase
 from .transport import Call
 from .work import Work, finished
 
+_MOST_TAG: Final = (1 << 63) - 1
+
 
 class Messages(GroupBase):
     """The methods that send and receive; each pair of members, direction and tag has an order."""
@@ -26,6 +29,7 @@ class Messages(GroupBase):
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
+        tag = _checked_tag("send", tag)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
         if isinstance(transport, QueueingCarrier):
@@ -51,6 +55,7 @@ class Messages(GroupBase):
         require_target("recv", "tensor", tensor)
         if src is not None:
             self._require_other("recv", src)
+        tag = _checked_tag("recv", tag)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
         if isinstance(transport, QueueingCarrier):
@@ -136,6 +141,24 @@ class Messages(GroupBase):
                 f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the "
                 "current process."
             )
+
+
+def _checked_tag(what: str, tag: Any) -> int:
+    """Return a tag, before one member sends what the other does not wait for.
+
+    Raises:
+        TypeError: It is not an integer.
+        CollectiveArgumentError: It is negative, or has more than 63 bits.
+    """
+    try:
+        number = operator.index(tag)
+    except TypeError:
+        raise TypeError(f"{what}: tag is {tag!r}; expected an integer") from None
+    if number < 0:
+        raise CollectiveArgumentError(f"{what}: Tag must be nonnegative, got {number}")
+    if number > _MOST_TAG:
+        raise CollectiveArgumentError(f"{what}: tag {number} is larger than {_MOST_TAG}")
+    return number
 
 
 def _agreed(tensor: Tensor) -> str:

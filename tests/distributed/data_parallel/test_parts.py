@@ -401,23 +401,31 @@ def test_means_in_a_context_are_copies_of_the_buckets() -> None:
 # ---- the module ---------------------------------------------------------------------------------
 
 
-def test_facts_of_a_wrapper() -> None:
+def test_facts_of_a_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+
     def member(rank: int) -> dict[str, Any]:
         model = DDP(TwoHeads(), find_unused_parameters=True, broadcast_buffers=False)
         before = model._get_ddp_logging_data()
         for _ in range(2):
             sum(one.sum() for one in model(fd.ones(1, 2), "a")).backward()
         after = model._get_ddp_logging_data()
-        assert after["iteration"] == 2 and not after["has_rebuilt_buckets"]
+        assert after["iteration"] == 1 and not after["has_rebuilt_buckets"]
+        assert (before["master_addr"], before["gloo_socket_ifname"]) == ("10.0.0.1", "N/A")
+        for name in ("master_addr", "master_port", "gloo_socket_ifname", "gloo_device_transport"):
+            del before[name]
+        del before["torch_distributed_debug"], before["cuda_visible_devices"]
         assert "rebuilt_bucket_sizes" not in after and after["avg_forward_compute_time"] > 0
         return before
 
     assert run_members(2, member) == [
         {
-            "world_size": 2, "rank": rank, "module_name": "TwoHeads", "dtypes": "fastdist.float32",
-            "backend_name": "threads", "device_ids": "", "broadcast_buffers": 0,
-            "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48", "find_unused_parameters": 1,
-            "gradient_as_bucket_view": 0, "static_graph": 0, "iteration": 0, "num_buckets": 1,
+            "world_size": 2, "rank": rank, "module_name": "TwoHeads", "dtypes": "float",
+            "backend_name": "threads", "device_ids": "", "output_device": -1,
+            "broadcast_buffers": 0, "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48",
+            "find_unused_parameters": 1, "gradient_as_bucket_view": 0, "static_graph": 0,
+            "iteration": 0, "num_buckets": 1,
             "num_parameter_tensors": 4, "total_parameter_size_bytes": 48,
             "has_rebuilt_buckets": 0, "has_error": 0, "error": "",
         }

@@ -1,4 +1,4 @@
-"""Local SGD: members train by themselves for some steps, then bring parameters to their mean.
+"""Local SGD: members train alone for some steps, then bring parameters to their mean.
 
 averagers.py                    a mean over one group, every so many steps
 hierarchical_model_averager.py  means over small groups often, over large ones seldom

@@ -14,7 +14,7 @@ __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
 USELESS: Final = (
     "a mean after every step costs as much as the reduction of gradients by "
-    "DistributedDataParallel, which is then enough by itself"
+    "DistributedDataParallel, which is then enough"
 )
 
 
