@@ -17,7 +17,6 @@ import pytest
 from fastdist.system import cache_directory as module
 from fastdist.system.cache_directory import cache_directory, load_generated
 
-
 # Prints the modules that the cache loads, without those that a .pth file has loaded.
 _LOADED = """
 import sys

@@ -13,6 +13,7 @@ a host compiles, and the others load the file that it has stored.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
 import threading
@@ -22,6 +23,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from fastdist.instrumentation.time_ranges import time_range
+from fastdist.system.unused_memory import release_unused_memory
 
 from . import object_store
 from .machine_code import MachineCode
@@ -314,7 +316,15 @@ def _load(
         text = _text_of(key, exact=exact)
         stored = object_store.read(text)
         loaded = _loaded(stored, from_code, *key[:2])
+        if loaded is not None:
+            _release_once()
     return text, stored, None if loaded is None else _found.setdefault(key, loaded)
+
+
+@functools.cache
+def _release_once() -> None:
+    """Release memory after the first kernel: its modules, and the sources that were digested."""
+    release_unused_memory()
 
 
 def _text_of(key: tuple[str, str, str], *, exact: bool) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import require_arrays
-from ..jit.background import is_numpys_turn
 from ..silence import silent
 from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
@@ -62,9 +61,17 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
 
 
 def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
-    if not suits_panels(n, k, m, dtype) or is_numpys_turn(_compiled, kernel, "float32"):
+    if not suits_panels(n, k, m, dtype) or _numpys_turn()(_compiled, kernel, "float32"):
         return False
     return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+@functools.cache
+def _numpys_turn() -> Callable[..., bool]:
+    """Return is_numpys_turn; its module brings threads and files, which small products spare."""
+    from ..jit.background import is_numpys_turn
+
+    return is_numpys_turn
 
 
 @functools.cache
@@ -119,7 +126,7 @@ def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
         return False
     if not (a.flags.c_contiguous and b.flags.c_contiguous and to.flags.c_contiguous):
         return False
-    if is_numpys_turn(_few_rows, _NAMES[a.dtype.char]):
+    if _numpys_turn()(_few_rows, _NAMES[a.dtype.char]):
         return False
     return cost <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
 

@@ -59,8 +59,9 @@ class _Variable(str):
 
 
 class _Writer:
-    """Writes what makes twins. A value is the name of a variable: `element` is an array of the row's
-    dtype, `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in float64.
+    """Writes what makes twins. A value is the name of a variable: `element` is an array of the
+    row's dtype, `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in
+    float64.
     """
 
     def __init__(self, row: Row, dtype: Any) -> None:

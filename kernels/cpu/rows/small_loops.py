@@ -15,10 +15,9 @@ bits].
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -30,10 +29,12 @@ from .row_steps import Row
 from .small_row_steps import SMALL
 from .small_tables import log_loop, table
 
+if TYPE_CHECKING:
+    import logging
+
 Array = np.ndarray[Any, Any]
 Key = tuple[str, str]
 
-_logger = logging.getLogger(__name__)
 # So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
 # does not have their loops.
 CALLS_BEFORE: Final = 20_000
@@ -56,6 +57,12 @@ class _State:
     # What the cache does not have; and what stays with NumPy.
     missing: ClassVar[set[Key]] = set()
     refused: ClassVar[set[Key]] = set()
+
+
+def _logger() -> logging.Logger:
+    import logging  # 0.3 MB, which processes that only compute have no use for
+
+    return logging.getLogger(__name__)
 
 
 def loop_or_none(name: str, dtype: Any) -> Any:
@@ -84,13 +91,13 @@ def _later(key: Key, find: Callable[[str, str], Any]) -> None:
             found = find(*key)
         except Exception:  # an op does not fail for what it can do without
             _State.refused.add(key)
-            _logger.warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
+            _logger().warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
             return
         if found is MISSING:
             _State.missing.add(key)
         elif found is None:
             _State.refused.add(key)
-            _logger.info("%s of %s stays with NumPy: a compiled loop makes other bits", *key)
+            _logger().info("%s of %s stays with NumPy: a compiled loop makes other bits", *key)
         else:
             _State.loops[key] = found
 
