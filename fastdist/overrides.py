@@ -21,6 +21,7 @@ from .core.torch_function import (
     is_offered,
     mode_is_open,
     overloaded,
+    set_function_modes,
     thread,
 )
 from .graph.modes import count_special, count_tracers
@@ -73,11 +74,11 @@ class TorchFunctionMode:
     def __enter__(self) -> Self:
         count_special(1)
         count_tracers(1)
-        thread.modes = (*thread.modes, self)
+        set_function_modes((*thread.modes, self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        thread.modes = thread.modes[:-1]
+        set_function_modes(thread.modes[:-1])
         count_tracers(-1)
         count_special(-1)
 

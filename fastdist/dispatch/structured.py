@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -98,6 +98,26 @@ class StructuredOp(StructuredForm, GeneralPath):
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))
+
+    def tangent_of_call(
+        self,
+        plain: Callable[..., Any],
+        primals: Sequence[Any],
+        attributes: Given,
+        tangents: Sequence[Any],
+        result: Tensor,
+    ) -> Tensor | None:
+        """Return the tangent of the one result of a call that is not recorded; `plain` is the short
+        path of this op.
+        """
+        if not result._layout.dtype.may_have_gradient:
+            return None
+        if self.linear:
+            first = tangents[0]
+            return None if first is None else plain(first, *primals[1:], *attributes)
+        route, values = self.route_call(tuple(primals), attributes, self)
+        found = self.tangents(route, (), values, tangents, (result,))
+        return found[0] if found else None
 
     def tangents(
         self,

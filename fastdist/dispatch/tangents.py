@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.torch_function import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.modes import tls
 from ..tensor.layout import Layout
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
@@ -222,6 +224,46 @@ def carry(
         outs = tuple([below(result, level) for result in results])
         for result, tangent in zip(results, tangents_at(inputs, tangents, outs), strict=False):
             set_tangent(result, tangent, level)
+
+
+def carry_one_level(
+    op: Any, plain: Callable[..., Any], operands: Sequence[Any], attributes: tuple[Any, ...]
+) -> Any:
+    """Return the result of an op on plain tensors with the tangent that follows from theirs, where
+    these are of one level and nothing is recorded; NOT_TAKEN otherwise.
+
+    `plain` is the short path of op that looks for no tangents.
+    """
+    level, records = None, tls.grad
+    for operand in operands:
+        if operand is None:
+            continue
+        if records and operand._edge is not None:
+            return NOT_TAKEN
+        extra = operand._extra
+        if extra is not None and (extra.tangents is not None or extra.base is not None):
+            for one in _levels(extra):
+                if level is not None and one is not level:
+                    return NOT_TAKEN
+                level = one
+    if level is None:
+        return plain(*operands, *attributes)
+    if _limit.order is not None or op.several or op.kind == "view":
+        return NOT_TAKEN
+    tangents = [tangent_of(operand, level) for operand in operands]
+    primals = [
+        operand if tangent is None else wrap(operand._array, operand._layout)
+        for operand, tangent in zip(operands, tangents, strict=True)
+    ]
+    result = plain(*primals, *attributes)
+    if result.__class__ is not Tensor:
+        return NOT_TAKEN
+    tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
+    if tangent is not None:
+        if tangent._layout is not result._layout:
+            tangent = _walkable(resolved(tangent), result)
+        store_tangent(result, tangent, level)
+    return result
 
 
 def combined(

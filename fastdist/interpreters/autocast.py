@@ -12,9 +12,10 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from ..core.dtypes import DType, float32, float64, promote
+from ..core.interpreter import Interpreter, list_open
 from ..graph.modes import count_special, count_tracers, tls
 from ..tensor.tensor import Tensor
 
@@ -98,6 +99,20 @@ class _ThreadCasts(threading.local):
 casts = _ThreadCasts()
 
 
+class _Autocast(Interpreter):
+    """Casts the operands of calls."""
+
+    order = 3
+    needs_general_path = False
+
+
+autocast: Final = _Autocast()
+
+
+def _is_on() -> bool:
+    return any(one is not None for one in casts.dtypes.values())
+
+
 def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
     """Cast on a device from now on (None: no longer) in this thread."""
     _enter(({**casts.dtypes, device_type: dtype}, is_cached))
@@ -113,6 +128,7 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
     casts.depth = depth
     if depth == 0:
         casts.cache.clear()
+    list_open(autocast, _is_on())
     count_tracers(-1)
     count_special(-1)
 
@@ -143,6 +159,7 @@ def casting_now() -> tuple[Any, bool]:
 def _enter(state: tuple[Any, bool]) -> None:
     count_special(1)
     count_tracers(1)
+    list_open(autocast, True)
     # Last: a Ctrl-C before this changes nothing.
     casts.depth += 1
     casts.dtypes, casts.is_cached = state
@@ -152,8 +169,10 @@ def switch(device_type: str, dtype: DType | None) -> None:
     """Cast on a device from now on (None: no longer) in this thread, until another switch or the
     end of the block around.
     """
+    list_open(autocast, True)
     casts.dtypes = {**casts.dtypes, device_type: dtype}
-    is_on = any(one is not None for one in casts.dtypes.values())
+    is_on = _is_on()
+    list_open(autocast, is_on)
     if is_on is not casts.is_counted:
         casts.is_counted = is_on
         count_special(1 if is_on else -1)
@@ -170,26 +189,32 @@ def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
 
     Note    called where modes.tracers is not zero
     """
+    wanted = wanted_dtype(name, operands)
+    return tuple(operands if wanted is None else [_cast(one, wanted) for one in operands])
+
+
+def wanted_dtype(name: str, operands: Sequence[Any]) -> DType | None:
+    """Return the dtype to which this thread casts operands of an op or a composite, None for as
+    they are.
+    """
     dtypes = casts.dtypes
     if not dtypes or name not in NAMES:
-        return tuple(operands)
+        return None
     tensors = [one for one in _flat(operands) if isinstance(one, Tensor)]
     if not tensors:
-        return tuple(operands)
+        return None
     place = tensors[0]._layout.device.type
     lower = dtypes.get(place)
     if lower is None:
-        return tuple(operands)
+        return None
     if name in _LOWER[place]:
-        wanted = lower
-    elif name in _FLOAT32[place]:
-        wanted = float32
-    elif name in _WIDEST[place]:
+        return lower
+    if name in _FLOAT32[place]:
+        return float32
+    if name in _WIDEST[place]:
         eligible = [one._layout.dtype for one in tensors if _is_eligible(one)]
-        wanted = functools.reduce(promote, eligible, lower)
-    else:
-        return tuple(operands)
-    return tuple([_cast(one, wanted) for one in operands])
+        return functools.reduce(promote, eligible, lower)
+    return None
 
 
 def _flat(operands: Sequence[Any]) -> list[Any]:
@@ -208,8 +233,21 @@ def _is_eligible(tensor: Tensor) -> bool:
 def _cast(value: Any, wanted: DType) -> Any:
     if value.__class__ in (tuple, list):
         return type(value)([_cast(one, wanted) for one in value])
-    if not isinstance(value, Tensor) or not _is_eligible(value) or value._layout.dtype is wanted:
-        return value
+    return cast_one(value, wanted) if is_to_cast(value, wanted) else value
+
+
+def is_to_cast(value: Any, wanted: DType | None) -> bool:
+    """Return whether a value is a tensor that is cast where a dtype is wanted."""
+    return (
+        wanted is not None
+        and isinstance(value, Tensor)
+        and _is_eligible(value)
+        and value._layout.dtype is not wanted
+    )
+
+
+def cast_one(value: Tensor, wanted: DType) -> Tensor:
+    """Return a tensor in another dtype; a parameter is cast once in an outermost block."""
     edge = value._edge
     if (
         wanted is float32

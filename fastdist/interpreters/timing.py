@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
+from ..core.interpreter import Interpreter, list_in_process
 from ..core.torch_function import values_of
 from ..graph.modes import tls
 from ..graph.node import next_sequence_number, node_of
@@ -34,6 +35,22 @@ class _Within(threading.local):
 
 
 _within: Final = _Within()
+
+
+class _Profiles(Interpreter):
+    """Measures the calls of all threads."""
+
+    order = 2
+
+
+profiles: Final = _Profiles()
+
+
+def _switch(is_on: bool) -> None:
+    list_in_process(profiles, is_on)
+
+
+time_ranges.watch("on", _switch)
 
 
 def should_time(op: Any) -> bool:

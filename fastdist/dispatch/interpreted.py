@@ -1,0 +1,98 @@
+"""Calls on the short path while interpreters are open in some thread, or tangents exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.interpreter import need_general_path, open_interpreters
+from ..core.torch_function import NOT_TAKEN
+from ..graph.modes import modes, tls
+from ..interpreters.autocast import NAMES, autocast, cast_one, casts, is_to_cast, wanted_dtype
+from ..tensor.tensor import Tensor, empty_shell
+from .op import OPS
+from .route import Route
+from .tangents import carry_one_level
+
+# Note [The short path and interpreters]
+# Most interpreters leave most calls as they are: autocast casts the operands of few ops, vmap takes
+# the calls that have a batch among their operands, and a mode of another thread sees nothing of
+# this one. The short path therefore sends such calls here, where the dtypes that autocast wants
+# are looked up by the op and the layouts, tangents are carried, and the op's short path runs
+# without looking again. Calls that need more go to the general path.
+
+
+def special_call(
+    op: Any, general: Callable[..., Any], make_plain: Callable[[], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Return the function that serves a call on plain tensors while `modes.special` is not zero.
+
+    make_plain returns the short path of op that looks for neither interpreters nor tangents.
+    """
+    is_cast = op.name in NAMES
+    plain: Callable[..., Any] | None = None
+
+    def special(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+        nonlocal plain
+        if modes.tracers:
+            listed = open_interpreters()
+            if listed:
+                if need_general_path(listed):
+                    return general(operands, attributes, out)
+                if is_cast and autocast in listed:
+                    operands = cast_plain(op, operands)
+        if plain is None:
+            plain = make_plain()
+        for operand in operands:
+            if operand is not None and operand._extra is not None:
+                found = carry_one_level(op, plain, operands, attributes)
+                if found is NOT_TAKEN:
+                    return general(operands, attributes, out)
+                return found
+        return plain(*operands, *attributes)
+
+    return special
+
+
+def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+    """Return plain tensors, None among them, as autocast wants them for op: an op, or a composite
+    of the lists.
+
+    Note    the first operand is a tensor
+    """
+    layout = operands[0]._layout
+    lower = casts.dtypes.get(layout.device.type)
+    if lower is None:
+        return operands
+    key = (autocast, op, lower, *[None if one is None else one._layout for one in operands])
+    routes = layout.routes.get(key)
+    if routes is None:
+        routes = layout.routes.remember(key, _routes_of_casts(op.name, operands))
+    if not routes:
+        return operands
+    return [
+        one if route is None else _cast(one, route)
+        for one, route in zip(operands, routes, strict=True)
+    ]
+
+
+def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
+    """Return how each operand is cast, None for one that is not; nothing where none is."""
+    wanted = wanted_dtype(name, operands)
+    op: Any = OPS["cast"]
+    routes = [
+        op.route_call((one,), (wanted,), op)[0] if is_to_cast(one, wanted) else None
+        for one in operands
+    ]
+    return routes if any(routes) else ()
+
+
+def _cast(tensor: Tensor, route: Route) -> Tensor:
+    edge, layout = tensor._edge, route.layout
+    if tensor._extra is None and (edge is None or not tls.grad):
+        out = empty_shell()
+        assert route.run is not None
+        out._array, out._layout = route.run(tensor._array), layout
+        out._edge = out._extra = out._storage = None
+        return out
+    return cast_one(tensor, layout.dtype)
