@@ -24,7 +24,7 @@ from .core.torch_function import (
     set_function_modes,
     thread,
 )
-from .graph.modes import count_special, count_tracers
+from .graph.modes import count_tracers
 from .nn import functional
 from .tensor.subclasses import NOT_OFFERED, OfferedMethods, nowrap_functions, write_offers
 from .tensor.tensor import Tensor
@@ -72,7 +72,6 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        count_special(1)
         count_tracers(1)
         set_function_modes((*thread.modes, self))
         return self
@@ -80,7 +79,6 @@ class TorchFunctionMode:
     def __exit__(self, *error: object) -> None:
         set_function_modes(thread.modes[:-1])
         count_tracers(-1)
-        count_special(-1)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:

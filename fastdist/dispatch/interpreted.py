@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..core.interpreter import need_general_path, open_interpreters
 from ..core.torch_function import NOT_TAKEN
 from ..graph.modes import modes, tls
-from ..interpreters.autocast import NAMES, autocast, cast_one, casts, is_to_cast, wanted_dtype
+from ..interpreters.autocast import (
+    NAMES,
+    autocast,
+    cast_one,
+    cast_operands,
+    casts,
+    is_to_cast,
+    wanted_dtype,
+)
 from ..tensor.tensor import Tensor, empty_shell
-from .op import OPS
-from .route import Route
+from .op import OPS, PLAIN
+from .route import Route, layouts_of
 from .tangents import carry_one_level
 
 # Note [The short path and interpreters]
@@ -21,13 +30,20 @@ from .tangents import carry_one_level
 # are looked up by the op and the layouts, tangents are carried, and the op's short path runs
 # without looking again. Calls that need more go to the general path.
 
+_layout_of = attrgetter("_layout")
+_TENSORS = PLAIN | {type(None)}
+
 
 def special_call(
-    op: Any, general: Callable[..., Any], make_plain: Callable[[], Callable[..., Any]]
+    op: Any,
+    general: Callable[..., Any],
+    make_plain: Callable[[], Callable[..., Any]],
+    has_more: bool,
 ) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    make_plain returns the short path of op that looks for neither interpreters nor tangents.
+    make_plain returns the short path of op that looks for neither interpreters nor tangents;
+    has_more says that it returns more than one result.
     """
     is_cast = op.name in NAMES
     plain: Callable[..., Any] | None = None
@@ -43,9 +59,9 @@ def special_call(
                     operands = cast_plain(op, operands)
         if plain is None:
             plain = make_plain()
-        for operand in operands:
+        for operand in operands if modes.special != modes.tracers else ():
             if operand is not None and operand._extra is not None:
-                found = carry_one_level(op, plain, operands, attributes)
+                found = carry_one_level(op, plain, operands, attributes, has_more)
                 if found is NOT_TAKEN:
                     return general(operands, attributes, out)
                 return found
@@ -64,7 +80,10 @@ def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
     lower = casts.dtypes.get(layout.device.type)
     if lower is None:
         return operands
-    key = (autocast, op, lower, *[None if one is None else one._layout for one in operands])
+    try:
+        key = (autocast, op, lower, *map(_layout_of, operands))
+    except AttributeError:  # one is not given
+        key = (autocast, op, lower, *layouts_of(operands))
     routes = layout.routes.get(key)
     if routes is None:
         routes = layout.routes.remember(key, _routes_of_casts(op.name, operands))
@@ -74,6 +93,28 @@ def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
         one if route is None else _cast(one, route)
         for one, route in zip(operands, routes, strict=True)
     ]
+
+
+class CastComposite:
+    """Casts the arguments of a composite of autocast's lists, as its ops would see them."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the arguments in the dtype of the lists."""
+        if not kwargs and args and args[0] is not None and _TENSORS.issuperset(map(type, args)):
+            return cast_plain(self, args), kwargs
+        # Together: the widest dtype is that of all.
+        found = cast_operands(self.name, (*args, *kwargs.values()))
+        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+
+
+def casting(name: str) -> CastComposite | None:
+    """Return what casts the arguments of a composite of this name, if it is in the lists."""
+    return CastComposite(name) if name in NAMES else None
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
@@ -89,6 +130,8 @@ def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | Non
 
 def _cast(tensor: Tensor, route: Route) -> Tensor:
     edge, layout = tensor._edge, route.layout
+    if edge is not None and edge.is_accumulate:
+        return cast_one(tensor, layout.dtype)
     if tensor._extra is None and (edge is None or not tls.grad):
         out = empty_shell()
         assert route.run is not None

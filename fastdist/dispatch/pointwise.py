@@ -270,14 +270,14 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         layout = result._layout
         if not self.may_record or not layout.dtype.may_have_gradient:
             return None
-        of = self.usual if self.is_usual(attributes) else self
-        assert of is not None
+        of = self.usual if attributes and self.is_usual(attributes) else self
+        assert isinstance(of, PointwiseOp)
         route = layout.uniform_routes.get(of)
         if (
             route is not None
             and route.layout is layout
+            and not of.number_names
             and of.sums_raw_tangents
-            and not attributes
             and not layout.dtype.is_complex
             and all(one._layout is layout for one in primals)
             and all(one is None or _is_raw(one, layout) for one in tangents)
@@ -286,7 +286,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         values, derivatives = tuple(primals), of.tangent_makers(layout.dtype)
         if self.whole.pushes is not None:
             derivatives = (self.whole.pushes, *derivatives[1:])
-        numbers = attributes if of is self else (None,) * len(self.whole.number_names)
+        numbers = attributes if of.number_names else (None,) * len(self.whole.number_names)
         return combined(derivatives, (*values, *numbers, result), tangents, layout)
 
     @property

@@ -347,7 +347,7 @@ def _special_call(
         lines = _short_path(op, _call_general(op, "None"), more=more, looks=False)
         return define_silent(_indented(text, lines), op.name, names)
 
-    return special_call(op, general, make_plain)
+    return special_call(op, general, make_plain, more > 0)
 
 
 def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:

@@ -114,7 +114,11 @@ class StructuredOp(StructuredForm, GeneralPath):
             return None
         if self.linear:
             first = tangents[0]
-            return None if first is None else plain(first, *primals[1:], *attributes)
+            if first is None:
+                return None
+            if first._extra is None:
+                return plain(first, *primals[1:], *attributes)  # type: ignore[no-any-return]
+            return self.general((first, *primals[1:]), attributes)  # type: ignore[no-any-return]
         route, values = self.route_call(tuple(primals), attributes, self)
         found = self.tangents(route, (), values, tangents, (result,))
         return found[0] if found else None

@@ -227,19 +227,23 @@ def carry(
 
 
 def carry_one_level(
-    op: Any, plain: Callable[..., Any], operands: Sequence[Any], attributes: tuple[Any, ...]
+    op: Any,
+    plain: Callable[..., Any],
+    operands: Sequence[Any],
+    attributes: tuple[Any, ...],
+    has_more: bool,
 ) -> Any:
     """Return the result of an op on plain tensors with the tangent that follows from theirs, where
     these are of one level and nothing is recorded; NOT_TAKEN otherwise.
 
-    `plain` is the short path of op that looks for no tangents.
+    `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
+    than one result.
     """
-    level, records = None, tls.grad
+    level, is_recorded = None, False
     for operand in operands:
         if operand is None:
             continue
-        if records and operand._edge is not None:
-            return NOT_TAKEN
+        is_recorded = is_recorded or operand._edge is not None
         extra = operand._extra
         if extra is not None and (extra.tangents is not None or extra.base is not None):
             for one in _levels(extra):
@@ -248,7 +252,7 @@ def carry_one_level(
                 level = one
     if level is None:
         return plain(*operands, *attributes)
-    if _limit.order is not None or op.several or op.kind == "view":
+    if (is_recorded and tls.grad) or _limit.order is not None or has_more or op.kind == "view":
         return NOT_TAKEN
     tangents = [tangent_of(operand, level) for operand in operands]
     primals = [
@@ -256,8 +260,6 @@ def carry_one_level(
         for operand, tangent in zip(operands, tangents, strict=True)
     ]
     result = plain(*primals, *attributes)
-    if result.__class__ is not Tensor:
-        return NOT_TAKEN
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
     if tangent is not None:
         if tangent._layout is not result._layout:

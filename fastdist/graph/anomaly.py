@@ -16,7 +16,7 @@ from ..core.interpreter import Interpreter, list_in_process
 from ..devices.backend import backend_of
 from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor
-from .modes import count_special, count_tracers
+from .modes import count_tracers
 from .node import Node
 
 _KEY = "fastdist.forward_traceback"
@@ -55,7 +55,6 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
             if enabled:
                 list_in_process(_noting, True)
             count_tracers(change)
-            count_special(change)
         anomaly.enabled, anomaly.check_nan = enabled, check_nan
         list_in_process(_noting, enabled)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..core.dtypes import DType, float32, float64, promote
 from ..core.interpreter import Interpreter, list_open
-from ..graph.modes import count_special, count_tracers, tls
+from ..graph.modes import count_tracers, tls
 from ..tensor.tensor import Tensor
 
 
@@ -44,15 +44,15 @@ _LOSSES = """
     binary_cross_entropy_with_logits multilabel_soft_margin_loss
 """
 # Device type -> the ops that compute in autocast's dtype, in float32, in the widest of their
-# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h; with the names of the ops here.
+# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h.
 _LOWER = {
     "cpu": _words(
-        f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear linear_kernel matmul mm prelu
-        prelu_kernel scaled_dot_product_attention"""
+        f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear matmul mm prelu
+        scaled_dot_product_attention"""
     ),
     "cuda": _words(
         f"""{_CONVOLUTIONS} addbmm addmm addmv addr baddbmm bmm chain_matmul einsum linear
-        linear_kernel linalg.multi_dot matmul mm mv prelu prelu_kernel
+        linalg.multi_dot matmul mm mv prelu
         scaled_dot_product_attention"""
     ),
 }
@@ -83,7 +83,7 @@ class _ThreadCasts(threading.local):
     dtypes: dict[str, DType | None]
     depth = 0
     # Parameters cast in this outermost block, each with its version: a weight is cast once.
-    cache: dict[int, tuple[Tensor, int, Tensor]]
+    cache: dict[tuple[int, bool, DType], tuple[Tensor, int, Tensor]]
     is_cached = True
     # The dtype of a block without dtype=, if set_autocast_dtype has set it.
     chosen: dict[str, DType]
@@ -130,7 +130,6 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
         casts.cache.clear()
     list_open(autocast, _is_on())
     count_tracers(-1)
-    count_special(-1)
 
 
 @contextmanager
@@ -157,7 +156,6 @@ def casting_now() -> tuple[Any, bool]:
 
 
 def _enter(state: tuple[Any, bool]) -> None:
-    count_special(1)
     count_tracers(1)
     list_open(autocast, True)
     # Last: a Ctrl-C before this changes nothing.
@@ -175,7 +173,6 @@ def switch(device_type: str, dtype: DType | None) -> None:
     list_open(autocast, is_on)
     if is_on is not casts.is_counted:
         casts.is_counted = is_on
-        count_special(1 if is_on else -1)
         count_tracers(1 if is_on else -1)
 
 
@@ -249,31 +246,12 @@ def is_to_cast(value: Any, wanted: DType | None) -> bool:
 def cast_one(value: Tensor, wanted: DType) -> Tensor:
     """Return a tensor in another dtype; a parameter is cast once in an outermost block."""
     edge = value._edge
-    if (
-        wanted is float32
-        or edge is None
-        or not edge.is_accumulate
-        or not casts.is_cached
-        or not tls.grad
-    ):
+    if edge is None or not edge.is_accumulate or wanted is float32 or not casts.is_cached:
         return value.to(wanted)
-    version = value._version
-    found = casts.cache.get(id(value))
+    # Without grad mode it is another tensor, which is in no graph.
+    cache, key, storage = casts.cache, (id(value), tls.grad, wanted), value._storage
+    version = 0 if storage is None else storage.version
+    found = cache.get(key)
     if found is None or found[0] is not value or found[1] != version:
-        found = casts.cache[id(value)] = (value, version, value.to(wanted))
+        found = cache[key] = (value, version, value.to(wanted))
     return found[2]
-
-
-def casting(name: str) -> Callable[..., Any] | None:
-    """Return the function that casts the arguments of a composite of this name, if it is in the
-    lists.
-    """
-    if name not in NAMES:
-        return None
-
-    def cast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        # Together: the widest dtype is that of all.
-        found = cast_operands(name, (*args, *kwargs.values()))
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
-
-    return cast

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ..core.interpreter import NOT_TAKEN, Interpreter, list_open
-from ..graph.modes import count_special, count_tracers
+from ..graph.modes import count_tracers
 from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
@@ -71,13 +71,11 @@ def using_levels(open: Levels) -> Iterator[None]:
     before = levels_now()
     list_open(batches, True)
     levels.depth, levels.sizes, levels.randomness = open
-    count_special(1)
     count_tracers(1)
     try:
         yield
     finally:
         count_tracers(-1)
-        count_special(-1)
         levels.depth, levels.sizes, levels.randomness = before
         list_open(batches, before[0] > 0)
 

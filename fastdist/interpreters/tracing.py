@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from ..core.caller_warning import is_ours
 from ..core.interpreter import Interpreter, list_open
 from ..graph.lazy_conj_neg import LazyConjNeg
-from ..graph.modes import count_special, count_tracers
+from ..graph.modes import count_tracers
 from ..tensor.constants import number_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
@@ -164,7 +164,6 @@ def recording(recorder: Recorder) -> Iterator[None]:
     """Let a recorder observe this thread's calls inside this block."""
     list_open(recorders, True)
     before, thread.recorder = thread.recorder, recorder
-    count_special(1)
     count_tracers(1)
     _notify(True)
     try:
@@ -172,7 +171,6 @@ def recording(recorder: Recorder) -> Iterator[None]:
     finally:
         _notify(False)
         count_tracers(-1)
-        count_special(-1)
         thread.recorder = before
         list_open(recorders, before is not None)
 
