@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -279,8 +280,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             and not of.number_names
             and of.sums_raw_tangents
             and not layout.dtype.is_complex
-            and all(one._layout is layout for one in primals)
-            and all(one is None or _is_raw(one, layout) for one in tangents)
+            and all([one._layout is layout for one in primals])
+            and all([one is None or _is_raw(one, layout) for one in tangents])
         ):
             return of.sum_of_raw_tangents(route, primals, tangents, result)
         values, derivatives = tuple(primals), of.tangent_makers(layout.dtype)
@@ -289,7 +290,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         numbers = attributes if of.number_names else (None,) * len(self.whole.number_names)
         return combined(derivatives, (*values, *numbers, result), tangents, layout)
 
-    @property
+    @functools.cached_property
     def sums_raw_tangents(self) -> bool:
         """Whether raw gradients are what the derivatives say."""
         return self.whole.pushes is None and self.whole.derives is None and not any(self.refusing)

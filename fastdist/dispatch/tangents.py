@@ -239,32 +239,33 @@ def carry_one_level(
     `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
     than one result.
     """
-    level, is_recorded = None, False
+    level, is_recorded, tangents, primals = None, False, [], []
     for operand in operands:
-        if operand is None:
-            continue
-        is_recorded = is_recorded or operand._edge is not None
-        extra = operand._extra
-        if extra is not None and (extra.tangents is not None or extra.base is not None):
-            for one in _levels(extra):
-                if level is not None and one is not level:
-                    return NOT_TAKEN
-                level = one
+        tangent, primal = None, operand
+        if operand is not None:
+            is_recorded = is_recorded or operand._edge is not None
+            extra = operand._extra
+            if extra is None:
+                pass
+            elif extra.base is not None and extra.tangent_root is not OWN_TANGENT and _levels(extra):
+                return NOT_TAKEN  # a view, whose tangent may be that of its base
+            elif extra.tangents is not None:
+                for one, tangent in extra.tangents.items():
+                    if level is not None and one is not level:
+                        return NOT_TAKEN
+                    level, primal = one, wrap(operand._array, operand._layout)
+        tangents.append(tangent)
+        primals.append(primal)
     if level is None:
         return plain(*operands, *attributes)
     if (is_recorded and tls.grad) or _limit.order is not None or has_more or op.kind == "view":
         return NOT_TAKEN
-    tangents = [tangent_of(operand, level) for operand in operands]
-    primals = [
-        operand if tangent is None else wrap(operand._array, operand._layout)
-        for operand, tangent in zip(operands, tangents, strict=True)
-    ]
     result = plain(*primals, *attributes)
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
     if tangent is not None:
         if tangent._layout is not result._layout:
             tangent = _walkable(resolved(tangent), result)
-        store_tangent(result, tangent, level)
+        extra_of(result).tangents = ForwardGrad.of_one(tangent, level)
     return result
 
 
