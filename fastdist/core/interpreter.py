@@ -20,11 +20,12 @@ NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
 class Interpreter:
     """Observes calls, or runs them in another manner.
 
-    `order` is its place among the others; `needs_general_path` says that it wants each call of an
-    op on plain tensors, or what the general path alone does.
+    `order` is its place among the others; `sees_plain` says that it wants to see each call of an op
+    on plain tensors, `needs_general_path` that the short path does not serve such calls for it.
     """
 
     order: ClassVar[int]
+    sees_plain: ClassVar[bool] = True
     needs_general_path: ClassVar[bool] = True
 
     def call(self, op: Any, args: Any, target: Any) -> Any:
@@ -81,6 +82,12 @@ def _joined(a: tuple[Interpreter, ...], b: tuple[Interpreter, ...]) -> tuple[Int
 def without(listed: tuple[Interpreter, ...], one: Interpreter) -> tuple[Interpreter, ...]:
     """Return the others."""
     return tuple([other for other in listed if other is not one])
+
+
+@functools.cache
+def see_plain(listed: tuple[Interpreter, ...]) -> bool:
+    """Return whether one of the interpreters does."""
+    return any(one.sees_plain for one in listed)
 
 
 @functools.cache

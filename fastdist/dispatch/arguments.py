@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.folded_frames import fold, was_folded
-from ..core.interpreter import open_interpreters
+from ..core.interpreter import open_interpreters, see_plain
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
@@ -121,7 +121,9 @@ def _while_traced(
     arguments that they leave.
     """
     listed = open_interpreters()
-    if not listed:
+    if not see_plain(listed) and not levels.depth:  # autocast alone, or nothing in this thread
+        if cast is not None and listed:
+            args, kwargs = cast(args, kwargs)
         return NOT_TAKEN, args, kwargs
     if event is not None and should_time(call):
         return run_timed(event, call, args, kwargs, entering=call), args, kwargs

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..core.interpreter import need_general_path, open_interpreters
+from ..core.interpreter import Interpreter, need_general_path, open_interpreters
 from ..core.torch_function import NOT_TAKEN
 from ..graph.modes import modes, tls
+from ..instrumentation.time_ranges import clock
 from ..interpreters.autocast import (
     NAMES,
     autocast,
@@ -18,6 +20,7 @@ from ..interpreters.autocast import (
     is_to_cast,
     wanted_dtype,
 )
+from ..interpreters.timing import note_op, profiles, reporting
 from ..tensor.tensor import Tensor, empty_shell
 from .op import OPS, PLAIN
 from .route import Route, layouts_of
@@ -37,37 +40,60 @@ _TENSORS = PLAIN | {type(None)}
 def special_call(
     op: Any,
     general: Callable[..., Any],
-    make_plain: Callable[[], Callable[..., Any]],
+    make_plain: Callable[[Callable[..., Any]], Callable[..., Any]],
     has_more: bool,
 ) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    make_plain returns the short path of op that looks for neither interpreters nor tangents;
-    has_more says that it returns more than one result.
+    make_plain returns the short path of op that looks for neither interpreters nor tangents, given
+    its general path; has_more says that it returns more than one result.
     """
     is_cast = op.name in NAMES
+    event = None if op.event_namer is not None else op.event((), ())
     plain: Callable[..., Any] | None = None
+    general_reported = reporting(general)
 
-    def special(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
-        nonlocal plain
+    def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         if modes.tracers:
             listed = open_interpreters()
             if listed:
-                if need_general_path(listed):
+                is_general, casts, times = _manner(listed)
+                if is_general:
                     return general(operands, attributes, out)
-                if is_cast and autocast in listed:
+                if times:
+                    found, start_ns = NOT_TAKEN, clock()
+                    try:
+                        found = run(operands, attributes, out)
+                    finally:
+                        note_op(event or op.event(operands, attributes), start_ns, found)
+                    return found
+                if casts and is_cast:
                     operands = cast_plain(op, operands)
+        return run(operands, attributes, out)
+
+    def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+        nonlocal plain
         if plain is None:
-            plain = make_plain()
+            plain = make_plain(general_reported)
         for operand in operands if modes.special != modes.tracers else ():
             if operand is not None and operand._extra is not None:
                 found = carry_one_level(op, plain, operands, attributes, has_more)
                 if found is NOT_TAKEN:
-                    return general(operands, attributes, out)
+                    return general_reported(operands, attributes, out)
                 return found
         return plain(*operands, *attributes)
 
     return special
+
+
+@functools.cache
+def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool, bool]:
+    """Return whether these interpreters need the general path, whether calls are cast, and whether
+    they are timed.
+    """
+    casts, times = autocast in listed, profiles in listed
+    # The casts of a call are events of their own.
+    return need_general_path(listed) or (casts and times), casts, times
 
 
 def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:

@@ -280,8 +280,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             and not of.number_names
             and of.sums_raw_tangents
             and not layout.dtype.is_complex
-            and all([one._layout is layout for one in primals])
-            and all([one is None or _is_raw(one, layout) for one in tangents])
+            and all(one._layout is layout for one in primals)
+            and all(one is None or _is_raw(one, layout) for one in tangents)
         ):
             return of.sum_of_raw_tangents(route, primals, tangents, result)
         values, derivatives = tuple(primals), of.tangent_makers(layout.dtype)

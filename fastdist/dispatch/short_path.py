@@ -342,10 +342,12 @@ def _special_call(
 ) -> Callable[..., Any]:
     """Return the function that the short path calls while modes are special: see interpreted.py."""
 
-    def make_plain() -> Callable[..., Any]:
+    def make_plain(general: Callable[..., Any]) -> Callable[..., Any]:
         text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}):\n"
         lines = _short_path(op, _call_general(op, "None"), more=more, looks=False)
-        return define_silent(_indented(text, lines), op.name, names)
+        named = {**names, "_general": general}
+        made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, named)
+        return made
 
     return special_call(op, general, make_plain, more > 0)
 

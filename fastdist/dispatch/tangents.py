@@ -239,32 +239,30 @@ def carry_one_level(
     `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
     than one result.
     """
+    if op.kind == "view":
+        result = plain(*operands, *attributes)
+        carry_view(result, operands[0])
+        return result
     level, is_recorded, tangents, primals = None, False, [], []
     for operand in operands:
         tangent, primal = None, operand
         if operand is not None:
             is_recorded = is_recorded or operand._edge is not None
-            extra = operand._extra
-            if extra is None:
-                pass
-            elif extra.base is not None and extra.tangent_root is not OWN_TANGENT and _levels(extra):
-                return NOT_TAKEN  # a view, whose tangent may be that of its base
-            elif extra.tangents is not None:
-                for one, tangent in extra.tangents.items():
-                    if level is not None and one is not level:
-                        return NOT_TAKEN
-                    level, primal = one, wrap(operand._array, operand._layout)
+            for one in () if operand._extra is None else _levels(operand._extra):
+                if level is not None and one is not level:
+                    return NOT_TAKEN
+                level, tangent = one, tangent_of(operand, one)
+                primal = wrap(operand._array, operand._layout)
         tangents.append(tangent)
         primals.append(primal)
     if level is None:
         return plain(*operands, *attributes)
-    if (is_recorded and tls.grad) or _limit.order is not None or has_more or op.kind == "view":
+    if (is_recorded and tls.grad) or _limit.order is not None or op.several or has_more:
         return NOT_TAKEN
     result = plain(*primals, *attributes)
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
     if tangent is not None:
-        if tangent._layout is not result._layout:
-            tangent = _walkable(resolved(tangent), result)
+        tangent = _walkable(resolved(tangent), result)
         extra_of(result).tangents = ForwardGrad.of_one(tangent, level)
     return result
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
-from ..core.interpreter import need_general_path, open_interpreters
+from ..core.interpreter import open_interpreters, see_plain
 from ..system.forked_locks import renew_in_children
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def count_special(change: int) -> None:
 
 
 def count_tracers(change: int) -> None:
-    """Notify the ops that `change` more (or fewer) tracers want to see every call, which are special
+    """Notify the ops that `change` more (or fewer) tracers want to see every call; they are special
     as well.
     """
     with _modes_lock:
@@ -83,12 +83,12 @@ def count_tracers(change: int) -> None:
 
 
 def runs_plain() -> bool:
-    """Return whether calls on plain tensors run as they are in this thread: no interpreter needs the
-    general path, and no tangent exists.
+    """Return whether calls on plain tensors run as they are in this thread: no interpreter sees
+    them, and no tangent exists.
 
     Note    called where modes.special is not zero
     """
-    return modes.special == modes.tracers and not need_general_path(open_interpreters())
+    return modes.special == modes.tracers and not see_plain(open_interpreters())
 
 
 class Counted(Protocol):

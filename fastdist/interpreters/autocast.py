@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -103,6 +103,7 @@ class _Autocast(Interpreter):
     """Casts the operands of calls."""
 
     order = 3
+    sees_plain = False
     needs_general_path = False
 
 

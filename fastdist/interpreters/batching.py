@@ -39,11 +39,11 @@ from .batched_tensor import (
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 
-
 class _Batches(Interpreter):
     """Runs calls on batches. Plain tensors are the same in all calls of a batch."""
 
     order = 1
+    sees_plain = False
     needs_general_path = False
 
 

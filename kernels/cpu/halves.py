@@ -155,9 +155,7 @@ def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
     return silent(lambda x: x.astype(dtype))  # type: ignore[no-any-return]
 
 
-def _small(
-    make: Callable[..., Any], given: Any, wide: Any, result: Any
-) -> Callable[..., Any]:
+def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
     """Return make for few numbers of half types, which NumPy converts.
 
     Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than by `_wide` and `_as` (Zen 3)
