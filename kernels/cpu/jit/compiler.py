@@ -156,8 +156,8 @@ class _Places:
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")
-        self._own = None if own is None else _CacheFile(str(own), name, stamp)
-        self._shipped = None if shipped is None else _ShippedFile(str(shipped), name, stamp)
+        self._own = None if own is None else _CacheFile(own, name, stamp)
+        self._shipped = None if shipped is None else _ShippedFile(shipped, name, stamp)
 
     def load(self, key: Any) -> Any:
         found = None if self._own is None else self._own.load(key)

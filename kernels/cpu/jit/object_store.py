@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastdist.system.cache_directory import cache_directory, shipped_directory
@@ -50,7 +49,7 @@ def read(key: str) -> Stored | None:
         if folder is None:
             continue
         try:
-            with open(folder / _name_of(key), "rb") as file:
+            with open(_path_of(folder, key), "rb") as file:
                 # As a folder that is one's own now may have been open to others before.
                 content = file.read() if is_trusted(os.fstat(file.fileno())) else b""
         except OSError:
@@ -77,7 +76,7 @@ def write(key: str, stored: Stored) -> None:
         try:
             file.write(_sealed(stored, key))
             file.flush()
-            os.replace(file.name, folder / _name_of(key))
+            os.replace(file.name, _path_of(folder, key))
         except BaseException:
             os.unlink(file.name)
             raise
@@ -90,7 +89,7 @@ def locked(key: str) -> Iterator[None]:
     Note    the lock ends with its process; one that hangs is waited for two minutes
     """
     folder = cache_directory(FOLDER)
-    file = None if folder is None else _lock_file(folder / f"{_name_of(key)}.lock")
+    file = None if folder is None else _lock_file(f"{_path_of(folder, key)}.lock")
     if file is None:
         yield
         return
@@ -99,11 +98,11 @@ def locked(key: str) -> Iterator[None]:
     finally:
         # Removed while it is locked: whoever waits for it finds the kernel, and looks no further.
         with contextlib.suppress(OSError):
-            os.unlink(f"{folder}/{_name_of(key)}.lock")
+            os.unlink(f"{_path_of(folder, key)}.lock")
         os.close(file)
 
 
-def _lock_file(path: Path) -> int | None:
+def _lock_file(path: str) -> int | None:
     """Return a descriptor of a file that is locked by this one, None where none can be."""
     import fcntl
 
@@ -128,8 +127,8 @@ def _lock_file(path: Path) -> int | None:
     return None
 
 
-def _name_of(key: str) -> str:
-    return str(sha256(key.encode()).hexdigest()[:40]) + SUFFIX
+def _path_of(folder: str, key: str) -> str:
+    return os.path.join(folder, f"{sha256(key.encode()).hexdigest()[:40]}{SUFFIX}")
 
 
 def _sealed(stored: Stored, key: str) -> bytes:

@@ -61,7 +61,7 @@ def test_buckets_have_one_dtype_and_come_by_their_first_gradient() -> None:
     assert found == [[3], [2, 0], [1]]
     assert assign(parameters, [0, 1, 2, 3], 100, 100, frozenset({1})) == [[0, 2], [1], [3]]
     assert assign(parameters, [1, 0, 3, 2], 100, 100, frozenset({0, 2})) == [[1, 3], [0], [2]]
-    assert buckets.FIRST_BYTES == 1 << 20
+    assert buckets.first_bytes() == dist._DEFAULT_FIRST_BUCKET_BYTES == 1 << 20
 
 
 def test_a_bucket_holds_parts_of_one_tensor() -> None:
@@ -336,13 +336,10 @@ def test_one_member_compares_and_sends_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_tensors_of_one_dtype_travel_together_up_to_a_size(
-    monkeypatch: pytest.MonkeyPatch, rank: int
-) -> None:
-    monkeypatch.setattr(same_model, "_TOGETHER_BYTES", 16)
+def test_tensors_of_one_dtype_travel_together_up_to_a_size(rank: int) -> None:
     tensors = [fd.ones(2, 1), fd.ones(1).double(), fd.ones(2), fd.ones(1), fd.ones(9)]
     group: Any = Others(rank=rank)
-    same_model.broadcast_tensors(group, tensors)
+    same_model.broadcast_tensors(group, tensors, together_bytes=16)
     expected = [[1.0] * 4, [1.0], [1.0] * 9, [1.0]]
     assert group.sent == [(values, 0, False) for values in expected]
     assert [one.tolist() for one in tensors[:2]] == (

@@ -79,7 +79,7 @@ def test_a_torn_file_is_as_good_as_none_and_written_over(
 def test_a_file_under_the_name_of_another_kernel_is_not_taken(own: Path) -> None:
     write("key", KERNEL)
     [path] = own.iterdir()
-    path.rename(own / object_store._name_of("another"))
+    path.rename(object_store._path_of(str(own), "another"))
     assert read("another") is None
 
 
