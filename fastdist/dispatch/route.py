@@ -20,7 +20,7 @@ from ..core.errors import DeclarationError
 from ..core.short_repr import short_repr
 from ..devices.backend import Result, backend_of
 from ..graph.unbroadcast import as_array
-from ..kernels.cpu.halves import computed_in_float32
+from ..kernels.cpu.halves import computed_in_float32, gradients_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
@@ -261,6 +261,9 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
         found = computed_in_float32(name, partial(small_kernel, name), facts, kinds)
         route.run = found or filling(route, name, CPU)
+        if getattr(route.op, "kernel_gradients", False):
+            find = partial(small_gradients, name)
+            route.gradients = gradients_in_float32(name, find, facts)
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
