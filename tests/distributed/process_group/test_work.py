@@ -81,13 +81,14 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued(
 @pytest.mark.parametrize("backend", ["threads", "gloo"])
 def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
     """Nobody waits for it, as in programs whose last step is asynchronous."""
-    leaves = threading.Event()
+    leaves, has_left = threading.Event(), threading.Event()
 
     def member(rank: int) -> Any:
         total, got = fd.full((3,), rank + 1.0), [fd.zeros(2) for _ in range(3)]
         if rank:
             leaves.wait(5)
             dist.all_reduce(total)
+            has_left.wait(5)
             for one in got:
                 dist.recv(one, 0)
             return total.tolist(), [one.tolist() for one in got]
@@ -97,6 +98,7 @@ def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
         received: Any = dist.irecv(fd.zeros(1), 1)
         threading.Timer(0.05, leaves.set).start()
         dist.destroy_process_group()
+        has_left.set()
         # Nothing arrives for this one any more.
         with pytest.raises(CollectiveError, match=r"was destroyed|was closed"):
             received.wait()
