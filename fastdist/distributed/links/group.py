@@ -22,7 +22,7 @@ from fastdist.core.errors import (
     MessageError,
 )
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.process_group.transport import Call, ClosesQuietly
 from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 
-class LinksTransport:
+class LinksTransport(ClosesQuietly):
     """Transport of one group; see process_group/transport.py for each method.
 
     Thread  as the interface says

@@ -5,6 +5,7 @@
 # says so by its base class, so a misspelt method is an error where the class is defined, and no
 # object has an ability because an attribute happens to have its name:
 #   QueueingCarrier   queues collectives and messages, and returns their Work
+#   ClosesQuietly     ends its own waits when it closes (in transport.py, which links import)
 #   GroupingTransport starts several collectives together, and says which memory its arrays are of
 # Objects of registered functions have the methods that their authors gave them: see foreign.py.
 

@@ -17,7 +17,7 @@ from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
 from .carriers import QueueingCarrier
 from .debug_level import DebugLevel, get_debug_level
-from .transport import Call, Transport
+from .transport import Call, ClosesQuietly, Transport
 from .work import Lane, Work, destroyed, finished
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Act = Callable[[Transport, Call], None]
 Direction = tuple[str, int | None, int]
 
+# How long a member that leaves waits for what it has queued.
+_DRAIN_S: Final = 2.0
 
 # Methods of a program's subclass of ProcessGroup -> the methods and attributes that they define.
 _GIVEN_METHODS: Final = {
@@ -297,7 +299,10 @@ class GroupBase:
             return number
 
     def shutdown(self) -> None:
-        """Leave the group: later calls raise, and what is queued fails. A second time is fine."""
+        """Leave the group: later calls raise. A second time is fine.
+
+        Collectives and sends that are queued have 2 s to end, and fail then. Receives fail at once.
+        """
         self._end(destroyed(self.group_name), aborts=False)
 
     def abort(self) -> None:
@@ -311,15 +316,29 @@ class GroupBase:
             self._error = error
             carriers = list(self._carriers.values())
             lanes = [self._lane, *self._pairs.values()]
+            drained = [self._lane]
+            drained += [lane for (how, _, _), lane in self._pairs.items() if how == "send"]
             self._pairs.clear()
             companion, self._companion = self._companion, None
         if companion is not None:
             companion._end(error, aborts=aborts)
-        is_busy = any(lane.is_busy() for lane in lanes)
+        try:
+            until = time.monotonic() + (0.0 if aborts else _DRAIN_S)
+            for lane in drained:
+                lane.drain(until)
+        finally:
+            aborts = aborts or any(lane.is_busy() for lane in drained)
+            self._close(lanes, carriers, error, aborts=aborts)
+
+    def _close(
+        self, lanes: list[Lane], carriers: list[Any], error: CollectiveError, *, aborts: bool
+    ) -> None:
+        receives = any(lane.is_busy() for lane in lanes)
         for lane in lanes:
             lane.close(error)
         for carrier in carriers:
-            self._end_carrier(carrier, error if aborts or is_busy else None)
+            is_ended = aborts or (receives and not isinstance(carrier, ClosesQuietly))
+            self._end_carrier(carrier, error if is_ended else None)
         for lane in lanes:
             lane.join()
 

@@ -11,12 +11,20 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.core.errors import (
+    AuthenticationError,
+    QueueEmptyError,
+    StoreError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
+from fastdist.distributed.store.local_store import LocalStore
+from fastdist.distributed.store.state import Op
 
 ADDER = """
 import sys
@@ -265,9 +273,35 @@ def test_queues_are_there_when_a_file_is_opened_again(path: str) -> None:
         size = os.path.getsize(path)
         with pytest.raises(StoreTimeoutError, match=r"1 of 1 keys .*'q'"):
             second.queue_pop("q")
+        with pytest.raises(QueueEmptyError):
+            second.queue_pop("q", block=False)
         assert os.path.getsize(path) == size  # what takes nothing writes nothing
     with FileStore(path) as third:
         assert third.queue_len("q") == 0 and not third.check(["q"])
+
+
+def test_a_value_that_another_took_meanwhile_is_waited_for_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, taken = LocalStore._ask, []
+
+    def ask_late(self: FileStore, op: Op, *given: Any) -> list[bytes]:
+        if op is Op.POP and self is slow and not taken:
+            taken.append(fast.queue_pop("q", block=False))
+            fast.queue_push("q", "second")
+        return ask(self, op, *given)
+
+    with FileStore(path, timeout=20) as slow, FileStore(path, timeout=20) as fast:
+        monkeypatch.setattr(LocalStore, "_ask", ask_late)
+        fast.queue_push("q", "first")
+        assert slow.queue_pop("q") == b"second" and taken == [b"first"]
+        # It is gone, and no other comes.
+        taken.clear()
+        fast.queue_push("q", "third")
+        slow.set_timeout(0.05)
+        monkeypatch.setattr(fast, "queue_push", lambda *_: None)
+        with pytest.raises(StoreTimeoutError):
+            slow.queue_pop("q")
 
 
 def test_a_wait_for_a_value_ends_when_the_store_closes(path: str) -> None:
