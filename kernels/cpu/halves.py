@@ -152,7 +152,7 @@ def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
         return None
     if not all(one.kind == "f" or one in WIDE for one in dtypes):
         return None
-    return silent(lambda x: x.astype(dtype))  # type: ignore[no-any-return]
+    return silent(lambda x: x.astype(dtype, "C"))
 
 
 def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
