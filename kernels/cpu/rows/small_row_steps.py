@@ -84,6 +84,17 @@ _OF_NORMAL = "g x mean:numbers deviation:numbers"
 _NORMAL = "((x - mean) * scale)"
 _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 _BANDS = "by_weight:bands by_bias:bands"
+_TURN_SUMS = "by_weight:turn_sums by_bias:turn_sums"
+_NORMALIZED = (
+    *_SPREAD,
+    Let("size", "sqrt(spread / n + a)"),
+    Let("scale", "T(1) / size"),
+    Let("middle", "centre + off", rounded=True),
+    Let("begin", "(centre - middle + off) * scale"),
+    Map("out", "((x - middle) * scale - begin) * weight + bias"),
+    Give("mean", "centre + off"),
+    Give("deviation", "size"),
+)
 
 
 def _exact(operands: str, *steps: Step) -> Row:
@@ -218,15 +229,7 @@ SMALL: Final[dict[str, Row]] = {
         Map("out", "x / size * g"),
     ),
     "small_layer_norm": _exact(
-        "x weight:columns bias:columns out mean:numbers deviation:numbers",
-        *_SPREAD,
-        Let("size", "sqrt(spread / n + a)"),
-        Let("scale", "T(1) / size"),
-        Let("middle", "centre + off", rounded=True),
-        Let("begin", "(centre - middle + off) * scale"),
-        Map("out", "((x - middle) * scale - begin) * weight + bias"),
-        Give("mean", "centre + off"),
-        Give("deviation", "size"),
+        "x weight:columns bias:columns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
     "small_layer_norm_gradient": _exact(f"{_OF_NORMAL} weight:columns out", *_slope()),
     "small_layer_norm_gradients": _exact(
@@ -235,6 +238,26 @@ SMALL: Final[dict[str, Row]] = {
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
     ),
+    # A row is a group of one sample: groups take turns.
+    "small_group_norm": _exact(
+        "x weight:turns bias:turns out mean:numbers deviation:numbers", *_NORMALIZED
+    ),
+    "small_group_norm_gradient": _exact(f"{_OF_NORMAL} weight:turns out", *_slope()),
+    "small_group_norm_gradients": _exact(
+        f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
+    ),
+    # A row is a channel, and each of its places gets the numbers of the channel.
+    "small_channel_numbers": _exact(
+        "weight:numbers bias:numbers scale shift", Map("scale", "weight"), Map("shift", "bias")
+    ),
+    "small_known_numbers": _exact(
+        "weight:numbers bias:numbers mean:numbers variance:numbers scale shift",
+        Let("by", "weight / sqrt(variance + a)"),
+        Let("off", "bias - mean * by"),
+        Map("scale", "by"),
+        Map("shift", "off"),
+    ),
+    "small_scaled": _exact("x scale:columns shift:columns out", Map("out", "x * scale + shift")),
     "small_rms_norm": _exact(
         "x weight:columns out scale:numbers",
         Reduce("squares", "sum", "square(x)"),
