@@ -21,6 +21,7 @@ from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 from ..refusals import require_dtype_of_norm
 from .batch_norm import require_channeled, scale_channels
+from .channel_norms import groups_or_none
 
 
 @structured(
@@ -340,7 +341,20 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
     return input / (total * (alpha / size) + k).pow(beta)
 
 
-@composite(homes="functional", node="native_group_norm")
+def _group_norm_of_plain(
+    input: Any = None,
+    num_groups: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    found = groups_or_none(input, num_groups, weight, bias, eps)
+    return NOT_TAKEN if found is None or others or named else found
+
+
+@composite(homes="functional", node="native_group_norm", quick=_group_norm_of_plain)
 def group_norm(
     input: Tensor,
     num_groups: int,

@@ -257,6 +257,19 @@ SMALL: Final[dict[str, Row]] = {
         Map("scale", "by"),
         Map("shift", "off"),
     ),
+    "small_known_parts": _exact(
+        "weight:numbers mean:numbers variance:numbers times middle scale",
+        Let("by", "T(1) / sqrt(variance + a)"),
+        Map("times", "weight"),
+        Map("middle", "mean"),
+        Map("scale", "by"),
+    ),
+    "small_known_gradients": _exact(
+        f"g x times:turns middle:turns scale:turns out {_TURN_SUMS}",
+        Map("out", "g * (times * scale)"),
+        Add("by_weight", "g * ((x - middle) * scale)"),
+        Add("by_bias", "g"),
+    ),
     "small_scaled": _exact("x scale:columns shift:columns out", Map("out", "x * scale + shift")),
     "small_rms_norm": _exact(
         "x weight:columns out scale:numbers",

@@ -135,4 +135,6 @@ CASES = {
 COVERED_BY = {
     "normalize_channels": "batch_norm",
     "normalize_channels_gradients": "batch_norm",
+    "normalize_by_known": "batch_norm",
+    "normalize_groups": "group_norm",
 }
