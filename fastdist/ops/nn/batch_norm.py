@@ -11,8 +11,10 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
+from ...kernels.cpu.rows.small_columns import follower
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
+from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..refusals import require_dtype_of_norm
@@ -178,7 +180,7 @@ def _batch_norm_of_plain(
             return NOT_TAKEN
         out, mean, variance = normalize_channels.public(input, weight, bias, eps)
         if running_mean is not None:
-            _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
+            _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
         return out
     if training is False and running_mean is not None:
         return normalize_by_known.public(input, running_mean, running_var, weight, bias, eps)
@@ -246,6 +248,22 @@ def _follow(
             mean, variance = mean.to(dtype), variance.to(dtype)
         running_mean.lerp_(mean.reshape(running_mean._layout.shape), momentum)
         running_var.lerp_(variance.reshape(running_var._layout.shape), momentum)
+
+
+def _follow_plain(
+    running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
+) -> None:
+    """Do what _follow does for rows of the input's dtype on the CPU, by one kernel."""
+    for one in (running_mean, running_var):
+        if one._extra is not None or not one._array.flags.writeable:
+            _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
+            return
+    channels = layout.shape[1]
+    follow = follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
+    follow(mean._array, variance._array, running_mean._array, running_var._array)
+    for one in (running_mean, running_var):
+        storage = one._storage
+        (storage_of(one) if storage is None else storage).bump()
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:

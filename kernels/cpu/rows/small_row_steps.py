@@ -271,6 +271,41 @@ SMALL: Final[dict[str, Row]] = {
         Add("by_bias", "g"),
     ),
     "small_scaled": _exact("x scale:columns shift:columns out", Map("out", "x * scale + shift")),
+    # A row is a sample of as many numbers as channels; a is one over the count of samples.
+    "small_column_totals": _exact("x total:turn_sums", Add("total", "x")),
+    "small_column_spreads": _exact(
+        "x total:turns squares:turn_sums rest:turn_sums",
+        Add("squares", "square(x - total * a)"),
+        Add("rest", "x - total * a"),
+    ),
+    # Of one row, with b for eps. The rest is what the rounding of the mean left over.
+    "small_column_numbers": _exact(
+        "total squares rest weight bias mean variance scale shift",
+        Map("mean", "total * a + rest * a"),
+        Map("variance", "squares * a - square(rest * a)"),
+        Map("scale", "weight / sqrt(squares * a - square(rest * a) + b)"),
+        Map("shift", "bias - rest * a * scale"),
+    ),
+    "small_column_norm": _exact(
+        "x total:columns scale:columns shift:columns out",
+        Map("out", "(x - total * a) * scale + shift"),
+    ),
+    "small_column_scales": _exact("variance scale", Map("scale", "T(1) / sqrt(variance + b)")),
+    "small_column_sums": _exact(f"g x mean:turns scale:turns {_TURN_SUMS}", *_DOWN),
+    "small_column_gradient": _exact(
+        "g x mean:columns scale:columns weight:columns by_weight:columns by_bias:columns out",
+        Map(
+            "out",
+            f"(g - by_bias * a - {_NORMAL} * (by_weight * a)) * (scale * weight)",
+        ),
+    ),
+    # Running means and variances of channels, which move by a; b is what makes a variance that of
+    # the whole. As PyTorch has it: by a = 1 they become those of the batch.
+    "small_followed": _exact(
+        "mean variance running_mean running_variance",
+        Map("running_mean", "mean * a + running_mean * (T(1) - a)"),
+        Map("running_variance", "variance * b * a + running_variance * (T(1) - a)"),
+    ),
     "small_rms_norm": _exact(
         "x weight:columns out scale:numbers",
         Reduce("squares", "sum", "square(x)"),

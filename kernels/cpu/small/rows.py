@@ -9,7 +9,7 @@ import numpy as np
 from ..linalg.product import product, suits_panels
 from ..nn import batch_norm
 from ..reduce.sums import add_up
-from ..rows import long_cross_entropy, long_rows, small_groups, small_rows
+from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
 from .call_facts import TERMS, CallFacts, Run, adder_of_columns, gradients, small
 
 
@@ -106,11 +106,15 @@ def _by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 @small("nn.batch_norm.channels")
 def _batch_norm(facts: CallFacts) -> Run | None:
+    if small_columns.suits_columns(facts):
+        return small_columns.batch_norm(facts)
     return batch_norm.channels_maker(facts)
 
 
 @gradients("nn.batch_norm.channels")
 def _batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    if small_columns.suits_columns(facts):
+        return small_columns.batch_norm_gradient(facts)
     return batch_norm.gradients_maker(facts)
 
 
