@@ -18,7 +18,8 @@ from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..refusals import require_dtype_of_norm
-from .channel_norms import axes_of, instances_or_none, normalize_by_known, takes_channels
+from .channel_norms import instances_or_none, normalize_by_known, takes_channels
+from .norm_slopes import axes_of, batch_norm_slope, may_fuse
 
 
 @structured(
@@ -94,9 +95,15 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
     if not (tls.grad or modes.special):
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
     axes, kept = axes_of(input._layout.shape)
-    normal, scale = _normal(input, eps)
-    slope = g if weight is None else g * weight.reshape(kept)
-    return _slope(slope, normal, scale), (g * normal).sum(axes), g.sum(axes)
+    by_input = by_weight = None
+    if wanted[0] and may_fuse(input, g, weight) and input._layout.contiguous:
+        by_input = batch_norm_slope.public(g, input, weight, *others, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
+        normal, scale = _normal(input, eps)
+        if by_input is None and wanted[0]:
+            by_input = _slope(g if weight is None else g * weight.reshape(kept), normal, scale)
+        by_weight = (g * normal).sum(axes) if wanted[1] else None
+    return by_input, by_weight, g.sum(axes) if wanted[2] else None
 
 
 @normalize_channels.jvp

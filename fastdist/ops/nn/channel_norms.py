@@ -17,12 +17,7 @@ from ...graph.modes import modes
 from ...kernels.cpu.rows.small_groups import MOST, MOST_SAMPLES
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
-
-
-def axes_of(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes but that of the channels, and the shape that broadcasts along these."""
-    axes = tuple([axis for axis in range(len(shape)) if axis != 1])
-    return axes, (shape[1], *[1] * (len(shape) - 2))
+from .norm_slopes import axes_of, group_norm_slope, may_fuse, normal_of, slope_of
 
 
 @structured(
@@ -53,18 +48,17 @@ def _(
 ) -> Any:
     shape = input._layout.shape
     axes, kept = axes_of(shape)
-    rows = (shape[0] * num_groups, -1)
-    x = input.reshape(rows)
-    away = x - x.mean(1, True)
-    scale = ((away * away).mean(1, True) + eps).rsqrt()
-    normal = away * scale
     by_input = by_weight = None
-    if wanted[0]:
-        slope = (g if weight is None else g * weight.reshape(kept)).reshape(rows)
-        even, along = slope.mean(1, True), (slope * normal).mean(1, True)
-        by_input = ((slope - even - normal * along) * scale).reshape(shape)
-    if wanted[1]:
-        by_weight = (g * normal.reshape(shape)).sum(axes)
+    if wanted[0] and may_fuse(input, g, weight):
+        by_input = group_norm_slope.public(g, input, weight, *others, num_groups, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
+        rows = (shape[0] * num_groups, -1)
+        normal, scale = normal_of(input.reshape(rows), eps, 1)
+        if wanted[0] and by_input is None:
+            slope = (g if weight is None else g * weight.reshape(kept)).reshape(rows)
+            by_input = slope_of(slope, normal, scale, 1).reshape(shape)
+        if wanted[1]:
+            by_weight = (g * normal.reshape(shape)).sum(axes)
     return by_input, by_weight, g.sum(axes) if wanted[2] else None
 
 

@@ -134,6 +134,26 @@ SMALL: Final[dict[str, Row]] = {
         "g y out",
         *SOFTMAX_GRADIENT_WIDE,
     ),
+    # The gradients of softmax_gradient by g and y, of the gradient q of its result. A number taken
+    # from all of g or q does not change what softmax makes of them.
+    "small_softmax_second": _exact(
+        "q g y by_g by_y",
+        Reduce("even", "sum", "g * y"),
+        Reduce("along", "sum", "q * y"),
+        Reduce("rest", "sum", "(g - even) * y"),
+        Reduce("left", "sum", "(q - along) * y"),
+        Map("by_g", "((q - along) - left) * y"),
+        Map("by_y", "(q - along) * ((g - even) - rest) - (g - even) * left"),
+    ),
+    "small_log_softmax_second": _exact(
+        "q g y by_g by_y",
+        Reduce("even", "sum", "g"),
+        Map("by_y", "exp(y)"),
+        Reduce("along", "sum", "q * by_y"),
+        Reduce("left", "sum", "(q - along) * by_y"),
+        Map("by_g", "(q - along) - left"),
+        Map("by_y", "-(((q - along) - left) * by_y) * even"),
+    ),
     "small_log_softmax": _exact(
         "x out",
         TOP,
@@ -208,6 +228,20 @@ SMALL: Final[dict[str, Row]] = {
         ),
         Put("out", "target", "slope"),
     ),
+    # The gradients of small_cross_entropy_gradient by the logits and by g, of the gradient q of its
+    # result.
+    "small_cross_entropy_second": _exact(
+        "q g:numbers target:places weights totals:numbers by_x by_g:numbers wrong:outside",
+        Let("part", "T(1) / totals"),
+        Reduce("along", "sum", "q * weights"),
+        Let("even", "along * part", rounded=True),
+        Reduce("left", "sum", "(q - even) * weights"),
+        Let("rest", "left * part"),
+        Let("share", "g * a * part"),
+        Map("by_x", "((q - even) - rest) * (weights * share)"),
+        Pick("own", "q", "target"),
+        Give("by_g", "(rest - (own - even)) * a"),
+    ),
     "small_var": _exact("x out:numbers", *_SPREAD, Give("out", "spread * a")),
     "small_std": _exact("x out:numbers", *_SPREAD, Give("out", "sqrt(spread * a)")),
     "small_var_gradient": _exact(
@@ -237,6 +271,40 @@ SMALL: Final[dict[str, Row]] = {
     ),
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
+    ),
+    # The gradients of the slope of normalised rows, of the gradient q of that: by u, which is g times
+    # weight, and by the rows.
+    "small_norm_second": _exact(
+        "q u x mean:numbers deviation:numbers by_u by_x",
+        Let("scale", "T(1) / deviation"),
+        Reduce("total", "sum", "q"),
+        Reduce("total_u", "sum", "u"),
+        Reduce("product", "sum", f"q * {_NORMAL}"),
+        Reduce("product_u", "sum", f"u * {_NORMAL}"),
+        Reduce("both", "sum", "q * u"),
+        Let("even", "total / n"),
+        Let("even_u", "total_u / n"),
+        Let("along", "product / n"),
+        Let("along_u", "product_u / n"),
+        Let("bent", "both / n - even * even_u - along * along_u"),
+        Let("minus", "-square(scale)"),
+        Map("by_u", f"(q - even - {_NORMAL} * along) * scale"),
+        Map(
+            "by_x",
+            f"({_NORMAL} * bent + (q - even - {_NORMAL} * along) * along_u"
+            f" + (u - even_u - {_NORMAL} * along_u) * along) * minus",
+        ),
+    ),
+    "small_rms_second": _exact(
+        "q u x scale:numbers by_u by_x",
+        Reduce("product", "sum", "q * x"),
+        Reduce("product_u", "sum", "u * x"),
+        Reduce("both", "sum", "q * u"),
+        Let("along", "product / n * square(scale)"),
+        Let("along_u", "product_u / n * square(scale)"),
+        Let("bent", "T(3) * along * along_u - both / n * square(scale)"),
+        Map("by_u", "(q - x * along) * scale"),
+        Map("by_x", "(x * bent - q * along_u - u * along) * scale"),
     ),
     # A row is a group of one sample: groups take turns.
     "small_group_norm": _exact(

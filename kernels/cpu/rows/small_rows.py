@@ -61,10 +61,10 @@ def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | Non
     if rows is None:
         return None
     name = f"{name}_wide" if facts.dtype.itemsize == 8 else name
-    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+    return (of_several(name, facts.shape, facts.dtype, *rows),)
 
 
-def _of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+def of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
     """Return the function that makes a result of shape of several arrays."""
     empty, lengths, launch, array_type = np.empty, table(n), bound(name, dtype, rows, n, a), ARRAY
 
@@ -95,7 +95,7 @@ def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if rows is None:
         return None
     name = "small_cumsum_gradient_of_row" if rows[0] == 1 else "small_cumsum_gradient"
-    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+    return (of_several(name, facts.shape, facts.dtype, *rows),)
 
 
 def _scanned(facts: CallFacts) -> tuple[int, int] | None:
@@ -117,7 +117,7 @@ def reduction_gradient(
     found = _reduced(facts)
     if found is None:
         return None
-    return (_of_several(name, facts.shapes[0], facts.dtype, *found, a),)
+    return (of_several(name, facts.shapes[0], facts.dtype, *found, a),)
 
 
 def logsumexp(facts: CallFacts) -> Run | None:
