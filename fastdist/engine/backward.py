@@ -93,9 +93,10 @@ def _captured(
 
 
 def _are_on_cpu(inputs: list[tuple[Node, int]]) -> bool:
-    for node, _ in inputs:  # all() takes twice the time
-        if not inline.is_cpu(node):
-            return False
+    for node, _ in inputs:
+        if inline.is_cpu(node):
+            continue
+        return False  # all() takes twice the time
     return True
 
 

@@ -11,15 +11,16 @@ from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
-from ...kernels.cpu.rows.small_columns import follower
 from ...interpreters.batched_tensor import batched, levels, value_at
+from ...kernels.cpu.rows.small_columns import follower
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
 from .channel_norms import instances_or_none, normalize_by_known, takes_channels
-from .norm_slopes import axes_of, batch_norm_slope, may_fuse
+from .norm_slopes import axes_of, batch_norm_slope
 
 
 @structured(

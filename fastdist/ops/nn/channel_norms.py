@@ -17,7 +17,8 @@ from ...graph.modes import modes
 from ...kernels.cpu.rows.small_groups import MOST, MOST_SAMPLES
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
-from .norm_slopes import axes_of, group_norm_slope, may_fuse, normal_of, slope_of
+from ..reduce.row_slopes import may_fuse
+from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
 
 
 @structured(
@@ -80,16 +81,12 @@ def normalize_by_known(
 
 
 @normalize_by_known.plan
-def _(
-    input: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float
-) -> Plan:
+def _(input: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype, (eps,))
 
 
 @normalize_by_known.vjp("input", "weight", "bias")
-def _(
-    g: Any, input: Any, mean: Any, variance: Any, weight: Any, eps: float, wanted: Any
-) -> Any:
+def _(g: Any, input: Any, mean: Any, variance: Any, weight: Any, eps: float, wanted: Any) -> Any:
     axes, kept = axes_of(input._layout.shape)
     scale = (variance + eps).rsqrt()
     by_input = by_weight = None

@@ -17,8 +17,8 @@ from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_floating_inputs
-from .norm_slopes import may_fuse
 from .softmax import less_mean, log_softmax_gradient, log_softmax_tangent
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -270,9 +270,7 @@ def _(
 
 
 @cross_entropy_slope.vjp("grad", "input")
-def _(
-    g: Any, grad: Any, input: Any, target: Any, weights: Any, totals: Any, reduction: int
-) -> Any:
+def _(g: Any, grad: Any, input: Any, target: Any, weights: Any, totals: Any, reduction: int) -> Any:
     shares = OPS["softmax"].public(input, 1)
     away = less_mean(g, shares, 1)
     scale = 1.0 / len(target) if reduction == 1 else 1.0

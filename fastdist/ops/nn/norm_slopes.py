@@ -1,43 +1,15 @@
 """The gradients of norms by their inputs as ops, where they are differentiated again.
 
 Each is one Node in place of the dozen of its expression, whose second gradients one kernel makes.
-They are for plain tensors of a few numbers on the CPU: see may_fuse.
+They are for plain tensors of a few numbers on the CPU: see may_fuse in ops/reduce/row_slopes.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from ...core.device import CPU
-from ...core.dtypes import float32, float64
-from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes
 from ...tensor.tensor import Tensor
-
-# Of so many numbers at most a gradient is one Node; the expressions take less memory of more.
-MOST: Final = 1 << 16
-
-
-def may_fuse(*tensors: Tensor | None) -> bool:
-    """Return whether tensors, of which the first is given, are plain ones of one floating dtype and
-    a few numbers on the CPU, and nothing observes the call.
-    """
-    if modes.special or modes.tracers:
-        return False
-    layout = tensors[0]._layout  # type: ignore[union-attr]
-    dtype = layout.dtype
-    if not (dtype is float32 or dtype is float64) or not 0 < layout.numel <= MOST:
-        return False
-    for one in tensors:
-        if one is None:
-            continue
-        found = one._layout
-        if one.__class__ not in PLAIN or found.dtype is not dtype or found.device is not CPU:
-            return False
-        if found.is_sparse:
-            return False
-    return True
 
 
 def slope_of(g: Any, normal: Any, scale: Any, axes: Any) -> Any:
@@ -110,9 +82,7 @@ def _(grad: Tensor, input: Tensor, weight: Any, scale: Tensor, eps: float) -> Pl
 
 
 @rms_norm_slope.vjp("grad", "input", "weight")
-def _(
-    g: Any, grad: Any, input: Any, weight: Any, scale: Any, eps: float, wanted: Any
-) -> Any:
+def _(g: Any, grad: Any, input: Any, weight: Any, scale: Any, eps: float, wanted: Any) -> Any:
     u = grad if weight is None else grad * weight
     by = ((input * input).mean(1, True) + eps).rsqrt()
     normal = input * by
@@ -191,9 +161,7 @@ def batch_norm_slope(
 
 
 @batch_norm_slope.plan
-def _(
-    grad: Tensor, input: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float
-) -> Plan:
+def _(grad: Tensor, input: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float) -> Plan:
     return Plan(input._layout.shape, input._layout.dtype, (eps,))
 
 

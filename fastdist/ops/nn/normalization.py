@@ -19,10 +19,11 @@ from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
 from .batch_norm import require_channeled, scale_channels
 from .channel_norms import groups_or_none
-from .norm_slopes import layer_norm_slope, may_fuse, rms_norm_slope
+from .norm_slopes import layer_norm_slope, rms_norm_slope
 
 
 @structured(

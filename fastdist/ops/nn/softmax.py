@@ -11,7 +11,7 @@ from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
-from .norm_slopes import may_fuse
+from ..reduce.row_slopes import may_fuse
 
 
 @structured(

@@ -183,9 +183,7 @@ def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
         by_weight, by_bias, is_whole = empty(channels, dtype), empty(channels, dtype), wanted[0]
         x = x.reshape(seen)
         made = empty(seen, dtype) if is_whole else x
-        loop(
-            g.reshape(seen), x, weight, mean, variance, made, by_weight, by_bias, eps, is_whole
-        )
+        loop(g.reshape(seen), x, weight, mean, variance, made, by_weight, by_bias, eps, is_whole)
         return made.reshape(shape) if is_whole else None, by_weight, by_bias
 
     return by_all, None, None

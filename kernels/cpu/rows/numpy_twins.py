@@ -54,8 +54,8 @@ class _Writer:
         self.scope: dict[str, Any] = {
             "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
             "_inside": _inside, "_sum": np.add.reduce, "_accumulate": np.add.accumulate,
-            "_fmax": np.fmax.reduce, "_log": np.log,
-            "_tile": np.tile, "_turns": _add_turns, "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
+            "_fmax": np.fmax.reduce, "_log": np.log, "_tile": np.tile, "_turns": _add_turns,
+            "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
             **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
         }  # fmt: skip
         self.lines: list[str] = []

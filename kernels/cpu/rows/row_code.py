@@ -154,7 +154,7 @@ def _build_blocks(
     together = _NEAREST_BYTES // (max(in_rows, 2) * code.size)
     fit = builder.sdiv(ir.Constant(I64, together), code.n)
     block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
-    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+    one = ir.Constant(I64, 1)
     block = builder.select(builder.icmp_signed(">", block, one), block, one)
     with as_written(builder, first, last, block) as begin:
         end = builder.add(begin, block)

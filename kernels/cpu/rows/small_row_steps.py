@@ -251,6 +251,40 @@ SMALL: Final[dict[str, Row]] = {
         Let("even", "g * a"),
         Map("out", "(x - centre) * even"),
     ),
+    # The gradients of small_var_gradient by g and x, of the gradient q of its result.
+    "small_var_second": _exact(
+        "q g:numbers x by_g:numbers by_x",
+        Reduce("total", "sum", "x"),
+        Reduce("total_q", "sum", "q"),
+        Let("centre", "total / n", rounded=True),
+        Let("even", "total_q / n"),
+        Let("scaled", "g * a"),
+        Reduce("along", "sum", "q * (x - centre)"),
+        Give("by_g", "(along - total_q * (total / n - centre)) * a"),
+        Map("by_x", "(q - even) * scaled"),
+    ),
+    # g times the shares of a row, and the gradients of that.
+    "small_logsumexp_slope": _exact(
+        "g:numbers x out",
+        TOP,
+        Map("out", "exp(x - top)"),
+        Reduce("total", "sum", "out"),
+        Let("scale", "g / total"),
+        Map("out", "out * scale"),
+    ),
+    "small_logsumexp_second": _exact(
+        "q g:numbers x by_g:numbers by_x",
+        TOP,
+        Map("by_x", "exp(x - top)"),
+        Reduce("total", "sum", "by_x"),
+        Reduce("along", "sum", "q * by_x"),
+        Let("even", "along / total", rounded=True),
+        Reduce("left", "sum", "(q - even) * by_x"),
+        Let("rest", "left / total"),
+        Let("scale", "g / total"),
+        Give("by_g", "rest + even"),
+        Map("by_x", "((q - even) - rest) * (by_x * scale)"),
+    ),
     "small_norm": _exact(
         "x out:numbers",
         Reduce("all", "sum", "square(x)"),
@@ -272,8 +306,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
     ),
-    # The gradients of the slope of normalised rows, of the gradient q of that: by u, which is g times
-    # weight, and by the rows.
+    # The gradients of the slope of normalised rows by u, which is g times weight, and by the rows,
+    # from the gradient q of that slope.
     "small_norm_second": _exact(
         "q u x mean:numbers deviation:numbers by_u by_x",
         Let("scale", "T(1) / deviation"),

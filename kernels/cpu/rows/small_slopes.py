@@ -96,7 +96,8 @@ def cross_entropy(facts: CallFacts) -> Run:
 def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     """Return the gradients of that, by g and by the input."""
     (rows, n), dtype, (reduction,) = facts.shape, facts.dtype, facts.numbers
-    scale, one, empty, lengths = 1.0 / rows if reduction == 1 else 1.0, ones(rows, dtype), np.empty, table(n)  # fmt: skip
+    scale, one = 1.0 / rows if reduction == 1 else 1.0, ones(rows, dtype)
+    empty, lengths = np.empty, table(n)
     launch = bound("small_cross_entropy_second", dtype, rows, n, scale)
     copy_of = np.ndarray.copy
 
@@ -244,7 +245,11 @@ def batch_norm(facts: CallFacts) -> Run:
     def by_input(g: Array, x: Array, weight: Any, mean: Array, variance: Array) -> Any:
         if run is not None:
             return run(g, (mean, variance), x, weight, only_input)[0]
-        out, by_weight, by_bias = empty(shape, dtype), empty(channels, dtype), empty(channels, dtype)
+        out, by_weight, by_bias = (
+            empty(shape, dtype),
+            empty(channels, dtype),
+            empty(channels, dtype),
+        )
         channels_gradients(g, x, weight, mean, variance, out, by_weight, by_bias, eps)
         return out
 
@@ -280,3 +285,26 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
         return np.multiply(by_u, weight.reshape(column)), by_x, by_weight
 
     return by_all, None, None, None, None
+
+
+def reduction(facts: CallFacts, name: str) -> Run:
+    """Return the gradient of a reduction of rows, from g and those, by the kernel `name`."""
+    shape, (n, *scale) = facts.shape, facts.numbers
+    return small_rows.of_several(name, shape, facts.dtype, math.prod(shape) // n, n, *scale)
+
+
+def reduction_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
+    """Return the gradients of that, by g and by the rows."""
+    shape, dtype, (n, *scale) = facts.shape, facts.dtype, facts.numbers
+    final, empty, lengths = facts.shapes[0], np.empty, table(n)
+    assert final is not None
+    launch = bound(name, dtype, math.prod(shape) // n, n, *scale)
+
+    def by_both(given: Array, g: Array, x: Array) -> tuple[Array, Array]:
+        if not in_order(given, g, x):
+            given, g, x = gapless(given, g, x)
+        by_g, by_x = empty(final, dtype), empty(shape, dtype)
+        launch((given, g, x, by_g, by_x, lengths))
+        return by_g, by_x
+
+    return by_both, None

@@ -74,3 +74,23 @@ def _batch_norm(facts: CallFacts) -> Run:
 @gradients("nn.norm_slopes.batch_norm")
 def _batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     return small_slopes.batch_norm_gradient(facts)
+
+
+@small("reduce.row_slopes.var")
+def _var(facts: CallFacts) -> Run:
+    return small_slopes.reduction(facts, "small_var_gradient")
+
+
+@gradients("reduce.row_slopes.var")
+def _var_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
+    return small_slopes.reduction_gradient(facts, "small_var_second")
+
+
+@small("reduce.row_slopes.logsumexp")
+def _logsumexp(facts: CallFacts) -> Run:
+    return small_slopes.reduction(facts, "small_logsumexp_slope")
+
+
+@gradients("reduce.row_slopes.logsumexp")
+def _logsumexp_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
+    return small_slopes.reduction_gradient(facts, "small_logsumexp_second")
