@@ -28,7 +28,7 @@ from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
-from .op import OPS, Given, Op, common_device, declarator
+from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .pytorch_names import recorded_as
@@ -39,7 +39,7 @@ from .tangents import carry, combined, zeros_like
 _ANY_NUMBER = (bool, int, float, complex)
 
 
-class PointwiseOp(PointwiseForm, GeneralPath):
+class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
     """A pointwise op as it runs."""
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:

@@ -12,7 +12,7 @@ from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
 from .argument_kinds import require_tensors
 from .general_path import GeneralPath, as_operand_of
-from .op import Given, Op, common_device, declarator
+from .op import Given, Op, P, R, common_device, declarator
 from .outline import outlines
 from .route import Plan, Route, find_functions, is_cacheable, layouts_of, require_declared_plan
 from .short_path import write_short_path
@@ -20,7 +20,7 @@ from .structured_form import StructuredForm
 from .tangents import carry
 
 
-class StructuredOp(StructuredForm, GeneralPath):
+class StructuredOp(StructuredForm[P, R], GeneralPath[P, R]):
     """A structured op as it runs."""
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:

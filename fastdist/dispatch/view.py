@@ -15,7 +15,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .op import PLAIN, Given, declarator, registrar
+from .op import PLAIN, Given, P, R, declarator, registrar
 from .outline import outlines
 from .route import Route, noting_stream
 from .short_path import write_short_path
@@ -23,7 +23,7 @@ from .structured import StructuredOp
 from .tangents import carry_view
 
 
-class ViewOp(StructuredOp):
+class ViewOp(StructuredOp[P, R]):
     """An op that gives another view of the same bytes; linear, so its tangent is the view of the
     tangent.
 
@@ -40,7 +40,7 @@ class ViewOp(StructuredOp):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         homes: str | None = None,
         *,
         batch: str = "",

@@ -177,6 +177,7 @@ class LinksTransport:
         """Send an array to each member, and place what each sends here."""
         pieces = [bytes_of(array) for array in arrays]
         places = [bytes_of(out) for out in outs]
+        self._movement.require_exchange(call)
         with self._collective(call) as waiting:
             self._movement.exchange(call, pieces, places, waiting)
 
@@ -218,6 +219,7 @@ class LinksTransport:
         self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
+            self._machine.set_gone()
             self._hub.detach(self._group)
             self._meeting.between.close()
             self._segment.close()
@@ -276,6 +278,10 @@ class LinksTransport:
             if record.incarnation == peer.incarnation and member not in self._alarm.left:
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
+                if self._machine.has_left(member):
+                    # It closed the group before it ended: others may go on without it.
+                    self._alarm.member_left(member)
+                    continue
                 # Members that have left owe each other no more: one of those may end at once, and
                 # others, which still receive its data, must not take it for lost.
                 if not self._is_closed:
@@ -320,6 +326,7 @@ class LinksTransport:
         # A group that is closed at the same time has no memory any more.
         with suppress(ValueError):
             self._machine.require_no_failure()
+            self._alarm.left.update(self._machine.gone_members())
 
     def _reduce(self, call: Call, flat: Array, op: str, place: Place) -> None:
         require_reducible(op, flat.dtype)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from fastdist.core.errors import CollectiveError
 from fastdist.distributed.pipe.registry import names_of
@@ -25,6 +27,7 @@ from .members import Record, machines_of
 from .segment import Segment, SegmentError
 
 NOTICE_S = 5.0
+_MOST_RANKS_TEXT: Final = 400
 
 
 def connect(
@@ -210,11 +213,18 @@ def _watch(
 
 
 def _joined(ranks: Sequence[int]) -> str:
-    """Return ranks as text, the whole of a long list as a range where it is one."""
+    """Return ranks as text: a range where they are one, and a digest of the rest of a long list.
+
+    All members read the text of each.
+    """
     first = ranks[0]
     if list(ranks) == list(range(first, first + len(ranks))):
         return f"{first} to {ranks[-1]}"
-    return ", ".join(map(str, ranks))
+    text = ", ".join(map(str, ranks))
+    if len(text) <= _MOST_RANKS_TEXT:
+        return text
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return f"{text[:_MOST_RANKS_TEXT]}... ({len(ranks)} ranks, digest {digest})"
 
 
 def _why_no_memory() -> str:

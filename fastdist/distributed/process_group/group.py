@@ -16,6 +16,7 @@ from .arrays import (
     require_target,
     require_tensors,
 )
+from .carriers import GroupingTransport
 from .group_base import GroupBase
 from .lists import (
     all_gather_lists,
@@ -92,7 +93,7 @@ class ProcessGroup(Messages, GroupBase):
         shapes = [tensor._layout.shape for tensor in tensors]
 
         def act(transport: Transport, call: Call) -> None:
-            if hasattr(transport, "grouped"):
+            if isinstance(transport, GroupingTransport):
                 _reduce_each(transport, call, tensors, how)
                 return
             memory = memory_of(transport)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fastdist.core.errors import CollectiveError
 
@@ -15,6 +15,7 @@ from ..constants import default_pg_timeout
 from .arrays import settle
 from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
+from .carriers import QueueingCarrier
 from .debug_level import DebugLevel, get_debug_level
 from .transport import Call, Transport
 from .work import Lane, Work, destroyed, finished
@@ -48,6 +49,8 @@ class GroupBase:
     """The members of a group, what carries its collectives, and the threads that run them."""
 
     bound_device_id: Any = None
+    # Whether its collectives are methods that a program registered: see foreign.py.
+    is_foreign: ClassVar[bool] = False
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Let a program's subclass define what PyTorch's backends do, such as getRank."""
@@ -127,7 +130,9 @@ class GroupBase:
     def _get_sequence_number_for_group(self) -> int:
         """Return how many collectives this member has called."""
         return self._lane.count + sum(
-            getattr(carrier, "count", 0) for carrier in self._carriers.values()
+            carrier.count
+            for carrier in self._carriers.values()
+            if isinstance(carrier, QueueingCarrier)
         )
 
     def _set_sequence_number_for_group(self) -> None:
@@ -160,12 +165,12 @@ class GroupBase:
         self.bound_device_id = Device("cuda", device) if isinstance(device, int) else Device(device)
         backend = self._config.device_backend_map.get(self.bound_device_id.type)
         carrier = self._carrier(backend) if backend == Backend.NCCL else None
-        if carrier is not None and hasattr(carrier, "connect"):
+        if isinstance(carrier, QueueingCarrier):
             carrier.connect(self.bound_device_id, self._timeout.total_seconds())
 
     def _for_objects(self) -> Any:
         """Return the group that moves bytes of the CPU: this one, or a companion that does."""
-        if "cpu" in self._config.device_backend_map or hasattr(self, "foreign"):
+        if "cpu" in self._config.device_backend_map or self.is_foreign:
             return self
         with self._companion_lock:
             if self._companion is None:
@@ -242,12 +247,10 @@ class GroupBase:
         transport = self._transport(first)
         line, timeout = caller_line(), options.timeout or self._timeout
         seconds = timeout.total_seconds()
-        start = getattr(transport, "start", None)
-        if start is not None:
+        if isinstance(transport, QueueingCarrier):
             call = Call(0, what, agreed, line, time.monotonic() + seconds)
             device = self._gpu_of(options)
-            work: Work = start(call, act, result, device, is_async=options.asyncOp)
-            return work
+            return transport.start(call, act, result, device, is_async=options.asyncOp)
         settle(first)
 
         def job(number: int) -> None:
@@ -316,14 +319,15 @@ class GroupBase:
         for lane in lanes:
             lane.close(error)
         for carrier in carriers:
-            if (aborts or is_busy) and hasattr(carrier, "abort"):
-                carrier.abort(error)
-            for name in ("close", "shutdown"):
-                if hasattr(carrier, name):
-                    getattr(carrier, name)()
-                    break
+            self._end_carrier(carrier, error if aborts or is_busy else None)
         for lane in lanes:
             lane.join()
+
+    def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
+        """Close a carrier, after its work has ended with the error if there is one."""
+        if error is not None:
+            carrier.abort(error)
+        carrier.close()
 
     def __repr__(self) -> str:
         ranks = list(self._ranks)

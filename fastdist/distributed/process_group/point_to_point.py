@@ -12,6 +12,7 @@ from ...instrumentation.time_ranges import clock, time_ranges
 from ...tensor.tensor import Tensor
 from .arrays import Target, flat, require_readable, require_target, settle
 from .caller import caller_line
+from .carriers import Message, QueueingCarrier
 from .group_base import GroupBase
 from .transport import Call
 from .work import Work, finished
@@ -27,7 +28,7 @@ class Messages(GroupBase):
         self._require_other("send", dst)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
-        if hasattr(transport, "start_message"):
+        if isinstance(transport, QueueingCarrier):
             return self._start_message(transport, tensor, dst, line, is_async=is_async)
         settle(tensor)
 
@@ -52,7 +53,7 @@ class Messages(GroupBase):
             self._require_other("recv", src)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
-        if hasattr(transport, "start_message"):
+        if isinstance(transport, QueueingCarrier):
             return self._start_message(
                 transport, tensor, src, line, is_async=is_async, is_send=False
             )
@@ -84,7 +85,7 @@ class Messages(GroupBase):
 
     def _start_message(
         self,
-        carrier: Any,
+        carrier: QueueingCarrier,
         tensor: Tensor,
         peer: int | None,
         line: str,
@@ -93,8 +94,6 @@ class Messages(GroupBase):
         is_send: bool = True,
     ) -> Work:
         """Queue a send or a receive on a GPU."""
-        from .nccl import Message
-
         if peer is None:
             raise CollectiveError(
                 f"recv, called at {line}: Backend nccl does not support receiving from any source; "
@@ -103,16 +102,13 @@ class Messages(GroupBase):
         name = "send" if is_send else "recv"
         call = Call(0, name, _agreed(tensor), line, time.monotonic() + self._seconds())
         message = Message(is_send, tensor, peer)
-        work: Work = carrier.start_message(call, message, is_async=is_async)
-        return work
+        return carrier.start_message(call, message, is_async=is_async)
 
     def _start_batch(self, messages: Any) -> Work | None:
         """Queue (is_send, tensor, peer) together; None if the messages are not of a GPU."""
-        carrier: Any = self._transport(messages[0][1])
-        if not hasattr(carrier, "start_batch"):
+        carrier = self._transport(messages[0][1])
+        if not isinstance(carrier, QueueingCarrier):
             return None
-        from .nccl import Message
-
         for is_send, tensor, peer in messages:
             what = "isend" if is_send else "irecv"
             (require_readable if is_send else require_target)(what, "tensor", tensor)
@@ -124,8 +120,7 @@ class Messages(GroupBase):
             caller_line(),
             time.monotonic() + self._seconds(),
         )
-        work: Work = carrier.start_batch(call, [Message(*one) for one in messages])
-        return work
+        return carrier.start_batch(call, [Message(*one) for one in messages])
 
     def _seconds(self, timeout: timedelta | None = None) -> float:
         return (timeout or self._timeout).total_seconds()

@@ -7,13 +7,13 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
+from ..pointwise.arithmetic import addcmul
 from ..refusals import require_dtype_of_norm
 
 
@@ -183,10 +183,10 @@ def batch_norm(
         shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
     if training:
-        out, mean, variance = normalize_channels.public(input, weight, bias, eps)
+        out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None and input._layout.numel:
             _follow(running_mean, running_var, mean, variance, shape, momentum)
-        return out if input._layout.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
+        return out if input._layout.contiguous else in_format_of(input, out)
     for name, one in (("running_mean", running_mean), ("running_var", running_var)):
         if one is None:
             raise RuntimeError(
@@ -225,7 +225,7 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
         scale = scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     scale, shift = (one.to(dtype).reshape(kept) for one in (scale, shift))
-    return OPS["addcmul"].public(shift, input, scale)  # type: ignore[no-any-return]
+    return addcmul(shift, input, scale)
 
 
 @composite(homes="functional", node="view")
@@ -263,7 +263,7 @@ def instance_norm(
     )
     n, channels = shape[:2]
     rows: Any = input.reshape(1, n * channels, *shape[2:])
-    found, mean, variance = normalize_channels.public(rows, None, None, eps)
+    found, mean, variance = normalize_channels(rows, None, None, eps)
     if running_mean is not None and input._layout.numel:
         means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
         _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
@@ -279,4 +279,4 @@ def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
         return normal if bias is None else normal + bias  # type: ignore[no-any-return]
     if bias is None:
         return normal * weight  # type: ignore[no-any-return]
-    return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
+    return addcmul(bias, normal, weight)

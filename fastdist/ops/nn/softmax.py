@@ -6,11 +6,11 @@ from typing import Any
 
 from ...core.dtypes import WORDS, DType, float64
 from ...core.errors import NoKernelError
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
+from ..pointwise.masked import where
 
 
 @structured(
@@ -49,7 +49,7 @@ def _cast_first(op: Any) -> Any:
                 f'"{op.name}_lastdim_kernel_impl" not implemented for '
                 f"{WORDS[dtype or input._layout.dtype]!r}: give dtype=, such as fastdist.float32"
             )
-        return op.public(input.to(dtype), dim)
+        return op(input.to(dtype), dim)
 
     return complex_decomposition
 
@@ -81,7 +81,7 @@ def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
     is_large, share = out.detach() > -0.69, out.exp()
     others = g.masked_fill(is_large, 0.0).sum(dim, keepdim=True)
     large = -(g * out.expm1()) - share * others
-    return OPS["where"].public(is_large, large, g - share * total)
+    return where(is_large, large, g - share * total)
 
 
 def less_mean(x: Any, shares: Any, dim: int) -> Any:

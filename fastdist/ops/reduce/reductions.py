@@ -14,6 +14,7 @@ from ...tensor.axes import normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from ..create.creation import full
 from ..pointwise.complex_numbers import conjugate
 from .cumulative_sums import has_zero, product_after, product_before
@@ -309,12 +310,11 @@ def _shares(input: Any, dim: Any) -> Any:
     """Return exp(input) divided by its sum over dim, one axis or several."""
     shape = input._layout.shape
     dims = normalize_axes("logsumexp", dim, shape)
-    softmax: Any = OPS["softmax"].public
     if len(dims) == 1 or not shape:
-        return softmax(input, dims[0] if dims else 0)
+        return late_ops.softmax(input, dims[0] if dims else 0)
     order = [axis for axis in range(len(shape)) if axis not in dims] + list(dims)
     moved = input.permute(order)
-    found = softmax(moved.reshape(*moved._layout.shape[: len(shape) - len(dims)], -1), -1)
+    found = late_ops.softmax(moved.reshape(*moved._layout.shape[: len(shape) - len(dims)], -1), -1)
     back = sorted(range(len(order)), key=order.__getitem__)
     return found.reshape(moved._layout.shape).permute(back)
 
