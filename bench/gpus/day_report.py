@@ -18,7 +18,7 @@ LEFT_OUT: Final = "left out"
 
 
 class Report:
-    """The findings of a section: checks, rows of times, single figures, and parts that are left out.
+    """The findings of a section: checks, rows of times, single figures, and parts left out.
 
     Each entry is printed and written at once, so that nothing is lost when the section is ended.
     """

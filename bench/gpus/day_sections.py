@@ -31,7 +31,7 @@ TESTS: Final = (
     "tests/ops/test_table.py",
 )
 # Relative to the largest number: of true float32, and of TF32, whose factors have 10 bits.
-FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 2e-6, 5e-3, 1e-5
+FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 1e-5, 5e-3, 3e-5
 # PyTorch's time for a call is what a call is held against.
 SMALL_OP: Final = 1.5
 _CALLS_IN_A_ROW: Final = 200  # fewer than a GPU's queue takes before a launch waits
@@ -148,8 +148,8 @@ def new_tests(report: Report, day: Day) -> None:
         if left_s < 5:
             report.leave_out(file, "no time is left for it")
             continue
-        command = [sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", "-q", "-rfE", "-p",
-                   "no:cacheprovider", "--no-header", "--tb=line", file]  # fmt: skip
+        command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-rfE", "--tb=line",
+                   "-p", "no:cacheprovider", file]  # fmt: skip
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=left_s
@@ -231,8 +231,8 @@ def _chain(gpu: Gpu, length: int) -> Callable[[], object]:
 
 
 def _host_time(gpu: Gpu) -> Callable[[Callable[[], object]], Stopwatch]:
-    """Return the function that makes a stopwatch of the program's own time: it waits for the GPU outside of it,
-    before the GPU's queue is full.
+    """Return the function that makes a stopwatch of the program's own time: it waits for the GPU
+    between samples, before the GPU's queue is full.
     """
 
     def stopwatch(work: Callable[[], object]) -> Stopwatch:

@@ -27,6 +27,7 @@ from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Size, Tensor
 from ..tensor.view_steps import ViewSteps
+from .device_gradients import device_gradients
 
 
 class Plan(NamedTuple):
@@ -164,6 +165,8 @@ def find_functions(
         wanted = [(is_moved, plan.compute) for is_moved in moved]
         route.run = casting(run, device, wanted) if is_cast else run
         route.records = route.records and noting_stream(device)
+        if device is not CPU and not is_cast:
+            route.gradients = device_gradients(kernel, layouts, device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
         Layout.of(dtype, device, result.shape, strides_of(result.shape, order))

@@ -263,6 +263,23 @@ def matmul(x: Array, y: Array, out: Array) -> None:
         np.matmul(x, y, out=out)
 
 
+def by_first(g: Array, y: Array, out: Array) -> None:
+    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k)."""
+    linear(g, y, None, out)
+
+
+def by_second(g: Array, x: Array, out: Array) -> None:
+    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    matmul(x.T, g, out)
+
+
+def by_weight(g: Array, x: Array, out: Array) -> None:
+    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
+    (m, k).
+    """
+    matmul(g.T, x, out)
+
+
 @silent
 def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""

@@ -152,6 +152,10 @@ class Product:
         self._plans: dict[bool, _Plan | None] = {}
 
     def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
+        """Multiply arrays of the slots' layouts, as a compiled kernel is called."""
+        self.multiply(given)
+
+    def multiply(self, given: tuple[Any, ...]) -> None:
         """Multiply arrays of the slots' layouts."""
         tf32 = self._choice.tf32
         try:
@@ -241,27 +245,29 @@ class _Plan:
 
     def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
         """Multiply arrays of the layouts that it was made for; return whether that was possible."""
+        if bias is not None:
+            with self._lock:
+                self._place.value = bias.data.ptr
+                _require(self._tell(*self._bias))
+                status = self._launch(x, y, out, factor)
+        else:
+            status = self._launch(x, y, out, factor)
+        if status == _NOT_SUPPORTED:
+            return False
+        _require(status)
+        return True
+
+    def _launch(self, x: Any, y: Any, out: Any, factor: float) -> int:
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
         # Freed in the order of the stream, as all memory of the pool.
         work = self._empty((self._room,), np.uint8) if self._room else None
         to = out.data.ptr
-        given = (
-            *(self._handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero),
-            *(to, d, to, d, self._algorithm),
-            *(None if work is None else work.data.ptr, self._room, self._stream().ptr),
-        )
-        if bias is None:
-            status = self._matmul(*given)
-        else:
-            with self._lock:
-                self._place.value = bias.data.ptr
-                _require(self._tell(*self._bias))
-                status = self._matmul(*given)
-        if status == _NOT_SUPPORTED:
-            return False
-        _require(status)
-        return True
+        return self._matmul(
+            self._handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero,
+            to, d, to, d, self._algorithm, None if work is None else work.data.ptr, self._room,
+            self._stream().ptr,
+        )  # fmt: skip
 
 
 def _number(kind: Any, value: float) -> Any:

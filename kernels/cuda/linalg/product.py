@@ -36,6 +36,43 @@ def matmul(x: Any, y: Any, out: Any) -> None:
             _multiply_otherwise(x, y, out)
 
 
+@only_launches
+def by_first(g: Any, y: Any, out: Any) -> None:
+    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k), one
+    dtype, any strides.
+    """
+    _multiply_turned((g, y), (g, _turned(y)), out)
+
+
+@only_launches
+def by_second(g: Any, x: Any, out: Any) -> None:
+    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    _multiply_turned((x, g), (_turned(x), g), out)
+
+
+@only_launches
+def by_weight(g: Any, x: Any, out: Any) -> None:
+    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
+    (m, k).
+    """
+    _multiply_turned((g, x), (_turned(g), x), out)
+
+
+def _multiply_turned(given: tuple[Any, Any], seen: tuple[Any, Any], out: Any) -> None:
+    """Write the product of matrices as they are seen into out, or plan it for slots."""
+    if isinstance(out, Slot):
+        out.launches.append(Call(Product((*seen, out), _multiply_otherwise), (*given, out)))
+    else:
+        matmul(*seen, out)
+
+
+def _turned(x: Any) -> Any:
+    """Return the view of a transposed matrix, or its slot."""
+    if isinstance(x, Slot):
+        return x.seen_as(x.shape[::-1], x.strides[::-1])
+    return x.transpose((1, 0))
+
+
 def product_step(
     x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch, choice: Choice = products
 ) -> Call:
