@@ -100,10 +100,10 @@ def _require_folder_of(
 def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
     """Return the content of a file that this user alone can write, or root with or_roots.
 
-    A folder that make_own_folder accepts may have been open to others before. What they left there
-    is not read: files of theirs, files that they can write to, links (to a file of this user's that
-    is no cache), pipes, which would block, and what is larger than any kernel. With or_roots, a
-    link in a folder of root's is followed.
+    A folder that make_own_folder accepts may have been open to others before. So the function does
+    not read files of theirs, files that they can write to, links (which could lead to a file that
+    this user has downloaded), pipes, which would block, and files larger than any kernel. With
+    or_roots, links are followed: nobody else could write to such a folder.
 
     Raises  OSError where it cannot be opened or read
     """

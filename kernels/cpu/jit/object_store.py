@@ -101,7 +101,8 @@ def locked(key: str) -> Iterator[None]:
     Note    the lock ends with its process; one that hangs is waited for two minutes
     """
     folder = cache_directory(FOLDER)
-    file = None if folder is None else _lock_file(f"{_path_of(folder, key)}{_LOCK}")
+    path = "" if folder is None else f"{_path_of(folder, key)}{_LOCK}"
+    file = _lock_file(path) if path else None
     if file is None:
         yield
         return
@@ -110,7 +111,7 @@ def locked(key: str) -> Iterator[None]:
     finally:
         # Removed while it is locked: whoever waits for it finds the kernel, and looks no further.
         with contextlib.suppress(OSError):
-            os.unlink(f"{_path_of(folder, key)}{_LOCK}")
+            os.unlink(path)
         os.close(file)
 
 

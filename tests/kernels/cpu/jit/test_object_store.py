@@ -113,7 +113,7 @@ def test_what_neighbours_may_have_left_in_the_folder_is_neither_read_nor_waited_
     path.chmod(0o644)
     assert read("key") == KERNEL
     with open(path, "r+b") as file:
-        file.truncate(1 << 40)  # takes no room on the disk, but would in memory
+        file.truncate(1 << 40)  # a hole: small on the disk, large in memory
     assert read("key") is None
 
 
