@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.folded_frames import fold, was_folded
+from ..core.interpreter import open_interpreters, see_plain
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
+from ..interpreters.autocast import autocast
 from ..interpreters.batch_loop import over_batch
 from ..interpreters.batched_tensor import levels
 from ..interpreters.timing import run_timed, should_time
@@ -118,13 +120,18 @@ def _while_traced(
     """Return the result of an interpreter or override that takes the call, or NOT_TAKEN, and the
     arguments that they leave.
     """
+    listed = open_interpreters()
+    if not see_plain(listed) and not levels.depth:  # autocast alone, or nothing in this thread
+        if cast is not None and listed:
+            args, kwargs = cast(args, kwargs)
+        return NOT_TAKEN, args, kwargs
     if event is not None and should_time(call):
         return run_timed(event, call, args, kwargs, entering=call), args, kwargs
     if mode_is_open():
         found = offer(getattr(call, "offered_as", call), args, kwargs)
         if found is not NOT_TAKEN:
             return found, args, kwargs
-    if cast is not None:
+    if cast is not None and autocast in listed:
         args, kwargs = cast(args, kwargs)
     if levels.depth:
         found = over_batch(function.__name__, call, args, kwargs)

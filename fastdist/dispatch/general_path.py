@@ -21,13 +21,13 @@ from ..interpreters.tracing import active_recorder, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
 from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
-from .op import OPS, Given, Op
+from .op import OPS, Given, Op, P, R
 from .output import write_directly, write_out
 from .pytorch_names import recorded_as
 from .route import Route, are_keys, arrays_of, run_silently
 
 
-class GeneralPath(RecordedOp):
+class GeneralPath(RecordedOp[P, R]):
     """An op as it runs: `general` has the five steps, parts of which each kind of op defines.
 
     A Route runs the op; its `values` are the operands, followed by the op's numbers as tensors

@@ -131,6 +131,7 @@ _ROOMS = frozenset(
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
         *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
+        *("c10d_logger", "collective_utils"),
     }
 )
 
@@ -143,6 +144,7 @@ _HOMES = {
     "PrefixStore": "store",
     "Store": "store",
     "TCPStore": "store",
+    "register_rendezvous_handler": "rendezvous",
     "_remote_device": "remote_device",
     "DeviceMesh": "device_mesh",
     "init_device_mesh": "device_mesh",

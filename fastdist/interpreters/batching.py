@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from ..core.torch_function import NOT_TAKEN
-from ..graph.modes import count_special, count_tracers
+from ..core.interpreter import NOT_TAKEN, Interpreter, list_open
+from ..graph.modes import count_tracers
 from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
@@ -38,6 +38,16 @@ from .batched_tensor import (
 # batches of an outer level, and so recurses; nested vmap needs nothing else.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
+
+class _Batches(Interpreter):
+    """Runs calls on batches. Plain tensors are the same in all calls of a batch."""
+
+    order = 1
+    sees_plain = False
+    needs_general_path = False
+
+
+batches: Final = _Batches()
 Rule = Callable[..., Any]
 Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 
@@ -59,15 +69,15 @@ def levels_now() -> Levels:
 def using_levels(open: Levels) -> Iterator[None]:
     """Open exactly these levels in this thread inside this block."""
     before = levels_now()
+    list_open(batches, True)
     levels.depth, levels.sizes, levels.randomness = open
-    count_special(1)
     count_tracers(1)
     try:
         yield
     finally:
         count_tracers(-1)
-        count_special(-1)
         levels.depth, levels.sizes, levels.randomness = before
+        list_open(batches, before[0] > 0)
 
 
 def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:

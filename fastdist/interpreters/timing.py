@@ -10,17 +10,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from ..core.device import CPU
+from ..core.interpreter import Interpreter, list_in_process
 from ..core.torch_function import values_of
 from ..graph.modes import tls
-from ..graph.node import next_sequence_number, node_of
+from ..graph.node import Edge, next_sequence_number, node_of
 from ..instrumentation.memory_meter import memory_meter
-from ..instrumentation.time_ranges import time_range, time_ranges
+from ..instrumentation.time_ranges import clock, time_range, time_ranges
 from ..tensor.memory import root_of
 from ..tensor.tensor import Tensor
 from .batched_tensor import Batched
@@ -31,9 +33,57 @@ from .flops import flops_of
 class _Within(threading.local):
     # The op whose range was opened, and which has not been entered since.
     op: Any = None
+    # Whether the general path has reported the call whose short path is about to.
+    has_reported = False
 
 
 _within: Final = _Within()
+
+
+class _Profiles(Interpreter):
+    """Measures the calls of all threads."""
+
+    order = 2
+    needs_general_path = False
+
+
+class _FullProfiles(_Profiles):
+    """Open as well where more is wanted of a call than its name and its times."""
+
+    needs_general_path = True
+
+
+profiles: Final = _Profiles()
+_full_profiles: Final = _FullProfiles()
+time_ranges.watch("on", partial(list_in_process, profiles))
+time_ranges.watch("is_full", partial(list_in_process, _full_profiles))
+
+
+def reporting(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the general path of an op for `note_op`, which then leaves the report to it."""
+
+    def call(*given: Any) -> Any:
+        try:
+            return general(*given)
+        finally:
+            if time_ranges.on:
+                _within.has_reported = True
+
+    return call
+
+
+def note_op(event: str, start_ns: int, result: Any) -> None:
+    """Report an op that began at start_ns and has run, with the number of its Node; result is
+    NOT_TAKEN for one that failed.
+    """
+    if _within.has_reported:
+        _within.has_reported = False
+        return
+    first = result[0] if result.__class__ is tuple else result
+    edge, number = first._edge if isinstance(first, Tensor) else None, -1
+    if edge is not None and not edge.is_accumulate:
+        number = (edge.node if edge.__class__ is Edge else edge).seq
+    time_ranges.add_op(event, start_ns, number)
 
 
 def should_time(op: Any) -> bool:
@@ -66,6 +116,13 @@ def run_timed(
             operations and the device's work belong to it; a function that is made of ops leaves
             these to them
     """
+    if not time_ranges.is_full and op is None:
+        _within.op, start_ns = entering, clock()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            _within.op = None
+            time_ranges.add_op(event, start_ns, -1)
     given = args[0] if op is not None else (*args, *kwargs.values())
     wanted, before = time_ranges.wanted, next_sequence_number() if op is not None else 0
     device = CPU if op is None or op.kind == "view" else device_of_operands(given)

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import is_ours
+from ..core.interpreter import Interpreter, list_open
 from ..graph.lazy_conj_neg import LazyConjNeg
-from ..graph.modes import count_special, count_tracers
+from ..graph.modes import count_tracers
 from ..tensor.constants import number_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
@@ -144,7 +145,14 @@ class _ThreadState(threading.local):
     recorder: Recorder | None = None
 
 
+class _Recorders(Interpreter):
+    """Writes down the calls of a thread."""
+
+    order = 4
+
+
 thread: Final = _ThreadState()
+recorders: Final = _Recorders()
 
 
 # Called with True before a recorder opens, and with False after it closes.
@@ -154,8 +162,8 @@ watchers: Final[list[Callable[[bool], None]]] = []
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Let a recorder observe this thread's calls inside this block."""
+    list_open(recorders, True)
     before, thread.recorder = thread.recorder, recorder
-    count_special(1)
     count_tracers(1)
     _notify(True)
     try:
@@ -163,8 +171,8 @@ def recording(recorder: Recorder) -> Iterator[None]:
     finally:
         _notify(False)
         count_tracers(-1)
-        count_special(-1)
         thread.recorder = before
+        list_open(recorders, before is not None)
 
 
 def _notify(is_open: bool) -> None:

@@ -74,7 +74,7 @@ class _Writer:
         self.scope: dict[str, Any] = {
             "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
             "_inside": _inside, "_sum": np.add.reduce, "_accumulate": np.add.accumulate,
-            "_fmax": np.fmax.reduce, "_log": np.log,
+            "_fmax": np.fmax.reduce, "_log": np.log, "_tile": np.tile, "_turns": _add_turns,
             "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
             **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
         }  # fmt: skip
@@ -91,10 +91,13 @@ class _Writer:
             shape = {
                 "rows": (self.count, self.n), "numbers": (self.count, 1),
                 "wide": (self.count, 1), "places": (self.count, 1), "bands": (-1, self.n),
+                "turns": (-1, self.n), "turn_sums": (-1,),
             }.get(kind)  # fmt: skip
             if kind != "table":
                 seen = "" if shape is None else f".reshape({shape})"
                 self.line(f"{name} = _operands[{i}]{seen}")
+            if kind == "turns":
+                self.line(f"{name} = _tile({name}, ({self.count} // len({name}), 1))")
         self.take(self.row.steps)
         given = ", ".join([self.count, self.n, self.band, *_GIVEN])
         head = [f"def twins({given}):", "    def twin(_operands):"]
@@ -207,7 +210,11 @@ class _Writer:
                 case Give(to, text):
                     self.line(f"_copy({to}, {self.value(text, True)}, 'unsafe')")
                 case Add(to, text):
-                    self.line(f"_bands({to}, {self._full(text, False)}, {self.band})")
+                    value = self._full(text, False)
+                    if self.kinds[to] == "bands":
+                        self.line(f"_bands({to}, {value}, {self.band})")
+                    else:
+                        self.line(f"_turns({to}, {value})")
                 case Pick(name, row, place):
                     picked = self.new(f"_take({row}, {self._place(place)}, 1)")
                     self._keep_narrow(name, picked, False)
@@ -301,15 +308,35 @@ def _inside(places: Array, n: int, wrong: Array) -> Array:
 
 
 @silent
+def _in_turn(column: Array) -> Any:
+    """Return the sum of numbers in turn; np.add.reduce adds up a single column in eight sums."""
+    return np.add.accumulate(column)[-1] + 0.0
+
+
+@silent
 def _add_bands(to: Array, value: Array, band: int) -> None:
     """Add up the rows of each band, in turn."""
     rows, n = value.shape
+    if n == 1:
+        for i in range(len(to)):
+            to[i] = _in_turn(value[i * band : (i + 1) * band, 0])
+        return
     whole = rows - rows % band
     if whole:
         seen = value[:whole].reshape(-1, band, n)
         np.add.reduce(seen, 1, out=to[: len(seen)], initial=0.0)
     if whole < rows:
         np.add.reduce(value[whole:], 0, out=to[whole // band], initial=0.0)
+
+
+@silent
+def _add_turns(to: Array, value: Array) -> None:
+    """Add up the rows of each turn, in order."""
+    seen = value.reshape(-1, len(to))
+    if len(to) > 1:
+        np.add.reduce(seen, 0, out=to, initial=0.0)
+    else:
+        to[0] = _in_turn(seen[:, 0])
 
 
 @lru_cache(maxsize=8)

@@ -74,6 +74,50 @@ def test_each_gets_what_it_is_to_get(monkeypatch: pytest.MonkeyPatch, what: str)
     connected(monkeypatch, bulk.AUTHENTICATED, play)
 
 
+class Queue:
+    """Records as a sender sees them; the test decides when they leave."""
+
+    def __init__(self, *, is_local: bool) -> None:
+        self.is_local = is_local
+        self.num_queued = 0
+        self.offsets: list[int] = []
+
+    def enqueue(self, turn: int, number: int, data: Any, offset: int) -> None:
+        assert (turn, number) == (5, pair._PIECE)
+        self.offsets.append(offset)
+        self.num_queued += 1
+
+    def send_some(self, waiting: Any) -> bool:
+        return False
+
+
+def test_leaders_on_one_machine_send_in_turns_and_others_as_fast_as_they_can() -> None:
+    array, step = np.zeros(300_000, "f4"), pair.PIECE_BYTES // 4
+    for is_local in (True, False):
+        queue = Queue(is_local=is_local)
+        outgoing = pair._Outgoing(queue, 5, array)  # type: ignore[arg-type]
+        patience: Any = None
+        queue.num_queued = 1  # the call, which leaves with the first piece
+        for _ in range(2):
+            outgoing.send_some(patience)
+            assert queue.offsets == [0]
+        assert outgoing.num_left == 0
+        queue.num_queued = 0
+        assert outgoing.num_left == step
+        outgoing.send_some(patience, step - 1)
+        assert queue.offsets == ([0] if is_local else [0, 4 * step])
+        outgoing.send_some(patience, step)
+        assert queue.offsets == [0, 4 * step]
+        outgoing.send_some(patience, array.size)
+        assert queue.offsets == [0, 4 * step]  # it has not left
+        queue.num_queued = 0
+        outgoing.send_some(patience, array.size)
+        assert queue.offsets == [0, 4 * step, 8 * step]
+        assert outgoing.is_leaving
+        queue.num_queued = 0
+        assert not outgoing.is_leaving
+
+
 def _barrier(member: Member) -> None:
     member.transport.barrier(member.call("barrier"))
 
