@@ -69,8 +69,14 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
             if _State.thread is None:
                 # Not joined by Python at its end, but by _end, which lets it do no more.
                 thread = threading.Thread(target=_work, name="fastdist-compiler", daemon=True)
-                thread.start()
-                _State.thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # Too many threads, or the interpreter ends: a later call tries again.
+                    _State.wanted.clear()
+                    _State.keys.clear()
+                else:
+                    _State.thread = thread
     if error is not None:
         raise error
 

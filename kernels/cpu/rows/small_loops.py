@@ -44,7 +44,7 @@ CALLS_BEFORE: Final = 20_000
 CALLS_BEFORE_A_LOOK: Final = 200
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _READER: Final = f"{__package__.rpartition('.')[0]}.jit.kernel_cache"
-# What `loaded` returns where the cache does not have a loop.
+# The result of `loaded` where the cache does not have a loop.
 MISSING: Final = "missing"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 
@@ -54,7 +54,7 @@ class _State:
     calls = 0
     calls_of: ClassVar[dict[Key, int]] = {}
     loops: ClassVar[dict[Key, Any]] = {}
-    # What the cache does not have; and what stays with NumPy.
+    # Kernels that the cache does not have, and kernels that stay with NumPy.
     missing: ClassVar[set[Key]] = set()
     refused: ClassVar[set[Key]] = set()
 
