@@ -127,13 +127,16 @@ ROWS: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+_KERNELS_MADE = ("fastdist::load_kernel", "fastdist::compile_kernel")
+
+
 def told(p: profile) -> str:
     """Return the names of events, those inside of one in parentheses; whether a kernel is loaded
-    meanwhile depends on what ran before.
+    or compiled meanwhile depends on what ran before.
     """
 
     def text(events: list[Any]) -> str:
-        shown = [event for event in events if not event.name.startswith("fastdist::load")]
+        shown = [event for event in events if event.name not in _KERNELS_MADE]
         return " ".join(map(one, shown))
 
     def one(event: Any) -> str:
