@@ -19,8 +19,8 @@ from fastdist.distributed.store import Store
 from fastdist.system.foreign_text import one_line
 
 from . import segment as segments
+from .algorithms import fastest_first
 from .bulk import choose_seal
-from .cipher import fastest_tags
 from .group import LinksTransport
 from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
 from .members import Members, Record, machines_of
@@ -117,7 +117,8 @@ def _join(
         security=hub.security_kind,
         ranks=_joined(ranks),
         bulk=choose_seal(hub.security_kind, hub.host, encrypts=encrypts),
-        tags=fastest_tags(),
+        tags=fastest_first(encrypts=False),
+        ciphers=fastest_first(encrypts=True),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
