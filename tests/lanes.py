@@ -15,19 +15,15 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
-# Jobs of several processes, many of them against the clock. Each of these two lanes runs its jobs
-# one after the other, next to tests that compute. The first mostly waits for deadlines; the second
-# starts programs by the launcher and needs half a core. Together in one lane they took longer than
-# all other tests.
-WAITING = "workers of one test"
-LAUNCHED = "jobs of the launcher"
-_JOBS = {
-    WAITING: (
-        "distributed/autograd/", "distributed/checkpoint/", "distributed/explain/",
-        "distributed/process_group/test_jobs", "distributed/rpc/", "distributed/test_",
-    ),
-    LAUNCHED: ("examples/", "launch/"),
-}  # fmt: skip
+# Files whose tests wait: for other processes, for connections and for deadlines. Three processes
+# begin with these, and together they need about one core. Tests that compute take what is left.
+_JOBS = (
+    *("distributed/autograd/", "distributed/checkpoint/", "distributed/explain/"),
+    *("distributed/links/", "distributed/pipe/", "distributed/process_group/test_jobs"),
+    *("distributed/rpc/", "distributed/sockets/", "distributed/store/", "distributed/test_"),
+    *("examples/", "launch/"),
+)
+_JOB_PROCESSES = 3
 # Among them, but one process, which computes: its clock and its network are its own.
 _SIMULATED = "/test_simulat"
 # These parse every file of ours, once for all of them.
@@ -41,22 +37,24 @@ _PARTS = 64
 
 # With more, the jobs alone decide how long a run takes; each process holds 700 MB.
 _MOST_PROCESSES = 9
+# What computes yields to jobs, many of which run against the clock.
+_NICENESS = 5
 
 
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
     """Return how many processes share the tests.
 
-    All tests: one for each lane of jobs, and for what computes one less than there are cores, since
-    jobs leave about one core free. With a GPU two, as each process has a context and a pool of
-    memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU alone,
-    or a machine of one core: none but this process.
+    All tests: those that begin with jobs, and for what computes one less than there are cores,
+    since jobs leave about one core free. With a GPU two, as each process has a context and a pool
+    of memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU
+    alone, or a machine of one core: none but this process.
     """
     cores = os.cpu_count() or 1
     if not names_no_tests(config) or config.option.markexpr == "gpu" or cores == 1:
         return 0
     if config.option.markexpr == "nvrtc":
         return cores
-    return 2 if has_gpu() else min(len(_JOBS) + cores - 1, _MOST_PROCESSES)
+    return 2 if has_gpu() else min(_JOB_PROCESSES + cores - 1, _MOST_PROCESSES)
 
 
 def names_no_tests(config: pytest.Config) -> bool:
@@ -65,11 +63,14 @@ def names_no_tests(config: pytest.Config) -> bool:
 
 
 class Lanes(LoadScopeScheduling):
-    """A process begins with each lane of jobs; the others take, file by file, what computes."""
+    """Three processes begin with jobs, the others with what computes; each takes file by file, and
+    what the others have left once its own kind is used up.
+    """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
         self._numbers: dict[WorkerController, dict[str, int]] = {}
+        self._begin_with_jobs: set[WorkerController] = set()
 
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(nodeid)
@@ -79,6 +80,7 @@ class Lanes(LoadScopeScheduling):
         it crashed, which is returned and has failed. It would crash the next process as well.
         """
         work = self.assigned_work[node]
+        self._begin_with_jobs.discard(node)
         if not self._pending_of(work):
             return super().remove_node(node)
         del self.assigned_work[node]
@@ -114,15 +116,21 @@ class Lanes(LoadScopeScheduling):
         return sum(map(len, workload.values()))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        for lane in reversed(_JOBS):
-            if lane in self.workqueue:
-                self.workqueue.move_to_end(lane, last=False)
-        scope, unit = self.workqueue.popitem(last=False)
+        scope = self._next_of(node)
+        unit = self.workqueue.pop(scope)
         self.assigned_work.setdefault(node, {})[scope] = unit
         if node not in self._numbers:
             tests = self.registered_collections[node]
             self._numbers[node] = {test: number for number, test in enumerate(tests)}
         node.send_runtest_some([self._numbers[node][test] for test in unit])
+
+    def _next_of(self, node: WorkerController) -> str:
+        """Return the file, of those that are left, that a process takes next."""
+        if len(self._begin_with_jobs) < _JOB_PROCESSES:
+            self._begin_with_jobs.add(node)
+        wants_jobs = node in self._begin_with_jobs
+        first = next(iter(self.workqueue))
+        return next((scope for scope in self.workqueue if is_job(scope) == wants_jobs), first)
 
 
 # Shorter times are in no list of --durations.
@@ -136,9 +144,16 @@ class FewReports:
     passed at once say nothing: to pack, send and read them took 9 s of a core for 35,000 tests.
     """
 
+    def __init__(self) -> None:
+        self._has_begun = False
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run a test, as pytest does, and send its reports when it is over."""
+        if not self._has_begun:
+            self._has_begun = True
+            if not is_job(lane_of(item.nodeid)):
+                os.nice(_NICENESS)
         named = {"nodeid": item.nodeid, "location": item.location}
         item.ihook.pytest_runtest_logstart(**named)
         for report in runtestprotocol(item, log=False, nextitem=nextitem):
@@ -149,14 +164,15 @@ class FewReports:
 
 
 def lane_of(nodeid: str) -> str:
-    """Return the name that a test shares with those that run in the same process: a lane of jobs,
-    its file, or a part of a file that compiles for minutes.
+    """Return the name that a test shares with those that run in the same process: its file, a few
+    files that share what they have read, or a part of a file that compiles for minutes.
     """
     path = nodeid.partition("::")[0].removeprefix("tests/")
     if path in _COMPILING:
         return f"{path} {zlib.crc32(nodeid.encode()) % _PARTS}"
-    if path in _PARSING:
-        return _PARSING[0]
-    if _SIMULATED in path:
-        return path
-    return next((lane for lane, starts in _JOBS.items() if path.startswith(starts)), path)
+    return _PARSING[0] if path in _PARSING else path
+
+
+def is_job(path: str) -> bool:
+    """Return whether the tests of a file wait rather than compute."""
+    return path.startswith(_JOBS) and _SIMULATED not in path
