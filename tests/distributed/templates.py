@@ -49,6 +49,7 @@ _READ_LATE = (
 # by the name of the test and the rank, and with --slow each. The others end when what is called at
 # their exit has been called.
 ENDS_WHOLE_ONE_IN = 4
+WHOLE, AT_ONCE = "whole", "at once"
 _STATUS = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # of a request, which holds an environment
 
@@ -135,8 +136,7 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     if not is_usual(whole):
         command = [sys.executable, _WORKERS, file, str(connection), str(rank)]
         return subprocess.Popen(command, pass_fds=[connection], env=whole)
-    how = "whole" if ends_whole(rank, whole.get("PYTEST_CURRENT_TEST", "")) else "at once"
-    words = ([file, str(rank), how], whole, os.getcwd())
+    words = ([file, str(rank), how_it_ends(rank, whole)], whole, os.getcwd())
     number = rank % NUM_TEMPLATES
     if tests_devices(file):
         key = f"{number} of devices"
@@ -144,10 +144,11 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     return fork(number, _WORKERS, words, connection, (0, 1, 2))
 
 
-def ends_whole(rank: int, test: str) -> bool:
-    """Return whether the worker of a rank in a test ends as an interpreter does."""
-    name = f"{test.rpartition(' ')[0]} {rank}"
-    return zlib.crc32(name.encode()) % ENDS_WHOLE_ONE_IN == 0
+def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
+    """Return whether a forked process ends as an interpreter does, WHOLE, or AT_ONCE."""
+    test = environment.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    is_whole = zlib.crc32(f"{test} {rank}".encode()) % ENDS_WHOLE_ONE_IN == 0
+    return WHOLE if is_whole else AT_ONCE
 
 
 @functools.cache

@@ -230,7 +230,7 @@ def _live(file: str, connection: Connection) -> None:
 
 def _end_at_once() -> None:
     """End this process, if it ended well and is not one that is to end as an interpreter does."""
-    if not _ended_well or sys.argv[3:] != ["at once"]:
+    if not _ended_well or sys.argv[3:] != [templates.AT_ONCE]:
         return
     vars(sys.modules.pop(_MODULE)).clear()
     gc.collect()  # what the test made is finalized; what the template made is frozen
