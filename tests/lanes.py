@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,20 @@ _PARSING = (
 )
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
+# Files of few tests that take 5 to 40 s each. Files of many tests come first otherwise, and one of
+# these alone would make all wait at the end.
+_LONG = (
+    *("distributed/autograd/simulation/test_simulated_passes.py", "house/test_packaging.py"),
+    *("distributed/rpc/simulation/test_simulation.py", "kernels/guarded/test_guarded.py"),
+    *("distributed/rpc/simulation/test_simulated_shutdown.py", "house/test_docs.py"),
+    *("distributed/rpc/simulation/test_simulated_references.py", "house/test_contributing.py"),
+    *("distributed/process_group/simulation/test_simulated_groups.py", _PARSING[0]),
+    *("bench/test_first_calls.py", "bench/test_distributed_hvp.py", "suite/test_surroundings.py"),
+    *("launch/test_two_hosts.py", "examples/test_resume.py", "examples/test_jobs.py"),
+    *("distributed/links/test_two_hosts.py", "distributed/rpc/test_given_up.py"),
+    *("launch/test_nodes.py", "launch/test_node_restarts.py", "examples/test_digits.py"),
+    *("distributed/test_soak.py", "distributed/rpc/test_faults.py"),
+)
 
 
 # With more, the jobs alone decide how long a run takes; each process holds 700 MB.
@@ -129,8 +144,9 @@ class Lanes(LoadScopeScheduling):
         if len(self._begin_with_jobs) < _JOB_PROCESSES:
             self._begin_with_jobs.add(node)
         wants_jobs = node in self._begin_with_jobs
-        first = next(iter(self.workqueue))
-        return next((scope for scope in self.workqueue if is_job(scope) == wants_jobs), first)
+        long = (scope for scope in _LONG if scope in self.workqueue)
+        its_kind = (scope for scope in chain(long, self.workqueue) if is_job(scope) == wants_jobs)
+        return next(its_kind, next(iter(self.workqueue)))
 
 
 # Shorter times are in no list of --durations.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from tests.conftest import ROOT
 from tests.lanes import (
     _COMPILING,
     _JOBS,
+    _LONG,
     _PARSING,
     _PARTS,
     FewReports,
@@ -110,7 +112,7 @@ def test_a_file_is_run_by_one_process_and_is_a_job_or_computes() -> None:
     compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
     assert len(compiled) == _PARTS
     assert len({lane_of(f"tests/{path}::test_it") for path in _PARSING}) == 1
-    for start in (*_JOBS, *_COMPILING, *_PARSING):
+    for start in (*_JOBS, *_COMPILING, *_PARSING, *_LONG):
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
 
 
@@ -125,21 +127,21 @@ def test_all_that_is_compiled_without_a_gpu_is_where_the_commit_gate_looks() -> 
 TESTS = [
     "tests/ops/test_table.py::test_it", "tests/launch/test_run.py::test_it",
     "tests/distributed/rpc/test_rpc.py::test_it", "tests/ops/test_random.py::test_it",
-    "tests/examples/test_demos.py::test_it", "tests/launch/test_nodes.py::test_it",
+    "tests/examples/test_demos.py::test_it", "tests/launch/test_ending.py::test_it",
 ]  # fmt: skip
 
 
-def lanes_of(count: int) -> tuple[Lanes, list[Any], list[list[int]]]:
-    """Return what gives out TESTS to so many processes, these, and what each is given."""
+def lanes_of(count: int, tests: Sequence[str] = TESTS) -> tuple[Lanes, list[Any], list[list[int]]]:
+    """Return what gives out tests to so many processes, these, and what each is given."""
     config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=count, tx=["popen"] * count))
     config.getvalue = config.getoption = lambda name: ["popen"] * count
     lanes = Lanes(config, SimpleNamespace(loadscopesched=lambda *words: None))
     given: list[list[int]] = [[] for _ in range(count)]
     nodes = [Mock(shutting_down=False, send_runtest_some=one.extend) for one in given]
     for node in nodes:
-        lanes.registered_collections[node] = TESTS
+        lanes.registered_collections[node] = [*tests]
         lanes.assigned_work[node] = {}
-    lanes.workqueue.update({lane_of(test): {test: False} for test in TESTS})
+    lanes.workqueue.update({lane_of(test): {test: False} for test in tests})
     return lanes, nodes, given
 
 
@@ -149,6 +151,14 @@ def test_three_processes_begin_with_jobs_and_the_others_with_what_computes() -> 
         lanes._assign_work_unit(node)
     # The fourth runs a job once nothing else is left.
     assert given == [[1], [2], [4], [0, 3, 5]]
+
+
+def test_long_files_are_given_out_before_others_of_their_kind() -> None:
+    long = ["tests/house/test_docs.py::test_it", "tests/launch/test_nodes.py::test_it"]
+    lanes, nodes, given = lanes_of(4, [*TESTS[:5], *long])
+    for node in nodes:
+        lanes._assign_work_unit(node)
+    assert given == [[6], [1], [2], [5]]
 
 
 def test_a_process_that_takes_the_place_of_a_crashed_one_begins_as_that_did() -> None:
