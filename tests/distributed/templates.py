@@ -33,6 +33,10 @@ PRELOADED = (
     *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
     # Half of the files import the first, and workers the others once they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
+    # Members of process groups would need 25 ms each for these.
+    *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
+    *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
+    *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
 )
 # A file that tests devices imports this too, for which a worker would need 0.14 s.
 _OF_DEVICES = "tests.device_kinds"
