@@ -53,7 +53,7 @@ _LONG = (
 # With more, the jobs alone decide how long a run takes; each process holds 700 MB.
 _MOST_PROCESSES = 9
 # What computes yields to jobs, many of which run against the clock.
-_NICENESS = 5
+_NICENESS = 2
 
 
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:

@@ -88,7 +88,7 @@ def test_a_process_that_begins_with_what_computes_yields_to_jobs(
     monkeypatch.setattr("os.nice", steps.append)
     monkeypatch.setattr(lanes, "runtestprotocol", lambda *_, **__: [])
     computes, waits = Mock(nodeid="tests/nn/a.py::test_it"), Mock(nodeid="tests/launch/a.py::test")
-    for items, expected in (([computes, waits, computes], [5]), ([waits, computes], [])):
+    for items, expected in (([computes, waits, computes], [2]), ([waits, computes], [])):
         reports = FewReports()
         for item in items:
             reports.pytest_runtest_protocol(item, None)
