@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 # Files whose tests wait: for other processes, for connections and for deadlines. Three processes
-# begin with these, and together they need about one core. Tests that compute take what is left.
+# begin with these, and together they need about one core: what computes has the other.
 _JOBS = (
     *("distributed/autograd/", "distributed/checkpoint/", "distributed/explain/"),
     *("distributed/links/", "distributed/pipe/", "distributed/process_group/test_jobs"),
@@ -49,11 +49,8 @@ _LONG = (
     *("distributed/test_soak.py", "distributed/rpc/test_faults.py"),
 )
 
-
 # With more, the jobs alone decide how long a run takes; each process holds 700 MB.
 _MOST_PROCESSES = 9
-# What computes yields to jobs, many of which run against the clock.
-_NICENESS = 2
 
 
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
@@ -160,16 +157,9 @@ class FewReports:
     passed at once say nothing: to pack, send and read them took 9 s of a core for 35,000 tests.
     """
 
-    def __init__(self) -> None:
-        self._has_begun = False
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run a test, as pytest does, and send its reports when it is over."""
-        if not self._has_begun:
-            self._has_begun = True
-            if not is_job(lane_of(item.nodeid)):
-                os.nice(_NICENESS)
         named = {"nodeid": item.nodeid, "location": item.location}
         item.ihook.pytest_runtest_logstart(**named)
         for report in runtestprotocol(item, log=False, nextitem=nextitem):

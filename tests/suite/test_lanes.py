@@ -72,28 +72,12 @@ def test_reports_are_sent_of_calls_of_failures_and_of_what_took_long(
     made = [report("setup", True, 0.001), report("call", True, 0.001), report("setup", False, 0.0)]
     made += [report("teardown", True, 0.004), report("teardown", True, 0.006)]
     monkeypatch.setattr(lanes, "runtestprotocol", lambda *_, **__: made)
-    monkeypatch.setattr("os.nice", lambda _: 0)
     item = Mock(nodeid="tests/a.py::test_it", location=("tests/a.py", 1, "test_it"))
     assert FewReports().pytest_runtest_protocol(item, None)
     sent = [one.kwargs["report"] for one in item.ihook.pytest_runtest_logreport.call_args_list]
     assert sent == [made[1], made[2], made[4]]
     for told in (item.ihook.pytest_runtest_logstart, item.ihook.pytest_runtest_logfinish):
         told.assert_called_once_with(nodeid=item.nodeid, location=item.location)
-
-
-def test_a_process_that_begins_with_what_computes_yields_to_jobs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    steps: list[int] = []
-    monkeypatch.setattr("os.nice", steps.append)
-    monkeypatch.setattr(lanes, "runtestprotocol", lambda *_, **__: [])
-    computes, waits = Mock(nodeid="tests/nn/a.py::test_it"), Mock(nodeid="tests/launch/a.py::test")
-    for items, expected in (([computes, waits, computes], [2]), ([waits, computes], [])):
-        reports = FewReports()
-        for item in items:
-            reports.pytest_runtest_protocol(item, None)
-        assert steps == expected
-        steps.clear()
 
 
 def test_a_file_is_run_by_one_process_and_is_a_job_or_computes() -> None:
