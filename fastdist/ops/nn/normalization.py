@@ -19,8 +19,11 @@ from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
 from .batch_norm import require_channeled, scale_channels
+from .channel_norms import groups_or_none
+from .norm_slopes import layer_norm_slope, rms_norm_slope
 
 
 @structured(
@@ -55,16 +58,18 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
     by_bias = g.sum(0) if wanted[2] else None
     if not (tls.grad or modes.special):
         if wanted[0]:
-            by_input = layer_norm_gradient.public(g, input, weight, *others)
+            by_input = layer_norm_gradient(g, input, weight, *others)
         if wanted[1]:
             mean, deviation = others
             by_weight = (g * ((input - mean) / deviation)).sum(0)
         return by_input, by_weight, by_bias
-    if wanted[0] or wanted[1]:
+    if wanted[0] and may_fuse(input, g, weight):
+        by_input = layer_norm_slope.public(g, input, weight, *others, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
         away = input - input.mean(1, True)
         scale = ((away * away).mean(1, True) + eps).rsqrt()
         normal = away * scale
-        if wanted[0]:
+        if wanted[0] and by_input is None:
             by_input = _slope(g if weight is None else g * weight, normal, scale)
         if wanted[1]:
             by_weight = (g * normal).sum(0)
@@ -134,7 +139,7 @@ def _layer_norm_of_plain_rows(
             and len(layout.shape) == 2
             and layout.shape[1:] == of_row.shape == normalized_shape
         ):
-            return layer_norm_rows.public(input, weight, bias, eps)[0]
+            return layer_norm_rows(input, weight, bias, eps)[0]
     return NOT_TAKEN
 
 
@@ -152,14 +157,14 @@ def layer_norm(
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input._layout, weight, bias)
     if len(shape) == 2 and len(last) == 1:
-        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
+        return layer_norm_rows(input, weight, bias, eps)[0]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     if may_reshape(input, flat):
         matrix = reshaped_operand(input, (rows, n))
         return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)  # type: ignore[no-any-return]
     matrix = input.reshape(rows, n)
-    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
+    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)
 
 
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
@@ -238,6 +243,8 @@ def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
 
 @rms_norm_rows.vjp("input")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+    if (tls.grad or modes.special) and may_fuse(input, g, weight):
+        return rms_norm_slope.public(g, input, weight, *others, eps)
     normal, scale = _by_root(input, eps)
     g = g if weight is None else g * weight
     return (g - normal * (g * normal).mean(1, True)) * scale
@@ -276,11 +283,11 @@ def rms_norm(
         normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
         return normal if weight is None else normal * weight  # type: ignore[no-any-return]
     if len(shape) == 2 and len(last) == 1:
-        return rms_norm_rows.public(input, weight, eps)[0]  # type: ignore[no-any-return]
+        return rms_norm_rows(input, weight, eps)[0]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = None if weight is None else weight.reshape(n)
-    found = rms_norm_rows.public(input.reshape(rows, n), flat, eps)[0]
-    return found.reshape(shape)  # type: ignore[no-any-return]
+    found = rms_norm_rows(input.reshape(rows, n), flat, eps)[0]
+    return found.reshape(shape)
 
 
 @composite(homes="functional", known_as="")
@@ -340,7 +347,20 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
     return input / (total * (alpha / size) + k).pow(beta)
 
 
-@composite(homes="functional", node="native_group_norm")
+def _group_norm_of_plain(
+    input: Any = None,
+    num_groups: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    found = groups_or_none(input, num_groups, weight, bias, eps)
+    return NOT_TAKEN if found is None or others or named else found
+
+
+@composite(homes="functional", node="native_group_norm", quick=_group_norm_of_plain)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -374,5 +394,5 @@ def group_norm(
         )
     length = input._layout.numel // max(n * num_groups, 1)
     rows = input.reshape(n * num_groups, length)
-    found = layer_norm_rows.public(rows, None, None, eps)[0]
+    found = layer_norm_rows(rows, None, None, eps)[0]
     return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))
