@@ -113,7 +113,10 @@ def test_it_ends_as_an_interpreter_does_or_once_all_of_the_test_has_ended(
     assert sorted(words) == ["cycle", *(["interpreter"] * (one_in == 1)), "kept"]
 
 
-def test_some_processes_end_as_an_interpreter_does_the_same_in_each_run() -> None:
+def test_some_processes_end_as_an_interpreter_does_the_same_in_each_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", 4)  # --slow sets another
     tests = [{"PYTEST_CURRENT_TEST": f"test_{number}.py::test_it (call)"} for number in range(400)]
     ends = [templates.how_it_ends(rank, test) for test in tests for rank in range(3)]
     assert 0.2 < ends.count(templates.WHOLE) / len(ends) < 0.3
