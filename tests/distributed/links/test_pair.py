@@ -92,7 +92,7 @@ class Queue:
 
 
 def test_leaders_on_one_machine_send_in_turns_and_others_as_fast_as_they_can() -> None:
-    array, step = np.zeros(300_000, "f4"), pair.PIECE_BYTES // 4
+    array, step = np.zeros(300_000, "f4"), records.PIECE_BYTES // 4
     for is_local in (True, False):
         queue = Queue(is_local=is_local)
         outgoing = pair._Outgoing(queue, 5, array)  # type: ignore[arg-type]
