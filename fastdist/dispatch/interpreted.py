@@ -92,7 +92,7 @@ def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool, bool]:
     they are timed.
     """
     casts, times = autocast in listed, profiles in listed
-    # The casts of a call are events of their own.
+    # A profile shows the casts of a call as further events.
     return need_general_path(listed) or (casts and times), casts, times
 
 
@@ -139,7 +139,7 @@ class CastComposite:
 
 
 def casting(name: str) -> CastComposite | None:
-    """Return what casts the arguments of a composite of this name, if it is in the lists."""
+    """Return the function that casts the arguments of a composite, if it is in the lists."""
     return CastComposite(name) if name in NAMES else None
 
 
