@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 # Note [Interpreters of a thread]
 # A call reads one tuple: the interpreters that are open in its thread, in the order in which the
-# call is offered to them. While `modes.tracers` (graph/modes.py) is 0, no interpreter is open in any
-# thread, and no call reads it. After a Ctrl-C the tuple may list one that has nothing open any
+# call is offered to them. While `modes.tracers` (graph/modes.py) is 0, no interpreter is open in
+# any thread, and no call reads it. After a Ctrl-C the tuple may list one that has nothing open any
 # more: that costs time. It never lacks an open one: code that opens one lists it first, code that
 # closes one restores the state first.
 
@@ -74,7 +74,7 @@ def interpreters_of_call(op: Any) -> Interpreters:
     if resuming is not None and resuming[0] is op:
         of_thread.resuming = None
         return resuming[1]
-    return open_interpreters()
+    return open_interpreters() if of_process.interpreters else of_thread.interpreters
 
 
 def offer_call(op: Any, args: Any, target: Any = None) -> Any:

@@ -69,6 +69,8 @@ def special_call(
                     return found
                 if casts and is_cast:
                     operands = cast_plain(op, operands)
+            if plain is not None and modes.special == modes.tracers:
+                return plain(*operands, *attributes)
         return run(operands, attributes, out)
 
     def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
