@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from bench import models
 from bench.harness import Case, Row, Stopwatch, chosen, compare, peer_torch, stopwatch
 
 Block = Callable[[Any, dict[str, Any]], AbstractContextManager[Any]]
@@ -63,6 +64,8 @@ CALLS = (
     Call("dual, x @ y", "dual @ y", _in_level, 3.0),
     Call("dual, sum", "dual.sum()", _in_level, 3.0),
 )
+GPT = 0.9
+"""The ratio of a step of a small GPT under autocast."""
 PROFILED = ("x * y", "x @ y", "linear(x)")
 ON_TO_OFF = 1.5
 """The ratio of a call's time while a profile is on to its time without."""
@@ -83,6 +86,10 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
             peer = _watch(torch, call.statement, call.block) if torch else None
             ours = _watch(fastdist, call.statement, call.block)
             found.append(Case(call.title, ours, peer, call.bound))
+    title = "autocast, a step of GPT d 64"
+    if chosen() in title:
+        peer = stopwatch(_step_of_gpt(torch)) if torch else None
+        found.append(Case(title, stopwatch(_step_of_gpt(fastdist)), peer, GPT))
     for statement in PROFILED:
         title = f"profile on beside off, {statement}"
         if chosen() in title:
@@ -90,6 +97,24 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
             off = stopwatch(statement, **_operands(fastdist))
             found.append(Case(title, on, off, ON_TO_OFF, number=2000))
     return found
+
+
+def _step_of_gpt(library: Any) -> Callable[[], None]:
+    network, (letters, target) = models.gpt(64, texts=4)(library)
+    optimizer = library.optim.AdamW(network.parameters(), lr=1e-3)
+    cross_entropy = library.nn.functional.cross_entropy
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with library.autocast("cpu", dtype=library.bfloat16):
+            scores = network(letters)
+            loss = cross_entropy(scores.reshape(-1, scores.shape[-1]), target)
+        loss.backward()
+        optimizer.step()
+
+    for _ in range(5):
+        step()
+    return step
 
 
 def _watch(library: Any, statement: str, block: Block) -> Stopwatch:

@@ -1,4 +1,4 @@
-"""Interpreters: what they are asked, and which of them are open in a thread."""
+"""The protocol of interpreters, and the tuple of the open ones of each thread."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias
 
 # Note [Interpreters of a thread]
-# A call reads one tuple: the interpreters that are open in its thread, in the order in which they
-# are asked. While `modes.tracers` (graph/modes.py), the number of those of all threads, is 0, no
-# call reads it. The tuple may list one that has nothing open any more, after a Ctrl-C: that costs
-# time. It never lacks an open one: code that opens one lists it first, code that closes one first
-# restores the state.
+# A call reads one tuple: the interpreters that are open in its thread, in the order in which the
+# call is offered to them. While `modes.tracers` (graph/modes.py) is 0, no interpreter is open in
+# any thread, and no call reads it. After a Ctrl-C the tuple may list one that has nothing open any
+# more: that costs time. It never lacks an open one: code that opens one lists it first, code that
+# closes one restores the state first.
 
-# What an interpreter returns for a call that it does not take.
+# The result of an interpreter that does not take a call.
 NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
 
 
@@ -34,8 +34,8 @@ class Interpreter:
 
     def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
         """Return the result of a call of an op or a composite (`op.kind` says which), or NOT_TAKEN:
-        then the next interpreter is asked. One that makes the call itself does so by `resumed`, and
-        leaves it to `rest`.
+        then the call is offered to the next interpreter. One that makes the call itself does so by
+        `resumed`, with `rest`.
 
         `args` are an op's operands and attributes, or the positional and named arguments of a
         composite; `target` is the tensor that the result is written into, None for a new one.
@@ -45,7 +45,7 @@ class Interpreter:
 
 class _Thread(threading.local):
     interpreters: Interpreters = ()
-    # An op, and the interpreters that are asked of the call of it that begins next; see `resumed`.
+    # An op, and the interpreters to which its next call is offered; see `resumed`.
     resuming: tuple[Any, Interpreters] | None = None
 
 
@@ -69,12 +69,12 @@ def open_interpreters() -> Interpreters:
 
 
 def interpreters_of_call(op: Any) -> Interpreters:
-    """Return the interpreters that are asked of the call of op that begins here."""
+    """Return the interpreters to which the call of op that begins here is offered."""
     resuming = of_thread.resuming
     if resuming is not None and resuming[0] is op:
         of_thread.resuming = None
         return resuming[1]
-    return open_interpreters()
+    return open_interpreters() if of_process.interpreters else of_thread.interpreters
 
 
 def offer_call(op: Any, args: Any, target: Any = None) -> Any:
@@ -96,7 +96,7 @@ def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> An
 def resumed(
     op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return call(*args, **kwargs); of the first call of op in it only `rest` is asked."""
+    """Return call(*args, **kwargs); the first call of op in it is offered to `rest` alone."""
     before, of_thread.resuming = of_thread.resuming, (op, rest)
     try:
         return call(*args, **kwargs)

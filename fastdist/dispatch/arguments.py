@@ -12,7 +12,7 @@ import dis
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.folded_frames import fold, was_folded
@@ -26,9 +26,6 @@ from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds
 from .pytorch_names import event_of_function, recorded_as
 
-if TYPE_CHECKING:
-    from .interpreted import CastComposite
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Errors of Python and NumPy for arguments of the wrong kind, and for a lack of memory.
@@ -41,7 +38,7 @@ NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 def checked(
     function: F,
-    cast: CastComposite | None = None,
+    cast: Any = None,
     *,
     early: bool = True,
     known_as: str | None = None,
@@ -51,7 +48,6 @@ def checked(
 ) -> F:
     """Return function with errors that name the argument at fault; see `composite`."""
     fitted = set[Any]()
-    event = event_of_function(function.__name__ if known_as is None else known_as)
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +94,7 @@ def checked(
             fold(error)
             raise
 
-    op = CompositeCall(call, function.__name__, event, "" if cast is None else cast.name)
+    op = CompositeCall(call, function.__name__, known_as, cast and cast.name)
     return wraps(function)(call)  # type: ignore[return-value]
 
 
@@ -115,8 +111,9 @@ class CompositeCall:
     __slots__ = ("_event", "call", "cast_as", "is_ignored", "name")
     kind = "composite"
 
-    def __init__(self, call: Any, name: str, event: str | None, cast_as: str) -> None:
-        self.call, self.name, self._event, self.cast_as = call, name, event, cast_as
+    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: Any) -> None:
+        self.call, self.name, self.cast_as = call, name, cast_as or ""
+        self._event = event_of_function(name if known_as is None else known_as)
         self.is_ignored = name in IGNORED
 
     def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -135,7 +132,7 @@ class CompositeCall:
 
 def _ask_interpreters(
     op: CompositeCall,
-    cast: CastComposite | None,
+    cast: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

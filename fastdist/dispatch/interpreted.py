@@ -69,6 +69,8 @@ def special_call(
                     return found
                 if casts and is_cast:
                     operands = cast_plain(op, operands)
+            if plain is not None and modes.special == modes.tracers:
+                return plain(*operands, *attributes)
         return run(operands, attributes, out)
 
     def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
@@ -92,7 +94,7 @@ def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool, bool]:
     they are timed.
     """
     casts, times = autocast in listed, profiles in listed
-    # The casts of a call are events of their own.
+    # A profile shows the casts of a call as further events.
     return need_general_path(listed) or (casts and times), casts, times
 
 
@@ -139,7 +141,7 @@ class CastComposite:
 
 
 def casting(name: str) -> CastComposite | None:
-    """Return what casts the arguments of a composite of this name, if it is in the lists."""
+    """Return the function that casts the arguments of a composite, if it is in the lists."""
     return CastComposite(name) if name in NAMES else None
 
 

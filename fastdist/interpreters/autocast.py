@@ -107,7 +107,7 @@ class _Autocast(Interpreter):
     needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Make a call again on cast operands, if some are to be cast."""
+        """Make a call again on cast operands, if the lists cast one of them."""
         given, more = args
         if op.kind == "composite":
             wanted = wanted_dtype(op.cast_as, (*given, *more.values()))

@@ -34,7 +34,7 @@ MOVES: Final = frozenset(
 )
 # Those among them that change no dtype: numbers of float8 types are their bytes to them.
 _OF_BYTES: Final = MOVES - {"shape.copying.cast", "shape.copying.cat"}
-# Kernels that write every element of their results, whatever stood there.
+# Kernels that write every element of their results without reading it.
 _WRITES_ALL: Final = frozenset({"linalg.product.linear", "linalg.product.matmul"})
 
 

@@ -100,7 +100,7 @@ def test_plain_calls_take_the_short_path(block: str, call: Callable[[Any, Any], 
                 fd.vmap(lambda _: call(X, Y), out_dims=None)(fd.ones(2))
             else:
                 call(X, Y)
-    # What a mode calls is served by the short path; the call that it is asked of is not run.
+    # The short path serves the calls that a mode makes; the call that it takes over does not run.
     assert went == []
     assert (modes.tracers, modes.special, of_thread.interpreters) == (0, 0, ())
 
