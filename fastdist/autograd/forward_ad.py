@@ -111,7 +111,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
             )
     _require_fit(tensor, tangent, at)
     if isinstance(tensor, LazyConjNeg):
-        seen = make_dual(tensor.value, tensor.change.public(tangent), level=at)
+        seen = make_dual(tensor.value, tensor.change(tangent), level=at)
         return lazy_view(seen, tensor.change)
     # A view for the reverse graph; its tangents belong to it alone. See Note [Tangents of views].
     dual: Tensor = view.general((tensor,), (tensor._layout.shape,))

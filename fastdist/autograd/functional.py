@@ -256,13 +256,13 @@ def _stacked(rows: Sequence[Tensor], shape: tuple[int, ...], like: Tensor) -> Te
     if not rows:
         return total.reshape(shape)
     for i, row in enumerate(rows):
-        basic_index.public(total, (i,)).copy_(row.reshape(-1))
+        basic_index(total, (i,)).copy_(row.reshape(-1))
     return total.reshape(shape)
 
 
 def _unit(like: Tensor, i: int) -> Tensor:
     unit = zeros(like.numel(), dtype=like.dtype, device=like.device)
-    basic_index.public(unit, (i,)).fill_(1.0)
+    basic_index(unit, (i,)).fill_(1.0)
     return unit.reshape(like.shape)
 
 

@@ -125,12 +125,12 @@ def in_parts(
 
 
 def _complex(pairs: Any) -> Any:
-    return view_as_complex.public(pairs.contiguous())
+    return view_as_complex(pairs.contiguous())
 
 
 def _parts(x: Any) -> Any:
     is_complex = isinstance(x, Tensor) and x._layout.dtype.is_complex
-    return view_as_real.public(resolved(x)) if is_complex else x
+    return view_as_real(resolved(x)) if is_complex else x
 
 
 def gradgradcheck(

@@ -23,6 +23,7 @@ from ..core.memory_format import MemoryFormat
 from ..core.short_repr import short_repr
 from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
+from .declaration import OPERAND
 
 
 class ArgumentError(DTypeError, ValueError):
@@ -138,6 +139,8 @@ def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
         return _BY_NAME.get(name, ("Any",))
     if annotation == "bool":
         return _TRUTHS.get(name, ("bool",))
+    if annotation == OPERAND:
+        return ("Tensor",)  # Errors name what users pass most.
     return tuple(part.strip() for part in annotation.split("|"))
 
 

@@ -29,6 +29,8 @@ HOMES: Final = {
     "special": "fastdist.special.NAME",
     "nowhere": "it is a part of others",
 }
+# The annotation of a tensor of a pointwise op that ops call with numbers, too.
+OPERAND: Final = "Tensor | complex"
 # The dtypes that an `out=` may have: see Note [Casting into out] in output.py.
 OUT_WORDS: Final = {
     "same": "an out= is of the result's dtype",
@@ -49,7 +51,8 @@ MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "outside of others": (False, True),
 }
 
-_TENSORS = ("Tensor", "Tensor | None")
+
+_TENSORS = ("Tensor", "Tensor | None", OPERAND)
 _BUILTIN = frozenset(vars(builtins))
 
 

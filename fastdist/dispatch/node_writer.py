@@ -32,7 +32,7 @@ from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_near, wrap
-from .op import Op
+from .op import Op, P, R
 from .piecewise import with_zero_second_order
 from .pytorch_names import node_named
 from .route import Route
@@ -54,7 +54,7 @@ class Gradient(NamedTuple):
     may_be_g: bool = False
 
 
-class RecordedOp(Op):
+class RecordedOp(Op[P, R]):
     """An op whose calls may be recorded: all that its Node class is written from.
 
     Its numbers are saved as raw arrays with each call; all other attributes are in the Route.

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeclarationError, DeviceError
@@ -26,6 +26,14 @@ PLAIN = frozenset({Tensor, Parameter})
 # Operands, or attributes, of a call.
 Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
+# The declared parameters and result of an op: a plain `Op` is one of any.
+if TYPE_CHECKING:
+    import typing_extensions
+
+    P = typing_extensions.ParamSpec("P", default=...)
+    R = typing_extensions.TypeVar("R", default=Any)
+else:
+    P, R = ParamSpec("P"), TypeVar("R")
 
 
 def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
@@ -38,9 +46,12 @@ def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
     return register
 
 
-class Op:
+class Op(Generic[P, R]):
     """The attributes of every kind of op: a name, the user's signature, its tensors and its
     attributes.
+
+    A call `op(x)` is one of `op.public`, which takes `out=` and NumPy's names of arguments as well.
+    The attribute `__call__` is that function: a method that calls it would cost 90 ns more.
 
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, passed on unchanged. `general` takes (operands, attributes, out) and
@@ -48,6 +59,12 @@ class Op:
     op, see pytorch_names.py; `out` and `memory` define the `out=`, see OutRule. `homes` lists where
     users find it, as values of HOMES; without them, those of its kind apply.
     """
+
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Return the result of the public function."""
 
     kind = "op"
     several = False  # whether all of its results have gradients
@@ -58,13 +75,14 @@ class Op:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         known_as: str = "",
         node: str = "",
         homes: str | None = None,
         out: str = "same",
         memory: str = "anywhere",
     ) -> None:
+        self.call_later()
         self.name = function.__name__
         if homes is not None:
             self.homes = homes_of(self.name, homes)
@@ -73,7 +91,7 @@ class Op:
         # Functions that name a call's event and its Node where the names differ from call to call.
         self.event_namer: Callable[[Any, Any], str] | None = None
         self.node_namer: Callable[[Any], str] | None = None
-        self.declared = function
+        self.declared: Callable[..., Any] = function
         annotations, names = function.__annotations__, parameter_names(function)
         self.tensors = tuple([name for name in names if is_tensor(self.name, name, function)])
         self.attributes = tuple([name for name in names if name not in self.tensors])
@@ -136,9 +154,17 @@ class Op:
         return inspect.signature(self.declared).parameters
 
     @functools.cached_property
-    def public(self) -> Callable[..., Any]:
+    def public(self) -> Callable[..., R]:
         """The function that users call; made at its first use, because many ops get another one."""
         return public_function(self)
+
+    def call_later(self) -> None:
+        """Let the first call of the op make its public function, which later calls run."""
+        self.__call__ = self._call_first  # type: ignore[method-assign]
+
+    def _call_first(self, *args: Any, **kwargs: Any) -> Any:
+        self.__call__ = self.public  # type: ignore[method-assign]
+        return self.public(*args, **kwargs)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return attributes, tensors that stand for numbers as numbers.
@@ -191,18 +217,16 @@ class Op:
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.public(*args, **kwargs)
-
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 Options = ParamSpec("Options")
+Declared = TypeVar("Declared", bound=Callable[..., Any])
 OPS: dict[str, Op] = {}
 
 
 def declarator(
-    kind: Callable[Concatenate[Callable[..., Any], Options], AnyOp],
-) -> Callable[Options, Callable[[Callable[..., Any]], AnyOp]]:
+    kind: Callable[Concatenate[Declared, Options], AnyOp],
+) -> Callable[Options, Callable[[Declared], AnyOp]]:
     """Return the decorator that declares ops of a kind, with the arguments of its class: the
     decorated function gives name, signature and docstring. Two ops of one name are an error of
     ours.
@@ -210,14 +234,14 @@ def declarator(
 
     def with_options(
         *options: Options.args, **named: Options.kwargs
-    ) -> Callable[[Callable[..., Any]], AnyOp]:
+    ) -> Callable[[Declared], AnyOp]:
         if options and isinstance(options[0], FunctionType):
             raise DeclarationError(
                 f"{options[0].__name__}: the decorator has no parentheses; write its options in "
                 "them, or ()"
             )
 
-        def declare(function: Callable[..., Any]) -> AnyOp:
+        def declare(function: Declared) -> AnyOp:
             op = kind(function, *options, **named)
             if op.name in OPS:
                 raise DeclarationError(f"{op.name} is declared twice")

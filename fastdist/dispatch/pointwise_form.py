@@ -23,6 +23,7 @@ from .derive import (
     with_spare,
 )
 from .node_writer import Gradient, OpNode, RecordedOp
+from .op import P, R
 from .route import Route
 
 # Note [Numbers beside half types]
@@ -70,7 +71,7 @@ NUMBER_RULES: Final = {
 }
 
 
-class PointwiseForm(RecordedOp):
+class PointwiseForm(RecordedOp[P, R]):
     """The declaration of an op that is one scalar body; it runs as a PointwiseOp.
 
     `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
@@ -92,7 +93,7 @@ class PointwiseForm(RecordedOp):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         body: str,
         partials: Sequence[str | None] = (),
         *,
@@ -313,7 +314,7 @@ class PointwiseForm(RecordedOp):
         """How the gradients by the inputs are computed, and from which values; None for an input
         without one.
         """
-        forms = [self] if self.usual is None else [self, self.usual]
+        forms: list[Any] = [self] if self.usual is None else [self, self.usual]
         used = set().union(*(b.used for b in self.gradient_bodies if b is not None))
         used |= self.spare_names
         needs = [n if n in used else "None" for n in (*self.body_names, "out")]

@@ -21,13 +21,13 @@ from .copy_inplace import TWIN_DOC, overwrite
 from .general_path import GeneralPath
 from .inplace import require_may_change, require_result_fits, set_history, value_of, will_record
 from .needs_derivative import has_tangents
-from .op import Given, Op, public_function, refuse_devices
+from .op import Given, Op, P, R, public_function, refuse_devices
 from .pointwise import PointwiseOp
 from .route import Route, arrays_of, run_silently
 from .tangents import value_before
 
 
-class InPlace(GeneralPath):
+class InPlace(GeneralPath[P, R]):
     """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
     the op of that operator.
     """
@@ -35,7 +35,8 @@ class InPlace(GeneralPath):
     kind = "in-place"
     resolves = False
 
-    def __init__(self, of: PointwiseOp, operator: str = "") -> None:
+    def __init__(self, of: PointwiseOp[P, R], operator: str = "") -> None:
+        self.call_later()
         said = {
             name: value
             for name, value in vars(of).items()
@@ -52,7 +53,7 @@ class InPlace(GeneralPath):
         self.functional_op, self.operator = of, operator
 
     @cached_property
-    def public(self) -> Callable[..., Any]:
+    def public(self) -> Callable[..., R]:
         """The method; its signature is the declaration's."""
         made: Any = public_function(self)
         made.__wrapped__ = self.declared

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
 from .node_writer import Gradient, RecordedOp
+from .op import P, R
 from .route import Plan, Route
 
 # How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
@@ -21,7 +22,7 @@ BATCH_WORDS: Final = {
 }
 
 
-class StructuredForm(RecordedOp):
+class StructuredForm(RecordedOp[P, R]):
     """An op that names a kernel, defines its shapes and dtypes (`@op.plan`), and writes its
     derivatives with ops.
 
@@ -50,7 +51,7 @@ class StructuredForm(RecordedOp):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         kernel: str,
         *,
         linear: bool = False,
@@ -145,6 +146,7 @@ class StructuredForm(RecordedOp):
         made.piecewise, made.homes, made.fitted = True, frozenset(), set()
         for name in ("node_class", "public"):
             made.__dict__.pop(name, None)  # they are this op's
+        made.call_later()
         return made
 
     @cached_property

@@ -10,12 +10,12 @@ from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
-from ..graph.modes import modes, tls
+from ..graph.modes import modes, runs_plain, tls
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .op import PLAIN, Given, declarator, registrar
+from .op import PLAIN, Given, P, R, declarator, registrar
 from .outline import outlines
 from .route import Route, noting_stream
 from .short_path import write_short_path
@@ -23,7 +23,7 @@ from .structured import StructuredOp
 from .tangents import carry_view
 
 
-class ViewOp(StructuredOp):
+class ViewOp(StructuredOp[P, R]):
     """An op that gives another view of the same bytes; linear, so its tangent is the view of the
     tangent.
 
@@ -40,7 +40,7 @@ class ViewOp(StructuredOp):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         homes: str | None = None,
         *,
         batch: str = "",
@@ -146,7 +146,8 @@ class ViewOp(StructuredOp):
         Raises  IndexError for an index that is out of range
         """
         layout = input._layout
-        if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
+        is_special = modes.special and not runs_plain()
+        if input.__class__ not in PLAIN or is_special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array = input._array[index]
         edge, seen_as = input._edge, view_layout(layout, array)

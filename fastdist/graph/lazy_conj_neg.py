@@ -129,7 +129,7 @@ class LazyConjNeg(Tensor):
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
         if self.is_leaf and isinstance(grad, Tensor):
-            self.value.grad = self.change.public(grad)
+            self.value.grad = self.change(grad)
         else:
             of: Any = self.value if self.is_leaf else self._kept_extra
             of.grad = grad
@@ -160,7 +160,7 @@ class LazyConjNeg(Tensor):
 
     def resolved(self) -> Tensor:
         """Return the numbers in new memory, at the same place of the graph."""
-        made: Tensor = self.change.public(self.value)
+        made: Tensor = self.change(self.value)
         if made._edge is not None:
             if self._node[0] is not self.value._edge:
                 self._node = self.value._edge, made._edge
@@ -183,7 +183,7 @@ class LazyConjNeg(Tensor):
 
     @data.setter
     def data(self, data: Tensor) -> None:
-        self.value.data = self.change.public(data)
+        self.value.data = self.change(data)
         self._layout = self.value._layout
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -297,5 +297,5 @@ def write_through(target: LazyConjNeg, write: Callable[[Tensor], Any]) -> Tensor
     """
     numbers = target.resolved()
     write(numbers)
-    target.value.copy_(target.change.public(numbers))
+    target.value.copy_(target.change(numbers))
     return target

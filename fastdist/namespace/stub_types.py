@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..dispatch.declaration import OPERAND
 from ..dispatch.op import OPS, Op
 from ..dispatch.pointwise import PointwiseOp
 from .names import ALIASES, words
@@ -222,7 +223,7 @@ def _taken(
         return _EXCEPT[name, word]
     if word == "out":
         return "Tensor | None" if result == "Tensor" else "Any"
-    if isinstance(op, PointwiseOp) and annotation == "Tensor":
+    if isinstance(op, PointwiseOp) and annotation in ("Tensor", OPERAND):
         return "Operand"
     # Lists of lengths are taken for tuples, and Python's float for float32.
     text = known(annotation).replace("tuple[int, ...]", "Sequence[int]")

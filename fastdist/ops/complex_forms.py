@@ -69,12 +69,12 @@ def _logcumsumexp(input: Any, dim: int) -> Any:
     # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
     # What stands farthest to the right is taken off whole, so that angles are told from there.
     right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
-    most, place = cummax_along.public(right, dim)
+    most, place = cummax_along(right, dim)
     found = input.gather(dim, place)
     top = found.detach().masked_fill(~most.isfinite(), 0.0)
     kept = (moved(top, dim, first=0.0) - top).exp()
     kept = kept.masked_fill(moved(most, dim, first=-math.inf) == -math.inf, 0.0)
-    sums = recurrence.public(kept, (input - top).exp(), dim, backwards=False)
+    sums = recurrence(kept, (input - top).exp(), dim, backwards=False)
     return (sums.log() + top).where(most != math.inf, found)
 
 

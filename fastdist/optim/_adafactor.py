@@ -109,7 +109,7 @@ def _from_factors(
 ) -> Tensor:
     """Bring the mean squares of rows and columns up to date; return the matrix that they give."""
     for means, dim in ((rows, -1), (columns, -2)):
-        _average(means, _norm.public(gradient, 2, dim, True), new, gradient.shape[dim])
+        _average(means, _norm(gradient, 2, dim, True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)
 
 
@@ -120,4 +120,4 @@ def _eps(dtype: DType) -> float:
 
 def _mean_size(x: Tensor) -> float:
     """Return the root of the mean square."""
-    return float(_norm.public(x, 2).item()) / x.numel() ** 0.5 if x.numel() else 0.0
+    return float(_norm(x, 2).item()) / x.numel() ** 0.5 if x.numel() else 0.0

@@ -118,7 +118,7 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
     for i, p in enumerate(params):
         if p.is_complex():
             for column in (params, *state_and_grads):
-                column[i] = view_as_real.public(column[i])
+                column[i] = view_as_real(column[i])
 
 
 def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[[F], F]:

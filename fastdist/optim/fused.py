@@ -80,7 +80,7 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
     for piece in walk(body.tree):
         if isinstance(piece, Call):
             args = [made[arg] for arg in piece.args]
-            made[piece] = OPS[piece.primitive].public(*args)
+            made[piece] = OPS[piece.primitive](*args)
             continue
         value = by_name[piece.id] if isinstance(piece, Name) else piece.value  # type: ignore[attr-defined]
         if not isinstance(value, Tensor):

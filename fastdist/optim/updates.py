@@ -58,7 +58,7 @@ def as_real(tensor: Tensor) -> Tensor:
     """Return a tensor, seen as pairs of real numbers if it holds complex ones: these are stepped
     part by part, as in PyTorch.
     """
-    return view_as_real.public(tensor) if tensor._layout.dtype.is_complex else tensor
+    return view_as_real(tensor) if tensor._layout.dtype.is_complex else tensor
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:

@@ -13,7 +13,7 @@ segment.py      the memory that they share
 between.py      what leaders of several machines do for their members
 tree.py         meetings of the leaders of many machines, in few rounds
 bulk.py         how leaders connect for large arrays; records.py: what goes through these
-                connections; cipher.py: its seal
+                connections; algorithms.py: which seal they have; cipher.py, aegis.py: the seals
 pair.py, ring.py  sums of the leaders of two machines, and of more
 hub.py          a process's ZeroMQ connections, which its groups share; whether peers are there
 inbox.py        messages that wait for a collective; wire.py: their heads

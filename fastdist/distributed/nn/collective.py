@@ -260,7 +260,7 @@ def _(input: Tensor, how: Collective) -> Plan:
 
 @collective.vjp("input")
 def _(g: Any, how: Collective) -> Any:
-    return collective.public(g, how.adjoint())
+    return collective(g, how.adjoint())
 
 
 @collective.batches
@@ -272,5 +272,5 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 def carried(input: Tensor, how: Collective) -> Tensor:
     """Return this member's result of a collective, with its derivatives."""
-    found: Tensor = collective.public(input, how)
+    found: Tensor = collective(input, how)
     return found

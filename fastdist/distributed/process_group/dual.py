@@ -31,7 +31,7 @@ def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
     `collective` replaces a tensor, which may be dual at outer levels.
     """
     require_writable(tensor)
-    clone = OPS["clone"].public
+    clone = OPS["clone"]
     with no_grad():
         value = clone(wrap(tensor._array, tensor._layout))
         tangents = [(level, clone(tangent_of(tensor, level))) for level in levels_of((tensor,))]

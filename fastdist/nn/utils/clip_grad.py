@@ -57,8 +57,8 @@ def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
         for each in values:
             each = each if each.is_floating_point() else each.to(float32)
             empty = zeros((), dtype=each.dtype, device=where)
-            norms.append(vector_norm.public(each, order).to(where) if each.numel() else empty)
-        found: Any = vector_norm.public(stack(norms), order)
+            norms.append(vector_norm(each, order).to(where) if each.numel() else empty)
+        found: Any = vector_norm(stack(norms), order)
         return found.to(tensors[0].dtype)  # type: ignore[no-any-return]
 
 

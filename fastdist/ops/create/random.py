@@ -15,7 +15,6 @@ from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
-from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...interpreters.batch_loop import require_randomness
 from ...interpreters.batched_tensor import levels
@@ -26,6 +25,7 @@ from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout, Shape
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor, from_array
+from .. import late_ops
 from ..refusals import require_floating_inputs
 from ..rounded_ranges import ends_inside, largest_whole, may_leave
 from .creation import elsewhere, fills_out, finish, like, new_filled, order_like, sizes_of
@@ -464,7 +464,7 @@ def _filled(
     if ends is not None and may_leave(dtype, float(scale), float(start), float(ends[1])):
         drawn.clamp_(*ends_inside(dtype, *ends))
     if layout.dtype.is_complex:
-        drawn = OPS["view_as_complex"].public(drawn)
+        drawn = late_ops.view_as_complex(drawn)
     return copy_drawn(target, drawn, known_as)
 
 

@@ -12,11 +12,11 @@ from ...core.dtypes import WORDS, float64, float_limits
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_drawn
-from ...dispatch.op import OPS
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from ..rounded_ranges import largest_of
 from .creation import new_filled
 from .random import generator_or_default, open_uniform, part_of_graph, randn
@@ -155,7 +155,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             f"Found dtype {WORDS[prob._layout.dtype]} but expected {WORDS[count._layout.dtype]}"
         )
     shape = broadcast_shapes("binomial", [count._layout.shape, prob._layout.shape])
-    count, prob = (OPS["expand"].public(given, shape) for given in (count, prob))
+    count, prob = (late_ops.expand(given, shape) for given in (count, prob))
     return _draw_of("binomial", "binomial_cpu", count, generator, prob)
 
 
@@ -166,7 +166,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     """
     drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
     least = float(float_limits(input._layout.dtype).tiny)
-    return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
+    return late_ops.gamma_of(input, drawn.clamp(min=least))
 
 
 def log_standard_gamma(input: Any, generator: Generator | None = None) -> Any:
@@ -175,7 +175,7 @@ def log_standard_gamma(input: Any, generator: Generator | None = None) -> Any:
     """
     _require_floating(input, "\"gamma_cpu\" not implemented for '{}'")
     wide = input.to(float64)
-    return OPS["log_gamma_of"].public(wide, _draw_of("log_gamma", "gamma_cpu", wide, generator))
+    return late_ops.log_gamma_of(wide, _draw_of("log_gamma", "gamma_cpu", wide, generator))
 
 
 @composite(homes="function")
@@ -184,6 +184,6 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     input, divided by their sums. No share is below the smallest normal number of input's dtype.
     """
     # By logarithms: of small concentrations all numbers of a row may underflow.
-    shares: Any = OPS["softmax"].public(log_standard_gamma(input, generator), -1)
+    shares: Any = late_ops.softmax(log_standard_gamma(input, generator), -1)
     shares = shares.to(input._layout.dtype)
     return shares.clamp(min=float(float_limits(input._layout.dtype).tiny))  # type: ignore[no-any-return]

@@ -15,10 +15,10 @@ from ...core.memory_format import MemoryLayout
 from ...core.overflow_checks import count_up
 from ...dispatch.arguments import checked
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
 
 
@@ -233,7 +233,7 @@ def logspace(
     where = elsewhere(device)
     if where is not None and wanted in (float32, float64):
         found: Any = linspace(start, end, steps, dtype=wanted, device=where)
-        found = OPS["pow"].public(float(base), found)
+        found = late_ops.pow(float(base), found)
         return found.requires_grad_() if requires_grad else found  # type: ignore[no-any-return]
     powers = evenly_spaced(held(start, wanted), held(end, wanted), steps)
     with np.errstate(all="ignore"):

@@ -36,15 +36,15 @@ from .transforms import divided_by, fft_c2c, fft_c2r, fft_r2c
 
 
 def _c2c(*given: Any) -> Tensor:
-    return fft_c2c.public(*given)  # type: ignore[no-any-return]
+    return fft_c2c(*given)
 
 
 def _r2c(*given: Any) -> Tensor:
-    return fft_r2c.public(*given)  # type: ignore[no-any-return]
+    return fft_r2c(*given)
 
 
 def _c2r(*given: Any) -> Tensor:
-    return fft_c2r.public(*given)  # type: ignore[no-any-return]
+    return fft_c2r(*given)
 
 
 # ---- Along one axis -----------------------------------------------------------------------------
@@ -444,4 +444,4 @@ def _shifted(input: Tensor, dim: Any, by: Any) -> Tensor:
     if not dims:
         raise ShapeError("`shifts` required: there is no axis along which to move")
     by_axis = tuple([by(shape[axis]) for axis in dims])
-    return roll.public(input, by_axis, tuple(dims))  # type: ignore[no-any-return]
+    return roll(input, by_axis, tuple(dims))

@@ -79,7 +79,7 @@ def stft(
     _require_signal(told, input, n_fft, hop, length, window)
     found = _transformed(input, n_fft, hop, length, window, normalized, onesided, align_to_window)
     if return_complex is False:
-        return view_as_real.public(found)  # type: ignore[no-any-return]
+        return view_as_real(found)
     return found
 
 
@@ -137,7 +137,7 @@ def _transformed(
         # The first window, not the stretch that it lies in, begins at the first sample.
         input = constant_pad(input, {len(batch): (before, n_fft - length - before)}, 0.0)
     window = _widened(window, n_fft, length, input)
-    stretches: Any = windows.public(input, -1, n_fft, hop)
+    stretches: Any = windows(input, -1, n_fft, hop)
     if window is not None:
         stretches = stretches * window
     stretches = computable(stretches)
@@ -146,14 +146,14 @@ def _transformed(
         onesided = not is_complex
     divided = BY_ROOT_N if normalized else NOTHING
     if not is_complex:
-        found = fft_r2c.public(stretches, (-1,), divided, onesided)
+        found = fft_r2c(stretches, (-1,), divided, onesided)
     elif onesided:
         raise ShapeError(_ONE_COMPLEX)
     else:
-        found = fft_c2c.public(stretches, (-1,), divided, True)
+        found = fft_c2c(stretches, (-1,), divided, True)
     found = found.transpose(-1, -2)
     recorded_as(node_named("transpose.1" if batch else "squeeze.4"), found, (input,))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _widened(window: Tensor | None, n_fft: int, length: int, like: Tensor) -> Tensor | None:
@@ -304,19 +304,17 @@ def _stretches(
     if return_complex:
         if onesided:
             raise ShapeError(_ONE_COMPLEX)
-        return fft_c2c.public(each, (-1,), divided, False)
+        return fft_c2c(each, (-1,), divided, False)
     if window is not None and window._layout.dtype.is_complex:
         raise DTypeError("Complex windows are incompatible with return_complex=False")
     if not onesided:
         each = narrow(each, -1, 0, n_fft // 2 + 1)
-    return fft_c2r.public(each, (-1,), divided, n_fft)
+    return fft_c2r(each, (-1,), divided, n_fft)
 
 
 def _added_up(stretches: Any, length: int, hop: int) -> Any:
     """Return signals of that length, the sums of stretches that lie hop apart."""
     batch, count, size = stretches._layout.shape
     columns = stretches.transpose(1, 2)
-    added = add_patches.public(
-        columns, (1, length), (1, size), (1, count), (1, hop), (0, 0), (1, 1)
-    )
+    added = add_patches(columns, (1, length), (1, size), (1, count), (1, hop), (0, 0), (1, 1))
     return added.reshape(batch, length)

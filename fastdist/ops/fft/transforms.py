@@ -49,7 +49,7 @@ def _(input: Tensor, dim: Any, normalization: int, forward: bool) -> Plan:
 
 @fft_c2c.vjp("input")
 def _(g: Any, dim: Any, normalization: int, forward: bool) -> Any:
-    return fft_c2c.public(g, dim, normalization, not forward)
+    return fft_c2c(g, dim, normalization, not forward)
 
 
 @structured(
@@ -82,8 +82,8 @@ def _(
     g: Any, input_layout: Layout, dim: Any, normalization: int, onesided: bool, doubled: bool
 ) -> Any:
     if not onesided:
-        return real_part(fft_c2c.public(g, dim, normalization, False)).contiguous()
-    return fft_c2r.public(g, dim, normalization, input_layout.shape[dim[-1]], not doubled)
+        return real_part(fft_c2c(g, dim, normalization, False)).contiguous()
+    return fft_c2r(g, dim, normalization, input_layout.shape[dim[-1]], not doubled)
 
 
 @structured(
@@ -112,7 +112,7 @@ def _(input: Tensor, dim: Any, normalization: int, last_dim_size: int, halved: b
 
 @fft_c2r.vjp("input")
 def _(g: Any, dim: Any, normalization: int, halved: bool) -> Any:
-    return fft_r2c.public(g, dim, normalization, True, not halved)
+    return fft_r2c(g, dim, normalization, True, not halved)
 
 
 def _with_length(shape: Any, axis: int, length: int) -> Any:

@@ -14,7 +14,6 @@ import numpy as np
 
 from ...core.dtypes import bool_, int32, int64
 from ...core.torch_function import NOT_TAKEN
-from ...dispatch.op import OPS
 from ...interpreters.batch_loop import loop, warn_of_loop
 from ...interpreters.batched_tensor import (
     Batched,
@@ -27,6 +26,7 @@ from ...interpreters.batched_tensor import (
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor, from_array
+from .. import late_ops
 from .index_entries import split_index
 
 
@@ -139,7 +139,7 @@ def _write_masked(target: Any, mask: Any, value: Any) -> None:
     mask = mask.reshape(*mask._layout.shape, *(1,) * more)
     if isinstance(value, Tensor):
         value = value.to(target.dtype)
-    target.copy_(OPS["where"].public(mask, value, target))
+    target.copy_(late_ops.where(mask, value, target))
 
 
 def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:

@@ -21,7 +21,9 @@ from ...tensor.axes import DimError, normalize_axis
 from ...tensor.constants import held
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, from_array
+from .. import late_ops
 from ..saved_indices import keep_version
+from ..shape.views import expand
 
 
 def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
@@ -78,7 +80,7 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 
 @gather.vjp("input")
 def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
-    return scatter_zeros.public(g, index, input_layout.shape, dim)
+    return scatter_zeros(g, index, input_layout.shape, dim)
 
 
 @structured(
@@ -100,7 +102,7 @@ def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
 
 @scatter_zeros.vjp("input")
 def _(g: Any, index: Tensor, dim: int) -> Any:
-    return gather.public(g, dim, index)
+    return gather(g, dim, index)
 
 
 @structured(
@@ -167,7 +169,7 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
 
 @scatter_src.vjp("src")
 def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
-    found = gather.public(g, dim, index)
+    found = gather(g, dim, index)
     return _grown(found, src_layout.shape)
 
 
@@ -224,7 +226,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
             f"reduce argument must be either add or multiply., got {short_repr(reduce)}"
         )
     if not isinstance(given, Tensor):
-        given = OPS["expand"].public(number_like(input, given), index._layout.shape)
+        given = expand(number_like(input, given), index._layout.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
         input, dim, index, given, "sum" if reduce == "add" else "prod"
     )
@@ -254,7 +256,7 @@ def _(g: Any) -> Any:
 
 @scatter_add.vjp("src")
 def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
-    return _grown(gather.public(g, dim, index), src_layout.shape)
+    return _grown(gather(g, dim, index), src_layout.shape)
 
 
 @scatter_add.jvp
@@ -321,14 +323,14 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
     # A zero that stands for all: they are written once.
     zero = zeros((), dtype=g._layout.dtype, device=g._layout.device)
-    base = OPS["expand"].public(zero, input_layout.shape)
-    return add_slices.public(base, index, g, dim, 1)
+    base = expand(zero, input_layout.shape)
+    return add_slices(base, index, g, dim, 1)
 
 
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy."""
-    found = select_slices.public(input, _vector("index_select", index), dim)
+    found = select_slices(input, _vector("index_select", index), dim)
     return store_in_out("index_select", out, found, (input,), "same", "outside of first")
 
 
@@ -404,14 +406,14 @@ def _(g: Any) -> Any:
 
 @add_slices.vjp("source")
 def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
-    found = select_slices.public(g, index, dim)
+    found = select_slices(g, index, dim)
     return found if alpha == 1 else found * alpha
 
 
 @add_slices.jvp
 def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
     base = zeros_like(input) if input_t is None else input_t
-    return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
+    return base if source_t is None else add_slices(base, index, source_t, dim, alpha)
 
 
 @composite(homes="function method inplace", out="same", memory="outside of others")
@@ -419,7 +421,7 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
-    return add_slices.public(input, _vector("index_add", index), source, dim, alpha)  # type: ignore[no-any-return]
+    return add_slices(input, _vector("index_add", index), source, dim, alpha)
 
 
 @composite(homes="function method inplace", node="index_fill")
@@ -432,7 +434,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     if not input._layout.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
-    found = OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)
+    found = late_ops.masked_fill(input, _slices_mask(input, dim, index), value)
     return keep_version(found, index)  # type: ignore[no-any-return]
 
 
@@ -456,11 +458,11 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
             it stays outside: see Note [Places outside]
     """
     if is_seen_by_kernels_alone(index):
-        return OPS["where"].public(index < 0, index + n, index)
+        return late_ops.where(index < 0, index + n, index)
     low, high = _range_of(index)
     if low < -n or high >= n:
         raise DimError(refusal.format(low if low < -n else high))
-    return OPS["where"].public(index < 0, index + n, index) if low < 0 else index
+    return late_ops.where(index < 0, index + n, index) if low < 0 else index
 
 
 # Note [Places outside]
@@ -504,7 +506,7 @@ def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
     Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
     """
     if is_seen_by_kernels_alone(places):
-        return OPS["where"].public(places < 0, length, places)
+        return late_ops.where(places < 0, length, places)
     low, high = _range_of(places)
     if low < 0 or high >= length:
         raise DimError(

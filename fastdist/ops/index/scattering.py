@@ -7,13 +7,13 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, int64
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import levels, max_over_batch
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from ..create.creation import ones_like, zeros_like
 from ..shape.as_strided import as_strided
 from .indexing import (
@@ -55,7 +55,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not chosen._layout.numel or (looks and not source._layout.numel):
         return input.expand(shape).clone()
     taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
-    return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
+    return late_ops.where(chosen, taken, input)
 
 
 @composite(homes="function method inplace", node="put")
@@ -166,7 +166,7 @@ def _reduced(
         found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
         return found.reshape(())  # type: ignore[no-any-return]
     src = src[tuple(slice(n) for n in index._layout.shape)]
-    return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
+    return reduced(input, index, src, axis, reduce, include_self)
 
 
 @structured(
@@ -266,10 +266,10 @@ def _slopes_of_products(
         return out, 1 / input, 1 / src
     if not include_self:
         no_self = no_self.scatter(axis, index, False)
-    where, dtype = OPS["where"].public, src._layout.dtype
+    where, dtype = late_ops.where, src._layout.dtype
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
-    rest = reduced.public(whole[0], index, whole[1], axis, "prod", include_self)
+    rest = reduced(whole[0], index, whole[1], axis, "prod", include_self)
     # A zero of two has the other for its slope, which is 0 but not constant.
     zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
     alone, in_pairs = rest * (count == 1), rest * (count == 2)

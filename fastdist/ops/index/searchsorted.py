@@ -71,7 +71,7 @@ def places_that_hold(input: Any) -> Any:
     if not holds._layout.numel:
         return zeros(0, dtype=int64, device=input._layout.device)
     upto = holds.cumsum(0)
-    return hits.public(holds, upto, int(upto[-1]))
+    return hits(holds, upto, int(upto[-1]))
 
 
 def ends_of(input: Any) -> tuple[Any, Any]:
@@ -129,7 +129,7 @@ def searchsorted(
         rows = _ordered(rows, sorter)
     kind = _common(rows._layout.dtype, values._layout.dtype)
     rows, values = (one.to(kind).contiguous() for one in (rows, values))
-    found: Any = sorted_places.public(values, rows, right or side == "right")
+    found: Any = sorted_places(values, rows, right or side == "right")
     return found.to(int32) if out_int32 else found  # type: ignore[no-any-return]
 
 

@@ -16,7 +16,7 @@ from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import copy_, overwrite
 from ...dispatch.inplace import may_write_at_once, require_may_change, value_of, will_record
-from ...dispatch.op import OPS, PLAIN
+from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import levels_of, zeros_like
@@ -32,6 +32,7 @@ from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, from_array
 from ...tensor.writable import shares_memory
+from .. import late_ops
 from ..shape.basic_index import basic_index
 from .batched_index import assign_batch, indexed_batch
 from .index_entries import TakenOver, axes_of, from_list, split_index
@@ -199,7 +200,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         if kind in PLAIN and input.__class__ in PLAIN:
             rows = _rows_at(input, index)
             if rows is not None:
-                chosen: Tensor = select_slices.public(*rows, 0)
+                chosen: Tensor = select_slices(*rows, 0)
                 if chosen._edge is not None:
                     chosen._edge._called = _INDEXED
                 return chosen
@@ -502,7 +503,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     places = searchsorted(holds.cumsum(0), wanted)
     columns = stack(axes_of(places.clamp(max=layout.numel - 1), layout.shape), 1)
     is_found = (places < layout.numel).unsqueeze(1)
-    return OPS["where"].public(is_found, columns, fill_value)  # type: ignore[no-any-return]
+    return late_ops.where(is_found, columns, fill_value)
 
 
 @composite()

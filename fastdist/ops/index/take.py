@@ -7,10 +7,10 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
+from ..shape.views import expand
 from .indexing import counted_from_front, gather, select_slices
 
 
@@ -28,14 +28,14 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         raise DimError("take(): tried to take from an empty tensor")
     refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
     places = counted_from_front(index, n, refusal).reshape(-1)
-    return select_slices.public(flat, places, 0).reshape(index._layout.shape)  # type: ignore[no-any-return]
+    return select_slices(flat, places, 0).reshape(index._layout.shape)
 
 
 @composite(out="same", memory="outside of first")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
-        return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
     axis = normalize_axis("take_along_dim", dim, len(input._layout.shape))
     if indices._layout.dtype is not int64:
         raise DTypeError(
@@ -49,15 +49,15 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"{len(indices._layout.shape)} dimensions for indices"
         )
     if not input._layout.shape:
-        return gather.public(input, axis, indices)  # type: ignore[no-any-return]
+        return gather(input, axis, indices)
     # All other axes meet as in any op of two tensors.
     rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input._layout.shape, indices._layout.shape)]
     met = broadcast_shapes("take_along_dim", rest)
     seen = [
-        OPS["expand"].public(one, (*met[:axis], one._layout.shape[axis], *met[axis + 1 :]))
+        expand(one, (*met[:axis], one._layout.shape[axis], *met[axis + 1 :]))
         for one in (input, indices)
     ]
     n = input._layout.shape[axis]
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
     places = counted_from_front(seen[1], n, refusal)
-    return gather.public(seen[0], axis, places)  # type: ignore[no-any-return]
+    return gather(seen[0], axis, places)

@@ -7,8 +7,8 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.tensor import Tensor
+from .. import late_ops
 
 
 @composite(homes="function", known_as="")
@@ -22,6 +22,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     found: list[Any] = []
     rest: Any = indices.to(int64)
     for n in reversed(sizes):
-        found.append(OPS["remainder"].public(rest, n))
-        rest = OPS["floor_divide"].public(rest, n)
+        found.append(late_ops.remainder(rest, n))
+        rest = late_ops.floor_divide(rest, n)
     return tuple(reversed(found))

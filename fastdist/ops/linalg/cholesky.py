@@ -59,7 +59,7 @@ def _triangle(matrix: Any, upper: bool, unitriangular: bool) -> Any:
 def _(
     g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, wanted: tuple[bool, ...]
 ) -> tuple[Any, Any]:
-    by_b = triangular.public(a.mH, g, not upper, unitriangular)
+    by_b = triangular(a.mH, g, not upper, unitriangular)
     by_a = _triangle(-(by_b @ out.mH), upper, unitriangular) if wanted[0] else None
     return by_a, by_b
 
@@ -68,7 +68,7 @@ def _(
 def _(a: Any, a_t: Any, b_t: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
     moved = None if a_t is None else _triangle(a_t, upper, unitriangular) @ out
     right = b_t if moved is None else -moved if b_t is None else b_t - moved
-    return triangular.public(a, right, upper, unitriangular)
+    return triangular(a, right, upper, unitriangular)
 
 
 @composite(homes="linalg", out="same")
@@ -84,8 +84,8 @@ def solve_triangular(
     shape = require_square(name, A)
     require_fitting(name, shape, require_matrix(name, B, "B"), left)
     if left:
-        return triangular.public(A, B, upper, unitriangular)  # type: ignore[no-any-return]
-    return triangular.public(A.mT, B.mT, not upper, unitriangular).mT  # type: ignore[no-any-return]
+        return triangular(A, B, upper, unitriangular)
+    return triangular(A.mT, B.mT, not upper, unitriangular).mT
 
 
 @composite(out="same", node="triangular_solve")
@@ -102,7 +102,7 @@ def triangular_solve(
     require_fitting(name, shape, right)
     batch = batch_of(name, shape, right)
     given: Any = A.mT if transpose else A
-    found = triangular.public(given, input, upper is not transpose, unitriangular)
+    found = triangular(given, input, upper is not transpose, unitriangular)
     return return_types.triangular_solve(found, A.expand(*batch, *shape[-2:]).clone())
 
 
@@ -136,16 +136,16 @@ def _(g: Any, out: Any, upper: bool) -> Any:
     below = met.tril(-1)
     diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
     half = (below + below.mH + diagonal) * 0.5
-    above = triangular.public(factor.mH, half, True, False)
-    return triangular.public(factor.mH, above.mH, True, False)
+    above = triangular(factor.mH, half, True, False)
+    return triangular(factor.mH, above.mH, True, False)
 
 
 @cholesky_parts.jvp
 def _(input_t: Any, out: Any, upper: bool) -> Any:
     factor = out.mH if upper else out
-    below = triangular.public(factor, input_t, False, False)
+    below = triangular(factor, input_t, False, False)
     # Of a tangent that is not Hermitian PyTorch takes the lower triangle of this product.
-    met = triangular.public(factor, below.mH, False, False).mH
+    met = triangular(factor, below.mH, False, False).mH
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
     return found.mH if upper else found
 
@@ -158,7 +158,7 @@ NOT_DEFINITE = (
 
 def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Tensor, Tensor]:
     require_square(name, A)
-    factor, info = cholesky_parts.public(A, upper)
+    factor, info = cholesky_parts(A, upper)
     if check_errors:
         require_computed(name, info, NOT_DEFINITE)
     return factor, info
@@ -224,7 +224,7 @@ def _as_triangle(factor: Any, upper: bool) -> Any:
 
 @cholesky_solved.vjp("b", "factor")
 def _(g: Any, factor: Any, out: Any, upper: bool, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
-    by_b = cholesky_solved.public(g, factor, upper)
+    by_b = cholesky_solved(g, factor, upper)
     if not wanted[1]:
         return by_b, None
     by_product = by_b @ out.mH
@@ -240,7 +240,7 @@ def _(factor: Any, b_t: Any, factor_t: Any, out: Any, upper: bool) -> Any:
         moved = triangle.mH @ factor_t if upper else factor_t @ triangle.mH
         moved = (moved + moved.mH) @ out
         right = -moved if b_t is None else b_t - moved
-    return cholesky_solved.public(right, factor, upper)
+    return cholesky_solved(right, factor, upper)
 
 
 @composite(out="cast")
@@ -262,7 +262,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "
             f"{shape[-1]} but each b matrix is {right[-2]} by {right[-1]}"
         )
-    return cholesky_solved.public(input, input2, bool(upper))  # type: ignore[no-any-return]
+    return cholesky_solved(input, input2, bool(upper))
 
 
 @composite(out="cast", node="cholesky_inverse")

@@ -11,13 +11,13 @@ from typing import Any
 
 from ...core.dtypes import real_of
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import ones, zeros_like
 from ..create.ranges import eye
 from ..pointwise.complex_numbers import complex_of, conjugate, imaginary_part, real_part
+from ..pointwise.masked import where
 from ..shape.joining import cat
 from .eigh_svd import svd_parts
 from .linear_systems import inverse_parts
@@ -46,22 +46,21 @@ def _cofactors(input: Any, out: Any) -> Any:
     """Return d determinant / d input: the determinant times the transposed inverse."""
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
-        return out[..., None, None] * inverse_parts.public(input)[0].mT
+        return out[..., None, None] * inverse_parts(input)[0].mT
     place = is_singular[..., None, None]
     one = eye(input._layout.shape[-1], dtype=input.dtype, device=input.device)
-    where = OPS["where"].public
-    regular = out[..., None, None] * inverse_parts.public(where(place, one, input))[0].mT
+    regular = out[..., None, None] * inverse_parts(where(place, one, input))[0].mT
     return where(place, _cofactors_by_values(input), regular)
 
 
 def _cofactors_by_values(input: Any) -> Any:
     """Return the cofactors by singular values: in the place of each the product of all others."""
-    u, values, right, _ = svd_parts.public(input, False)
+    u, values, right, _ = svd_parts(input, False)
     edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)
     n = values.shape[-1]
     before = cat([edge, values.narrow(-1, 0, n - 1)], -1).cumprod(-1)
     after = cat([edge, values.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
-    turned = determinant.public(u.detach()) * determinant.public(right.detach())
+    turned = determinant(u.detach()) * determinant(right.detach())
     if not turned._layout.dtype.is_complex:
         turned = turned.round()
     return (conjugate(u) * (before * after * turned.unsqueeze(-1)).unsqueeze(-2)) @ conjugate(right)
@@ -84,7 +83,7 @@ def linalg_det(A: Tensor) -> Tensor:
     Shape   (..., n, n) -> (...)
     """
     require_square("linalg.det", A)
-    return determinant.public(A)  # type: ignore[no-any-return]
+    return determinant(A)
 
 
 @composite()
@@ -121,12 +120,12 @@ def _(grads: Any, input: Any, outs: Any) -> Any:
         g = complex_of(zeros_like(turn) if g is None else g, -turn)
     if g is None:
         return None
-    return g[..., None, None] * inverse_parts.public(input)[0].mH
+    return g[..., None, None] * inverse_parts(input)[0].mH
 
 
 @log_determinant.jvp
 def _(input: Any, input_t: Any, outs: Any) -> Any:
-    moved = (inverse_parts.public(input)[0].mT * input_t).sum((-2, -1))
+    moved = (inverse_parts(input)[0].mT * input_t).sum((-2, -1))
     if not moved._layout.dtype.is_complex:
         return moved, zeros_like(outs[1])
     return real_part(moved), outs[1] * (moved - real_part(moved))
@@ -134,7 +133,7 @@ def _(input: Any, input_t: Any, outs: Any) -> Any:
 
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     require_square("linalg.slogdet", A)
-    size, sign = log_determinant.public(A)
+    size, sign = log_determinant(A)
     return sign, size
 
 
@@ -161,4 +160,4 @@ def logdet(input: Tensor) -> Tensor:
     sign, size = _slogdet(input)
     if input._layout.dtype.is_complex:
         return sign.log() + size
-    return OPS["where"].public(sign == -1, math.nan, size)  # type: ignore[no-any-return]
+    return where(sign == -1, math.nan, size)

@@ -46,7 +46,7 @@ def _(grads: Any, outs: Any) -> Any:
     if by_vectors is None:
         if by_values is None:
             return None
-        return solve_parts.public(vectors.mH, by_values.unsqueeze(-1) * vectors.mH)[0]
+        return solve_parts(vectors.mH, by_values.unsqueeze(-1) * vectors.mH)[0]
     turned = vectors.mH @ by_vectors
     along = turned.diagonal(dim1=-2, dim2=-1)
     require_no_phase(imaginary_part(along.detach()), "linalg_eig_backward")
@@ -55,13 +55,13 @@ def _(grads: Any, outs: Any) -> Any:
     met = turned / conjugate(differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
-    return solve_parts.public(vectors.mH, met @ vectors.mH)[0]
+    return solve_parts(vectors.mH, met @ vectors.mH)[0]
 
 
 @eig_parts.jvp
 def _(input_t: Any, outs: Any) -> Any:
     values, vectors, _ = outs
-    met = solve_parts.public(vectors, input_t.to(vectors.dtype) @ vectors)[0]
+    met = solve_parts(vectors, input_t.to(vectors.dtype) @ vectors)[0]
     moved = vectors @ (met / differences(values))
     longer = real_part((vectors.mH @ moved).diagonal(dim1=-2, dim2=-1))
     return met.diagonal(dim1=-2, dim2=-1), moved - vectors * longer.unsqueeze(-2), None
@@ -99,7 +99,7 @@ def eig(input: Tensor) -> return_types.linalg_eig:
     Note    a vector's phase is LAPACK's choice; gradients must not depend on it
     """
     require_square("linalg.eig", input)
-    values, vectors, info = eig_parts.public(input)
+    values, vectors, info = eig_parts(input)
     require_computed("torch.linalg.eig", info, _NOT_FOUND)
     return return_types.linalg_eig(values, vectors)
 
@@ -112,6 +112,6 @@ def eigvals(input: Tensor) -> Tensor:
     """
     require_square("linalg.eigvals", input)
     op: Any = eig_parts if is_differentiated(input) else eigvals_alone
-    values, *_, info = op.public(input)
+    values, *_, info = op(input)
     require_computed("torch.linalg.eigvals", info, _NOT_FOUND)
     return values  # type: ignore[no-any-return]

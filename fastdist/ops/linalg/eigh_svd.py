@@ -132,7 +132,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     Raises  LinAlgError if they are not found, such as of NaN
     Note    a vector's sign, or phase, is LAPACK's choice; gradients must not depend on it
     """
-    values, vectors, info = eigh_parts.public(input, _is_upper("linalg.eigh", input, UPLO))
+    values, vectors, info = eigh_parts(input, _is_upper("linalg.eigh", input, UPLO))
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return return_types.linalg_eigh(values, vectors)
 
@@ -145,7 +145,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """
     upper = _is_upper("linalg.eigvalsh", input, UPLO)
     op: Any = eigh_parts if is_differentiated(input) else eigenvalues
-    values, *_, info = op.public(input, upper)
+    values, *_, info = op(input, upper)
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return values  # type: ignore[no-any-return]
 
@@ -305,7 +305,7 @@ def _require_no_driver(name: str, driver: Any) -> None:
 
 def _svd(A: Tensor, full_matrices: bool) -> tuple[Any, Any, Any]:
     require_matrix("linalg.svd", A)
-    u, values, right, info = svd_parts.public(A, full_matrices)
+    u, values, right, info = svd_parts(A, full_matrices)
     require_computed("linalg.svd", info, _NOT_FINITE)
     return u, values, right
 
@@ -315,7 +315,7 @@ def values_of(A: Tensor) -> Any:
     require_matrix("linalg.svd", A)
     if is_differentiated(A):
         return _svd(A, False)[1]
-    values, info = singular_values.public(A)
+    values, info = singular_values(A)
     require_computed("linalg.svd", info, _NOT_FINITE)
     return values
 

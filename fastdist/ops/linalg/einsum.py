@@ -8,10 +8,12 @@ from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
+from ..shape.diagonal import diagonal
+from ..shape.views import permute
+from .matmul import matmul
 
 
 @composite(homes="function")
@@ -122,7 +124,7 @@ def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str
         while letters.count(letter) > 1:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
-            tensor = OPS["diagonal"].public(tensor, 0, first, second)
+            tensor = diagonal(tensor, 0, first, second)
             letters = [x for i, x in enumerate(letters) if i not in (first, second)] + [letter]
     return tensor, letters
 
@@ -153,7 +155,7 @@ def _contract(
     before = (batch,) if batch else ()
     left = _grouped(a, a_letters, (*before, rows, summed), lengths)
     right = _grouped(b, b_letters, (*before, summed, columns), lengths)
-    product = OPS["matmul"].public(left, right)
+    product = matmul(left, right)
     return product.reshape([lengths[letter] for letter in letters]), letters
 
 
@@ -198,7 +200,7 @@ def _without_ones(
 def _aligned(tensor: Any, letters: list[str], order: list[str]) -> Any:
     """Return tensor with an axis for each letter of order, of length 1 where tensor has none."""
     here = [letter for letter in order if letter in letters]
-    tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in here])
+    tensor = permute(tensor, *[letters.index(letter) for letter in here])
     if len(here) == len(order):
         return tensor
     lengths = dict(zip(here, tensor._layout.shape, strict=True))
@@ -232,7 +234,7 @@ def _grouped(
     """Return tensor with an axis for each group of letters."""
     order = [letter for group in groups for letter in group]
     if order != letters:
-        tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in order])
+        tensor = permute(tensor, *[letters.index(letter) for letter in order])
     whole = tuple([lengths[letter] for letter in order])
     if tensor._layout.shape != whole:
         tensor = tensor.expand(*whole)
@@ -251,7 +253,7 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
     result, letters = _sum_alone(result, letters, set(output))
     if set(letters) != set(output):
         raise ShapeError(f"einsum(): the result names {output}, the operands have {letters}")
-    return OPS["permute"].public(result, *[letters.index(letter) for letter in output])  # type: ignore[no-any-return]
+    return permute(result, *[letters.index(letter) for letter in output])
 
 
 @composite(homes="function", out="same", node="view")

@@ -8,10 +8,10 @@ from typing import Any
 from ...core.dtypes import DType, int32
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros
 from ..shape.joining import cat, stack
+from .matmul import matmul
 
 
 @composite(homes="functional", known_as="_grouped_mm", node="_grouped_mm")
@@ -42,7 +42,7 @@ def grouped_mm(
             "Grouped gemm output dtype must match `mat_a` dtype: that is "
             f"{mat_a._layout.dtype.name}, out_dtype {out_dtype.name}"
         )
-    product: Any = OPS["matmul"].public
+    product: Any = matmul
     a: Any = mat_a
     b: Any = mat_b
     if offs is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.axes import normalize_axis
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
+from ..shape.rearranging import roll
+from ..shape.views import expand
 
 
 @composite(out="cast", node="_unsafe_view", memory="apart")
@@ -52,6 +53,5 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             f"{sizes[1]}"
         )
     shape = broadcast_shapes("linalg.cross", [a, b])
-    x, y = OPS["expand"].public(input, shape), OPS["expand"].public(other, shape)
-    roll = OPS["roll"].public
-    return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)  # type: ignore[no-any-return]
+    x, y = expand(input, shape), expand(other, shape)
+    return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)

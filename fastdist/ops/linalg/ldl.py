@@ -29,7 +29,7 @@ from .matrix_checks import (
     known_as="linalg_ldl_factor_ex",
     takes_complex=True,
 )
-def ldl_parts(input: Tensor, hermitian: bool) -> Tensor:
+def ldl_parts(input: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return L and D in one matrix, the pivots, and of each matrix the number of the first pivot
     that is 0.
     """
@@ -106,7 +106,7 @@ def _require_factors(name: str, A: Tensor, info: Tensor) -> None:
 
 def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     require_square("torch.linalg.ldl_factor_ex", A)
-    return ldl_parts.public(A, bool(hermitian))  # type: ignore[no-any-return]
+    return ldl_parts(A, bool(hermitian))
 
 
 @composite(homes="linalg", out="same")
@@ -156,7 +156,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         )
     _require_pivots(name, LD, pivots)
     # A column: batch axes stand before the last two of each.
-    return ldl_solved.public(LD, pivots.unsqueeze(-1), B, bool(hermitian))  # type: ignore[no-any-return]
+    return ldl_solved(LD, pivots.unsqueeze(-1), B, bool(hermitian))
 
 
 def _require_pivots(name: str, LD: Tensor, pivots: Any) -> None:

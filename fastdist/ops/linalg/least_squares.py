@@ -60,7 +60,7 @@ def lstsq(
     if input._layout.dtype is not b._layout.dtype:
         raise DTypeError(f"{name}: Expected input and other to have the same dtype")
     limits = tolerances(input, None, rcond)
-    inverse, values, info = pseudo_inverse.public(input, *limits)
+    inverse, values, info = pseudo_inverse(input, *limits)
     require_computed("linalg.svd", info, _NOT_FINITE)
     solution = inverse @ given
     rank = rank_of(values.detach(), *limits)
@@ -83,10 +83,10 @@ def _basis(A: Any, q: int, niter: int) -> Any:
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4
     """
     drawn = randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
-    basis = qr_parts.public(A @ drawn, "reduced")[0]
+    basis = qr_parts(A @ drawn, "reduced")[0]
     for _ in range(niter):
-        across = qr_parts.public(A.mH @ basis, "reduced")[0]
-        basis = qr_parts.public(A @ across, "reduced")[0]
+        across = qr_parts(A.mH @ basis, "reduced")[0]
+        basis = qr_parts(A @ across, "reduced")[0]
     return basis
 
 

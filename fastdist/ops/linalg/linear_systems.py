@@ -53,7 +53,7 @@ def _(a: Tensor, b: Tensor) -> Plan:
 
 @solve_parts.vjp("a", "b")
 def _(g: Any, a: Any, out: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
-    by_b = solve_parts.public(a.mH, g)[0]
+    by_b = solve_parts(a.mH, g)[0]
     return -(by_b @ out.mH) if wanted[0] else None, by_b
 
 
@@ -61,7 +61,7 @@ def _(g: Any, a: Any, out: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
 def _(a: Any, a_t: Any, b_t: Any, out: Any) -> Any:
     moved = None if a_t is None else a_t @ out
     right = b_t if moved is None else -moved if b_t is None else b_t - moved
-    return solve_parts.public(a, right)[0]
+    return solve_parts(a, right)[0]
 
 
 def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
@@ -73,9 +73,9 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     given: Any = B.unsqueeze(-1) if is_vector else B
     require_fitting(name, shape, given._layout.shape, left)
     if left:
-        found, info = solve_parts.public(A, given)
+        found, info = solve_parts(A, given)
     else:
-        found, info = solve_parts.public(A.mT, given.mT)
+        found, info = solve_parts(A.mT, given.mT)
         found = found.mT
     return found.squeeze(-1) if is_vector else found, info
 
@@ -142,9 +142,9 @@ def inverted(name: str, A: Tensor) -> Tensor:
     Raises  LinAlgError, in the name of a function, if A is singular
     """
     require_square(name, A)
-    found, info = inverse_parts.public(A)
+    found, info = inverse_parts(A)
     require_computed(name, info, SINGULAR)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 @composite(homes="linalg", out="same")
@@ -170,7 +170,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     first pivot that is 0.
     """
     require_square("linalg.inv_ex", A)
-    found, info = inverse_parts.public(A)
+    found, info = inverse_parts(A)
     if check_errors:
         require_computed("linalg.inv_ex", info, SINGULAR)
     return return_types.linalg_inv_ex(found, info)
@@ -186,7 +186,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     known_as="linalg_lu_factor_ex",
     takes_complex=True,
 )
-def lu_parts(input: Tensor) -> Tensor:
+def lu_parts(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each
     matrix the number of the first pivot that is 0.
     """
@@ -242,31 +242,31 @@ def _(g: Any, out: Any, others: Any) -> Any:
         by_u = by_u - low.mH @ g_low
     met = by_l.tril(-1) + by_u.triu()
     # inverse of L.H, then of U.H from the right
-    met = triangular.public(square.mH, met, True, True)
-    found = triangular.public(above, met.mH, True, False).mH
+    met = triangular(square.mH, met, True, True)
+    found = triangular(above, met.mH, True, False).mH
     if m < n:
-        found = cat([found, triangular.public(square.mH, g_right, True, True)], -1)
+        found = cat([found, triangular(square.mH, g_right, True, True)], -1)
     if m > n:
-        found = cat([found, triangular.public(above, g_low.mH, True, False).mH], -2)
-    return _rows_at(found, permutation.public(others[0], m).argsort(-1))
+        found = cat([found, triangular(above, g_low.mH, True, False).mH], -2)
+    return _rows_at(found, permutation(others[0], m).argsort(-1))
 
 
 @lu_parts.jvp
 def _(input_t: Any, out: Any, others: Any) -> Any:
     m, n = out._layout.shape[-2:]
     square, low, right, _k = _parts(out)
-    moved = _rows_at(input_t, permutation.public(others[0], m))
+    moved = _rows_at(input_t, permutation(others[0], m))
     t_square, t_low, t_right, _ = _parts(moved)
     above = square.triu()
-    met = triangular.public(square, t_square, False, True)
-    met = triangular.public(above.mT, met.mT, False, False).mT
+    met = triangular(square, t_square, False, True)
+    met = triangular(above.mT, met.mT, False, False).mT
     by_l, by_u = met.tril(-1), met.triu()
     found = square.tril(-1) @ by_l + by_l + by_u @ above
     if m < n:
-        more = triangular.public(square, t_right, False, True) - by_l @ right
+        more = triangular(square, t_right, False, True) - by_l @ right
         found = cat([found, more], -1)
     if m > n:
-        more = triangular.public(above.mT, t_low.mT, False, False).mT - low @ by_u
+        more = triangular(above.mT, t_low.mT, False, False).mT - low @ by_u
         found = cat([found, more], -2)
     return found
 
@@ -283,7 +283,7 @@ def _factor(name: str, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
             f"{list(A._layout.shape)} instead"
         )
     _require_pivoting(name, pivot)
-    return lu_parts.public(A)  # type: ignore[no-any-return]
+    return lu_parts(A)
 
 
 _NO_SOLUTION = (
@@ -320,7 +320,7 @@ def lu_factor_ex(
 def _permuting(compact: Any, pivots: Any) -> Tensor:
     """Return the P of a compact matrix."""
     m = compact._layout.shape[-2]
-    rows: Any = permutation.public(pivots, m)
+    rows: Any = permutation(pivots, m)
     identity = eye(m, dtype=compact.dtype, device=compact.device)
     return _rows_at(identity, rows.argsort(-1))  # type: ignore[no-any-return]
 
@@ -389,13 +389,13 @@ def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
     n = LU._layout.shape[-1]
-    rows = permutation.public(pivots, n)
+    rows = permutation(pivots, n)
     if adjoint:
-        found = triangular.public(LU.mH, B, False, False)
-        found = triangular.public(LU.mH, found, True, True)
+        found = triangular(LU.mH, B, False, False)
+        found = triangular(LU.mH, found, True, True)
         return _rows_at(found, rows.argsort(-1))
-    found = triangular.public(LU, _rows_at(B, rows), False, True)
-    return triangular.public(LU, found, True, False)
+    found = triangular(LU, _rows_at(B, rows), False, True)
+    return triangular(LU, found, True, False)
 
 
 @composite(name="lu_solve", homes="linalg", out="same")
@@ -469,6 +469,6 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     shape, split = given._layout.shape, len(other._layout.shape)
     _require_square_parts("linalg.tensorsolve", "other.ndim", shape, split)
     rows = math.prod(shape[split:])
-    found, info = solve_parts.public(given.reshape(rows, rows), other.reshape(rows, 1))
+    found, info = solve_parts(given.reshape(rows, rows), other.reshape(rows, 1))
     require_computed("torch.linalg.solve", info, _UNSOLVABLE)
-    return found.reshape(shape[split:])  # type: ignore[no-any-return]
+    return found.reshape(shape[split:])

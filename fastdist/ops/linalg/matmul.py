@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
-from ...dispatch.op import declarator
+from ...core.interpreter import resumed
+from ...dispatch.op import P, R, declarator
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
@@ -28,7 +30,7 @@ _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
 _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
-class MatmulOp(StructuredOp):
+class MatmulOp(StructuredOp[P, R]):
     """Products of matrices and batches of them; vectors become matrices and lose the extra axis
     afterwards.
     """
@@ -49,13 +51,13 @@ class MatmulOp(StructuredOp):
                         "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
                     )
                     given = (operands, attributes, out)
-                    return run_timed(event, self.general, given, entering=_of_vectors)
+                    return run_timed(event, partial(resumed, _of_vectors, (), self.general), given)
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other
                 result = super().general((a, b), ())
                 if column and len(a._layout.shape) == 2 == len(b._layout.shape):
-                    result = without_axes.public(result, 2 if row else 1)
+                    result = without_axes(result, 2 if row else 1)
                 else:
                     word = (
                         _ROW_BY_MATRIX if len(a._layout.shape) == len(b._layout.shape) else _FOLDED
@@ -177,20 +179,20 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @matmul.vjp("input")
 def _(g: Tensor, other: Tensor) -> Tensor:
-    return matmul.public(g, conjugate(other).transpose(-2, -1))  # type: ignore[no-any-return]
+    return matmul(g, conjugate(other).transpose(-2, -1))
 
 
 @matmul.vjp("other")
 def _(g: Tensor, input: Tensor) -> Tensor:
-    return matmul.public(conjugate(input).transpose(-2, -1), g)  # type: ignore[no-any-return]
+    return matmul(conjugate(input).transpose(-2, -1), g)
 
 
 @matmul.jvp
 def _(
     input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None
 ) -> Tensor | None:
-    left = None if input_t is None else matmul.public(input_t, other)
-    right = None if other_t is None else matmul.public(input, other_t)
+    left = None if input_t is None else matmul(input_t, other)
+    right = None if other_t is None else matmul(input, other_t)
     if left is None or right is None:
         return left if right is None else right
-    return left + right  # type: ignore[no-any-return]
+    return left + right

@@ -11,14 +11,15 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...interpreters.batched_tensor import max_over_batch
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor
 from ..create.ranges import eye
 from ..pointwise.complex_numbers import conjugate
+from ..pointwise.masked import where
 from ..shape.joining import cat
 from .linear_systems import inverted
+from .matmul import matmul
 from .matrix_checks import require_real, require_square
 
 
@@ -73,7 +74,7 @@ def _exponential(A: Any) -> Any:
     small = _SMALL_DOUBLE if A._layout.dtype in (float64, complex128) else _SMALL_SINGLE
     halvings = (size / small).log2().ceil().clamp(min=0)
     # NaN and infinities are not halved away.
-    halvings = OPS["where"].public(size.isfinite(), halvings, 0.0)[..., None, None]
+    halvings = where(size.isfinite(), halvings, 0.0)[..., None, None]
     halved = A * (-halvings).exp2()
     one = eye(A._layout.shape[-1], dtype=A.dtype, device=A.device)
     square = halved @ halved
@@ -91,7 +92,7 @@ def _exponential(A: Any) -> Any:
             part = part + powers[k] * factors[first + k]
         found = part + fourth @ found
     for k in range(max_over_batch(halvings)):
-        found = OPS["where"].public(halvings > k, found @ found, found)
+        found = where(halvings > k, found @ found, found)
     return found
 
 
@@ -209,7 +210,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 @composite(name="matmul", homes="linalg", out="same")
 def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product; see matmul."""
-    return OPS["matmul"].public(input, other)  # type: ignore[no-any-return]
+    return matmul(input, other)
 
 
 @composite(homes="linalg", out="same")

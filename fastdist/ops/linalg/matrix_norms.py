@@ -8,10 +8,10 @@ from typing import Any
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
-from ..reduce.norms import sized
+from ..pointwise.masked import where
+from ..reduce.norms import sized, vector_norm
 from .eigh_svd import values_of
 from .linear_systems import inverse_parts
 from .matrix_checks import require_matrix, require_real, require_square
@@ -44,7 +44,7 @@ def linalg_vector_norm(
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {short_repr(ord)}")
     given = sized(_floating("linalg.vector_norm", input, dtype))
-    return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
+    return vector_norm(given, float(ord), dim, keepdim)
 
 
 @composite(homes="linalg", out="same")
@@ -73,7 +73,7 @@ def matrix_norm(
     if rows == columns:
         raise ShapeError(f"{name}: dims must be different. Got ({axes[0]}, {axes[1]})")
     if ord == "fro":
-        return OPS["vector_norm"].public(sized(given), 2.0, (rows, columns), keepdim)  # type: ignore[no-any-return]
+        return vector_norm(sized(given), 2.0, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         values = values_of(given.movedim((rows, columns), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord > 0, False)
@@ -161,7 +161,7 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     if p == "nuc":
         values = values_of(input)
         return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
-    found, info = inverse_parts.public(input)
+    found, info = inverse_parts(input)
     # Of a singular matrix it is infinite.
     number = matrix_norm(input, p) * matrix_norm(found, p)
-    return OPS["where"].public(info != 0, math.inf, number)  # type: ignore[no-any-return]
+    return where(info != 0, math.inf, number)

@@ -22,13 +22,14 @@ from ...core.dtypes import (
 )
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...interpreters.batched_tensor import unbatched
 from ...interpreters.batching import whole
 from ...tensor.tensor import Tensor
 from ..create.creation import full
 from ..pointwise.complex_numbers import real_part
+from ..pointwise.masked import where
+from ..pointwise.min_max import maximum
 from .eigh_svd import _NOT_FINITE, eigvalsh, values_of
 from .matrix_checks import require_computed, require_matrix, require_square
 
@@ -94,7 +95,7 @@ def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
             0.0 if given and not isinstance(atol, Tensor) else eps * max(input._layout.shape[-2:])
         )
         if isinstance(atol, Tensor):
-            rtol = OPS["where"].public(atol > 0, 0.0, rtol)
+            rtol = where(atol > 0, 0.0, rtol)
     kind: Any = {"dtype": real_of(input.dtype), "device": input.device}
     one = [
         limit if isinstance(limit, Tensor) else full((), limit or 0.0, **kind)
@@ -127,9 +128,9 @@ def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> T
         require_square("linalg.eigh", input)
         input = _by_triangle(input)
     limits = tolerances(input, atol, rcond if rtol is None else rtol)
-    found, _, info = pseudo_inverse.public(input, *[limit.to(real_of(dtype)) for limit in limits])
+    found, _, info = pseudo_inverse(input, *[limit.to(real_of(dtype)) for limit in limits])
     require_computed("linalg.svd", info, _NOT_FINITE)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 @composite(homes="linalg", out="cast")
@@ -182,5 +183,5 @@ def matrix_rank(
 def rank_of(values: Any, atol: Any, rtol: Any) -> Tensor:
     if not values._layout.shape[-1]:
         return values.sum(-1).to(int64)  # type: ignore[no-any-return]
-    limit = OPS["maximum"].public(atol, rtol * values.amax(-1))
+    limit = maximum(atol, rtol * values.amax(-1))
     return (values > limit.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS, PLAIN
+from ...dispatch.op import PLAIN
 from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
@@ -20,11 +20,14 @@ from ...tensor.constants import require_held
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..create.creation import full
+from ..pointwise.arithmetic import mul
 from ..pointwise.complex_numbers import conjugate
+from ..pointwise.masked import where
+from .matmul import matmul
 
 
 def _product(a: Any, b: Any) -> Any:
-    return OPS["matmul"].public(a, b)
+    return matmul(a, b)
 
 
 def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
@@ -98,7 +101,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axes."""
     if not input._layout.shape or not other._layout.shape:
-        return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
+        return mul.public(input, other, out=out)
     if len(input._layout.shape) == 1 and len(other._layout.shape) == 1:
         return dot(input, other, out=out)
     columns = _matrix(other).t()
@@ -152,7 +155,7 @@ def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
 def _or(unread: Any, tensor: Any) -> Any:
     """Return tensor, of which unread is an argument that no number is taken from."""
     never = full((), False, device=unread._layout.device)
-    return OPS["where"].public(never, unread, tensor)
+    return where(never, unread, tensor)
 
 
 def require_one_dtype(input: Tensor, mat2: Tensor) -> None:
@@ -308,21 +311,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
-        return _kernel(input, weight, bias)  # type: ignore[no-any-return]
+        return _kernel(input, weight, bias)
     if bias is not None and bias.__class__ not in PLAIN:
         taken = offer(linear, (input, weight, bias), {})
         if taken is not NOT_TAKEN:
             return taken  # type: ignore[no-any-return]
     if may_reshape(input, (weight, bias)):
         matrix = reshaped_operand(input, (math.prod(shape[:-1]), shape[-1]))
-        found = linear_kernel.public(matrix, weight, bias)
+        found = linear_kernel(matrix, weight, bias)
         return reshape_result(found, (*shape[:-1], weight._layout.shape[0]))  # type: ignore[no-any-return]
     matrix = _matrix(input)
-    found = linear_kernel.public(matrix, weight, bias)
+    found = linear_kernel(matrix, weight, bias)
     found = found.reshape((*shape[:-1], weight._layout.shape[0]))
     if bias is None and (edge := found._edge) is not None:  # calls are felt
         edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 linear_kernel.offered_as = linear

@@ -80,7 +80,7 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
     found = q @ (above + above.mH - real_part(above.diagonal(dim1=-2, dim2=-1)).diag_embed())
     if by_q is not None:
         found = found + by_q
-    found = triangular.public(r, found.mH, True, False).mH
+    found = triangular(r, found.mH, True, False).mH
     if m < n:
         more = found.new_zeros(()).expand(*found.shape[:-1], n - m) if rest is None else rest
         found = cat([found, more], -1)
@@ -93,7 +93,7 @@ def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
     q, r = outs
     m, n = input._layout.shape[-2:]
     square, first = r.narrow(-1, 0, min(m, n)), input_t.narrow(-1, 0, min(m, n))
-    scaled = triangular.public(square.mT, first.mT, False, False).mT
+    scaled = triangular(square.mT, first.mT, False, False).mT
     met = q.mH @ scaled
     below = met.tril(-1)
     upper = met - below + below.mH
@@ -122,7 +122,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
             "or 'complete'"
         )
     require_matrix("linalg.qr", A)
-    return return_types.linalg_qr(*qr_parts.public(A, mode))
+    return return_types.linalg_qr(*qr_parts(A, mode))
 
 
 @composite(out="same")
@@ -158,7 +158,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     Note    without derivatives, as in PyTorch
     """
     require_matrix("geqrf", input)
-    return return_types.geqrf(*reflectors.public(input))
+    return return_types.geqrf(*reflectors(input))
 
 
 def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
@@ -184,7 +184,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     # T's inverse is diag(1 / tau) and, above it, what the vectors have in common; times tau, so
     # that a reflection of scale 0, which is none, needs no care.
     common = tau.unsqueeze(-1) * (vectors.mH @ vectors)
-    return vectors, triangular.public(common, tau.unsqueeze(-1) * vectors.mH, True, True)
+    return vectors, triangular(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
 @composite(homes="linalg", out="cast")

@@ -17,6 +17,8 @@ from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
 from ...tensor.tensor import Tensor
 from ..pointwise.clamp import clamp
+from ..pointwise.comparison import ge, lt
+from ..pointwise.masked import where
 from ..refusals import floating_only, no_bool, no_bool_operand, require_floating_inputs
 
 # exp(-|input|) is 1 at 0 from both sides: derivatives of all orders are right there.
@@ -423,12 +425,12 @@ def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
     """
     if eps is not None and eps > 0.5:
-        choose, low = OPS["where"].public, OPS["lt"].public(input, eps)
-        high = OPS["ge"].public(input, eps)
+        choose, low = where, lt(input, eps)
+        high = ge(input, eps)
         input = choose(low, eps, choose(high, 1 - eps, input))  # NaN stays
     elif eps is not None:
         input = clamp(input, eps, 1 - eps)
-    return OPS["log_odds"].public(input, out=out)  # type: ignore[no-any-return]
+    return log_odds.public(input, out=out)
 
 
 @composite(homes="functional", known_as="")
@@ -472,4 +474,4 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             f"{WORDS[weight._layout.dtype]}: cast one with .to()"
         )
     require_floating_inputs("prelu_cpu", input)
-    return OPS["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]
+    return prelu_kernel(input, weight)

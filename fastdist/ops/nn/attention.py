@@ -89,7 +89,7 @@ def _require_fused(
 def _causal(mask: Any, rows: int, columns: int) -> Any:
     """Return a mask that also keeps each query from the keys behind it."""
     earlier: Any = ones(rows, columns, dtype=bool_, device=mask._layout.device).tril()
-    return mask & earlier if mask._layout.dtype is bool_ else where.public(earlier, mask, -math.inf)
+    return mask & earlier if mask._layout.dtype is bool_ else where(earlier, mask, -math.inf)
 
 
 def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:

@@ -134,9 +134,9 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     if is_causal:
         # Each query may look at the first key, so no row is wholly masked.
         later = _later(layout.shape[-2], layout.shape[-1], layout.device)
-        return softmax.public(scores.masked_fill(later, -math.inf), -1)
+        return softmax(scores.masked_fill(later, -math.inf), -1)
     if mask is None:
-        return softmax.public(scores, -1)
+        return softmax(scores, -1)
     require_mask(mask, layout.shape)
     if mask._layout.dtype is bool_:
         blind = mask.any(-1, keepdim=True).logical_not()
@@ -146,9 +146,9 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     # The CPU has the answer at once, and it is nearly always no.
     is_known = layout.device is CPU and blind.__class__ is Tensor and not modes.tracers
     if is_known and not blind.any():
-        return softmax.public(scores + mask.to(layout.dtype), -1)
+        return softmax(scores + mask.to(layout.dtype), -1)
     scores = scores + mask.masked_fill(blind, 0.0).to(layout.dtype)
-    return softmax.public(scores, -1).masked_fill(blind, 0.0)
+    return softmax(scores, -1).masked_fill(blind, 0.0)
 
 
 def _later(rows: int, keys: int, device: Device) -> Any:
@@ -243,7 +243,7 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     keys, values = (_repeated(one, groups).to(wide) for one in (key, value))
     scores = query.to(wide) * factor @ keys.transpose(2, 3)
     weights = weights_of(scores, mask, is_causal)
-    stays = thinning.public(seed, weights._layout.shape, wide, dropout)
+    stays = thinning(seed, weights._layout.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
     # What else there is is for the kernel's own gradient, and this has that of its ops.
     shapes, device = (query._layout.shape[:3], (0,) * 4), query._layout.device
@@ -274,7 +274,7 @@ def _(
     if tls.grad or has_tangents((g, query, key, value, mask)):
         return _gradient_of_ops(g, query, key, value, mask, seed, *numbers)
     given = g, query, key, value, mask, seed, out, *others
-    return attention_gradient.public(*given, *numbers, wanted[3])  # type: ignore[no-any-return]
+    return attention_gradient.public(*given, *numbers, wanted[3])
 
 
 def _gradient_of_ops(
@@ -294,7 +294,7 @@ def _gradient_of_ops(
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
     thinned, towards = weights, g @ values.transpose(2, 3)
     if seed is not None:
-        stays = thinning.public(seed, weights._layout.shape, weights._layout.dtype, dropout)
+        stays = thinning(seed, weights._layout.shape, weights._layout.dtype, dropout)
         thinned, towards = weights * stays, towards * stays
     slopes = weights * (towards - (towards * weights).sum(3, True))
     by_mask = None
@@ -340,7 +340,7 @@ def _(
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
     stays: Any = 1.0
     if seed is not None:
-        stays = thinning.public(seed, weights._layout.shape, weights._layout.dtype, dropout)
+        stays = thinning(seed, weights._layout.shape, weights._layout.dtype, dropout)
     parts = []
     if query_t is not None:
         parts.append(query_t * factor @ keys.transpose(2, 3))
@@ -377,7 +377,7 @@ def attention_gradient(
     is_causal: bool,
     dropout: float,
     is_learnt: bool,
-) -> Tensor:
+) -> tuple[Tensor, ...]:
     """Return the gradients of attention_in_blocks by query, key, value and, if it is learnt, the
     mask, of which there are no elements otherwise; not differentiable itself.
     """

@@ -139,7 +139,7 @@ def _(
 @avg_pool1d.vjp("input")
 def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     window, whole = plan.numbers
-    return averages_back.public(g, input_layout.shape[-1], window, ceil_mode, whole)
+    return averages_back(g, input_layout.shape[-1], window, ceil_mode, whole)
 
 
 @structured(

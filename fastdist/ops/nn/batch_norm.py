@@ -9,7 +9,6 @@ from typing import Any
 from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
@@ -17,6 +16,7 @@ from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
+from ..pointwise.arithmetic import addcmul
 from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
 from .channel_norms import instances_or_none, normalize_by_known, takes_channels
@@ -186,12 +186,12 @@ def _batch_norm_of_plain(
     if training is True:
         if layout.numel == layout.shape[1]:  # one value for each channel, which is refused
             return NOT_TAKEN
-        out, mean, variance = normalize_channels.public(input, weight, bias, eps)
+        out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None:
             _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
         return out
     if training is False and running_mean is not None:
-        return normalize_by_known.public(input, running_mean, running_var, weight, bias, eps)
+        return normalize_by_known(input, running_mean, running_var, weight, bias, eps)
     return NOT_TAKEN
 
 
@@ -225,10 +225,10 @@ def batch_norm(
         shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
     if training:
-        out, mean, variance = normalize_channels.public(input, weight, bias, eps)
+        out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None and input._layout.numel:
             _follow(running_mean, running_var, mean, variance, shape, momentum)
-        return out if input._layout.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
+        return out if input._layout.contiguous else in_format_of(input, out)
     for name, one in (("running_mean", running_mean), ("running_var", running_var)):
         if one is None:
             raise RuntimeError(
@@ -290,7 +290,7 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
         scale = scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     scale, shift = (one.to(dtype).reshape(kept) for one in (scale, shift))
-    return OPS["addcmul"].public(shift, input, scale)  # type: ignore[no-any-return]
+    return addcmul(shift, input, scale)
 
 
 def _instance_norm_of_plain(
@@ -346,7 +346,7 @@ def instance_norm(
     )
     n, channels = shape[:2]
     rows: Any = input.reshape(1, n * channels, *shape[2:])
-    found, mean, variance = normalize_channels.public(rows, None, None, eps)
+    found, mean, variance = normalize_channels(rows, None, None, eps)
     if running_mean is not None and input._layout.numel:
         means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
         _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
@@ -362,4 +362,4 @@ def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
         return normal if bias is None else normal + bias  # type: ignore[no-any-return]
     if bias is None:
         return normal * weight  # type: ignore[no-any-return]
-    return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
+    return addcmul(bias, normal, weight)

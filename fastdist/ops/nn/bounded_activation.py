@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...core.dtypes import bool_, int64
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.constants import held
 from ...tensor.tensor import Tensor
+from .activation import celu as celu_op
+from .activation import hardtanh as hardtanh_op
 
 
 @composite(homes="function functional")
@@ -18,7 +19,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return OPS["celu"].public(input, alpha=alpha)  # type: ignore[no-any-return]
+    return celu_op(input, alpha=alpha)
 
 
 @composite(homes="functional")
@@ -40,4 +41,4 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
                 "cannot do hardtanh on an unsigned type with negative limits: cast with .int()"
             )
         min_val, max_val = [held(bound, dtype).item() for bound in bounds]
-    return OPS["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]
+    return hardtanh_op(input, min_val=min_val, max_val=max_val)

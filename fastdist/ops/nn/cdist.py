@@ -9,7 +9,6 @@ from ...core.device import CPU
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.quotients import may_bend, quotient_at_zero
 from ...dispatch.slopes_at_zero import NormNode
 from ...graph.modes import modes
@@ -20,7 +19,7 @@ from ...interpreters.batched_tensor import Batched, base_of, level_of, levels, u
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor, wrap
 from ..index.triangle_indices import triu_indices
-from ..reduce.norms import product_at_zero
+from ..reduce.norms import distance_root, product_at_zero, vector_norm
 
 _MODES = (
     "use_mm_for_euclid_dist_if_necessary",
@@ -59,17 +58,17 @@ def cdist(
 def _norm(difference: Any, p: float) -> Tensor:
     if p == math.inf and not difference._layout.shape[-1]:
         return difference.sum(-1)  # type: ignore[no-any-return]
-    return OPS["vector_norm"].public(difference, p, -1)  # type: ignore[no-any-return]
+    return vector_norm(difference, p, -1)
 
 
 def _by_product(x1: Any, x2: Any) -> Tensor:
     """Return euclidean distances as |a|^2 + |b|^2 - 2 a b: a product of matrices, and so quick."""
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
-    distances = OPS["distance_root"].public(found)
+    distances = distance_root(found)
     if distances.__class__ is Batched or distances._edge is not None:
         return _knowing_rows(distances, x1, x2)
-    return distances  # type: ignore[no-any-return]
+    return distances
 
 
 def _knowing_rows(distances: Any, x1: Any, x2: Any) -> Tensor:
@@ -163,9 +162,7 @@ def _slopes_at_zero(g: Any, distances: Any, x1: Any, x2: Any) -> tuple[Any, Any]
     )
     difference = first - second
     # Rounding may leave a little of it.
-    part = product_at_zero.public(
-        quotient, difference - wrap(difference._array, difference._layout)
-    )
+    part = product_at_zero(quotient, difference - wrap(difference._array, difference._layout))
     by = [
         x.new_zeros((x._layout.numel // width, width))
         .index_add(0, number, one)

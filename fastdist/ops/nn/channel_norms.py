@@ -165,7 +165,7 @@ def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) ->
     rows = _layout_of(weight), _layout_of(bias)
     if not _fits(_has_groups, input._layout, groups, *rows):
         return None
-    return normalize_groups.public(input, weight, bias, groups, eps)[0]
+    return normalize_groups(input, weight, bias, groups, eps)[0]
 
 
 def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
@@ -177,7 +177,7 @@ def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     layout = input._layout
     if not _fits(_has_places, layout, 0, _layout_of(weight), _layout_of(bias)):
         return None
-    return normalize_groups.public(input, weight, bias, layout.shape[1], eps)[0]
+    return normalize_groups(input, weight, bias, layout.shape[1], eps)[0]
 
 
 def takes_channels(input: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> bool:

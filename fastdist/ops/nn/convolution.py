@@ -208,7 +208,7 @@ def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
     _require_one_dtype(*layouts)
     shapes = [None if one is None else one.shape for one in layouts]
     op = convolve_back if how.transposed else convolve
-    return op.public(input, weight, bias, *_geometry(*shapes, how), how.groups)  # type: ignore[no-any-return]
+    return op(input, weight, bias, *_geometry(*shapes, how), how.groups)
 
 
 def _ints(value: Any, axes: int = 1) -> Ints:

@@ -59,7 +59,7 @@ def _(
     g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = input_layout.shape[2:]
-    return convolve_back.public(g, weight, None, size, stride, padding, dilation, groups)
+    return convolve_back(g, weight, None, size, stride, padding, dilation, groups)
 
 
 @convolve.vjp("weight")
@@ -67,7 +67,7 @@ def _(
     g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = weight_layout.shape[2:]
-    return correlate.public(g, input, size, stride, padding, dilation, groups)
+    return correlate(g, input, size, stride, padding, dilation, groups)
 
 
 @convolve.vjp("bias")
@@ -81,8 +81,8 @@ def _(
     size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
 ) -> Any:  # fmt: skip
     how = (None, size, stride, padding, dilation, groups)
-    by_input = None if input_t is None else convolve.public(input_t, weight, *how)
-    by_weight = None if weight_t is None else convolve.public(input, weight_t, *how)
+    by_input = None if input_t is None else convolve(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve(input, weight_t, *how)
     return _total(by_input, by_weight, bias_t, input._layout.shape[0], size)
 
 
@@ -129,7 +129,7 @@ def _(
     g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = input_layout.shape[2:]
-    return convolve.public(g, weight, None, size, stride, padding, dilation, groups)
+    return convolve(g, weight, None, size, stride, padding, dilation, groups)
 
 
 @convolve_back.vjp("weight")
@@ -137,7 +137,7 @@ def _(
     g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = weight_layout.shape[2:]
-    return correlate.public(input, g, size, stride, padding, dilation, groups)
+    return correlate(input, g, size, stride, padding, dilation, groups)
 
 
 @convolve_back.vjp("bias")
@@ -151,8 +151,8 @@ def _(
     size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
 ) -> Any:  # fmt: skip
     how = (None, size, stride, padding, dilation, groups)
-    by_input = None if input_t is None else convolve_back.public(input_t, weight, *how)
-    by_weight = None if weight_t is None else convolve_back.public(input, weight_t, *how)
+    by_input = None if input_t is None else convolve_back(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve_back(input, weight_t, *how)
     return _total(by_input, by_weight, bias_t, input._layout.shape[0], size)
 
 
@@ -193,7 +193,7 @@ def _(
     g: Any, image: Any, grid_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = grid_layout.shape[2:]
-    return convolve.public(image, g, None, size, stride, padding, dilation, groups)
+    return convolve(image, g, None, size, stride, padding, dilation, groups)
 
 
 @correlate.vjp("image")
@@ -201,7 +201,7 @@ def _(
     g: Any, grid: Any, image_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     size = image_layout.shape[2:]
-    return convolve_back.public(grid, g, None, size, stride, padding, dilation, groups)
+    return convolve_back(grid, g, None, size, stride, padding, dilation, groups)
 
 
 @correlate.jvp
@@ -210,8 +210,8 @@ def _(
     size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
 ) -> Any:  # fmt: skip
     how = (size, stride, padding, dilation, groups)
-    by_grid = None if grid_t is None else correlate.public(grid_t, image, *how)
-    by_image = None if image_t is None else correlate.public(grid, image_t, *how)
+    by_grid = None if grid_t is None else correlate(grid_t, image, *how)
+    by_image = None if image_t is None else correlate(grid, image_t, *how)
     return _sum(by_grid, by_image)
 
 

@@ -11,7 +11,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_text
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS, PLAIN
+from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import levels, value_at
@@ -19,7 +19,13 @@ from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import may_fuse
 from ..refusals import require_floating_inputs
-from .softmax import less_mean, log_softmax_gradient, log_softmax_tangent
+from .softmax import (
+    less_mean,
+    log_softmax,
+    log_softmax_gradient,
+    log_softmax_tangent,
+    softmax,
+)
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -104,14 +110,12 @@ def _(
     others: Any,
 ) -> Any:
     total = others[0]
-    return nll_gradient.public(
-        g, target, weight, total, input_layout.shape, ignore_index, reduction
-    )
+    return nll_gradient(g, target, weight, total, input_layout.shape, ignore_index, reduction)
 
 
 @nll_kernel.jvp
 def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
-    return nll_kernel.public(input_t, target, weight, ignore_index, reduction)[0]
+    return nll_kernel(input_t, target, weight, ignore_index, reduction)[0]
 
 
 @structured(
@@ -144,7 +148,7 @@ def _(
 
 @nll_gradient.vjp("input")
 def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
-    return nll_kernel.public(g, target, weight, ignore_index, reduction)[0]
+    return nll_kernel(g, target, weight, ignore_index, reduction)[0]
 
 
 def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
@@ -196,7 +200,7 @@ def nll_loss(
     _require_target(input, target, weight)
     require_floating_inputs("nll_loss_out_frame", input)
     code = reduction_code(reduction_of(size_average, reduce, reduction))
-    return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
+    return nll_kernel(input, target, weight, ignore_index, code)[0]
 
 
 @structured(
@@ -229,19 +233,19 @@ def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
         # A recorded gradient is differentiated, so it must depend on the input. On devices the
         # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
         # share].
-        likely: Any = OPS["log_softmax"].public(input, 1)
+        likely: Any = log_softmax(input, 1)
         total = input.new_full((), float(len(target)))
         shape = input._layout.shape
-        part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
+        part: Any = nll_gradient(g, target, None, total, shape, NO_CLASS, reduction)
         return log_softmax_gradient(part, likely, 1)
     return cross_entropy_rows_gradient.public(g, target, *others, reduction)
 
 
 @cross_entropy_rows.jvp
 def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
-    likely: Any = OPS["log_softmax"].public(input, 1)
+    likely: Any = log_softmax(input, 1)
     tangent = log_softmax_tangent(input_t, likely, 1)
-    return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
+    return nll_kernel(tangent, target, None, NO_CLASS, reduction)[0]
 
 
 @structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
@@ -271,7 +275,7 @@ def _(
 
 @cross_entropy_slope.vjp("grad", "input")
 def _(g: Any, grad: Any, input: Any, target: Any, weights: Any, totals: Any, reduction: int) -> Any:
-    shares = OPS["softmax"].public(input, 1)
+    shares = softmax(input, 1)
     away = less_mean(g, shares, 1)
     scale = 1.0 / len(target) if reduction == 1 else 1.0
     by_row = away.gather(1, target.reshape(-1, 1)).reshape(-1) * -scale
@@ -340,8 +344,8 @@ def _cross_entropy_of_rows(
         return NOT_TAKEN
     try:
         if not modes.special and (input._edge is None or not tls.grad):
-            return cross_entropy_losses.public(input, target, 1)
-        return cross_entropy_rows.public(input, target, 1)[0]
+            return cross_entropy_losses(input, target, 1)
+        return cross_entropy_rows(input, target, 1)[0]
     except IndexError:
         return NOT_TAKEN  # a class that does not count, or that there is not
 
@@ -373,10 +377,10 @@ def cross_entropy(
         code = reduction_code(reduction)
         # What is_differentiated tells, but for batches, at a tenth of its time.
         if not modes.special and (input._edge is None or not tls.grad):
-            return cross_entropy_losses.public(input, target, code)  # type: ignore[no-any-return]
-        return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
+            return cross_entropy_losses(input, target, code)
+        return cross_entropy_rows(input, target, code)[0]
     axis = 0 if len(input._layout.shape) == 1 else 1
-    likely: Any = OPS["log_softmax"].public(input, axis)
+    likely: Any = log_softmax(input, axis)
     if target._layout.dtype.is_floating_point:
         if ignore_index >= 0:
             raise RuntimeError(

@@ -12,13 +12,14 @@ from ...core.errors import ShapeError
 from ...devices.backend import backend_of
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.needs_derivative import is_differentiated
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...tensor.tensor import Tensor, from_array
 from ..create.creation import ones_like
+from ..pointwise.min_max import maximum
 from ..saved_indices import keep_version
 from ..shape.joining import stack
 from .cross_entropy import reduction_code
+from .softmax import softmax
 
 # Stands for the logarithm of 0: where it is all there is, infinity would make slopes of NaN.
 _NEVER = -1e30
@@ -62,7 +63,7 @@ def ctc_loss(
         row[1 : 2 * len(text) + 1 : 2] = text
     sizes = np.stack([durations, widths], 1).astype(np.int64)
     given = likely, _like(letters, likely), _like(sizes, likely)
-    losses: Any = keep_version(ctc_losses.public(*given, bool(zero_infinity))[0], targets)
+    losses: Any = keep_version(ctc_losses(*given, bool(zero_infinity))[0], targets)
     if code == 0:
         return losses if is_batched else losses.squeeze(0)  # type: ignore[no-any-return]
     if code == 1:
@@ -150,7 +151,7 @@ def _gradient(
 ) -> Any:
     if is_differentiated(g, log_probs):
         return _gradient_of_ops(g, log_probs, letters, sizes, zero_infinity)
-    return ctc_gradient.public(g, log_probs, letters, sizes, alpha, zero_infinity)
+    return ctc_gradient(g, log_probs, letters, sizes, alpha, zero_infinity)
 
 
 @structured("nn.ctc.gradient", fresh=True, homes="nowhere", known_as="_ctc_loss_backward")
@@ -177,7 +178,7 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
     to_come = where.turned(_walked(where.turned(seen), where.turned_bars))
     ways = (_walked(seen, where.bars) + to_come - seen).masked_fill(where.beyond, _NEVER)
     # Each step is passed in one way or another: the sum over its letters is the text's chance.
-    chances = likely.exp().scatter_add(2, where.letters, -OPS["softmax"].public(ways, 2))
+    chances = likely.exp().scatter_add(2, where.letters, -softmax(ways, 2))
     unlikely = (ways.detach().amax((1, 2), keepdim=True) < _NEVER / 2) & ~where.over
     chances = chances.masked_fill(unlikely, 0.0 if zero_infinity else math.nan)
     chances = chances.masked_fill(where.over, 0.0)
@@ -233,7 +234,7 @@ def _added(*ways: Any) -> Any:
     """Return the logarithm of the sum of chances, whose slopes stay finite where some are 0."""
     top = ways[0].detach()
     for way in ways[1:]:
-        top = OPS["maximum"].public(top, way.detach())
+        top = maximum(top, way.detach())
     total = sum([(way - top).exp() for way in ways[1:]], (ways[0] - top).exp())
     return top + total.log()
 

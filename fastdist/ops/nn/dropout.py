@@ -11,10 +11,11 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.tensor import Tensor
 from ..create.random import bernoulli, rand
+from ..pointwise.arithmetic import mul
 from ..refusals import require_floating_inputs
+from .activation import leaky_relu
 
 # What selu gives far below 0, negated.
 _ALPHA = 1.7580993408473766
@@ -46,7 +47,7 @@ def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor
     scale = _kept(input, p, channels=True)
     if p < 1.0:
         scale = scale / (1.0 - p)
-    return input.mul_(scale) if inplace else OPS["mul"].public(input, scale)  # type: ignore[no-any-return]
+    return input.mul_(scale) if inplace else mul(input, scale)
 
 
 def _alpha(input: Any, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
@@ -186,7 +187,7 @@ def rrelu(
         slope = (drawn * (upper - lower) + lower).masked_fill(x.detach() > 0, 1.0)
         found = x * slope
     else:
-        found = OPS["leaky_relu"].public(x, negative_slope=(lower + upper) / 2)
+        found = leaky_relu(x, negative_slope=(lower + upper) / 2)
     return input.copy_(found) if inplace else found
 
 
@@ -203,4 +204,4 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
     if inplace:
         return input.mul_(scaled)
-    return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]
+    return mul(input, scaled)

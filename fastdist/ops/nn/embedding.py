@@ -8,13 +8,13 @@ from ...core.dtypes import int64
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_recorded
-from ...dispatch.op import OPS
 from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...graph.modes import no_grad
 from ...interpreters.batched_tensor import Batched, batched, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import full, zeros
 from ..index.indexing import require_index, select_slices
+from ..pointwise.masked import where
 from ..sparse.conversion import sparse_of
 from ..sparse.coordinates import recorded
 
@@ -63,7 +63,7 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
     shape, is_flat = weight._layout.shape, len(input._layout.shape) == 1
     places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
     with no_grad():
-        found = select_slices.public(weight, places, 0)
+        found = select_slices(weight, places, 0)
         if not is_flat:
             found = found.reshape((*input._layout.shape, shape[1]))
 
@@ -101,30 +101,28 @@ def padding_of(padding_idx: int | None, n: int) -> int | None:
 
 def _rows(weight: Any, input: Any, padding: int | None) -> Any:
     if len(input._layout.shape) == 1:
-        found = select_slices.public(weight, input, 0)
+        found = select_slices(weight, input, 0)
     elif may_reshape(input, (weight,)):
         places = reshaped_operand(input, (input._layout.numel,))
-        found = select_slices.public(weight, places, 0)
+        found = select_slices(weight, places, 0)
         reshape_result(found, (*input._layout.shape, weight._layout.shape[1]))
     else:
-        rows = select_slices.public(weight, input.reshape(-1), 0)
+        rows = select_slices(weight, input.reshape(-1), 0)
         found = rows.reshape((*input._layout.shape, weight._layout.shape[1]))
     if padding is None:
         return found
     padded: Any = (input == padding).unsqueeze(-1)
-    return OPS["where"].public(padded, found.detach(), found)
+    return where(padded, found.detach(), found)
 
 
 def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows of weight that input names and that are longer than max_norm, in place."""
     places = input.detach().reshape(-1)
     with no_grad():
-        rows = select_slices.public(weight.detach(), places, 0)
+        rows = select_slices(weight.detach(), places, 0)
         lengths = rows.norm(norm_type, 1, keepdim=True)
         # A row that is named twice is written twice, with the same numbers.
-        shorter = OPS["where"].public(
-            lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows
-        )
+        shorter = where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
         weight.index_copy_(0, places, shorter)
 
 
@@ -134,7 +132,7 @@ def frequency(input: Any, weight: Any) -> Any:
     n = layout.shape[0]
     ones = full(places._layout.shape, 1.0, dtype=layout.dtype, device=layout.device)
     counts = zeros(n, dtype=layout.dtype, device=layout.device).index_add(0, places, ones)
-    return select_slices.public(counts, places, 0).reshape((*input._layout.shape, 1))
+    return select_slices(counts, places, 0).reshape((*input._layout.shape, 1))
 
 
 def divide_gradient(found: Any, by: Any) -> None:

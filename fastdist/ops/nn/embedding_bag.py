@@ -62,7 +62,7 @@ def embedding_bag(
     if sparse and has_gradient(weight):
         rows = sparse_rows(weight, places, padding)
     else:
-        rows = select_slices.public(weight, places, 0)
+        rows = select_slices(weight, places, 0)
     if scale_grad_by_freq:
         divide_gradient(rows, frequency(places, weight))
     counted = None if padding is None else (places != padding).unsqueeze(-1)
@@ -122,7 +122,7 @@ def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
     entries = arange(n, dtype=int64, device=starts._layout.device)
     of_entry: Any = searchsorted(starts, entries, right=True) - 1
     ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
-    place = entries - select_slices.public(starts, of_entry, 0)
+    place = entries - select_slices(starts, of_entry, 0)
     return _Bags(number, max_over_batch((ends - starts).max()), of_entry, place)
 
 

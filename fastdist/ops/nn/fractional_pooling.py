@@ -82,7 +82,7 @@ def fractional_max_pool(
     windows, elements = math.prod(counts), math.prod(kernel)
     places = places.reshape((*lead, windows, elements))
     flat: Any = input.reshape((*lead, math.prod(space)))
-    seen = _seen.public(flat, -1, places.reshape((*lead, windows * elements)))
+    seen = _seen(flat, -1, places.reshape((*lead, windows * elements)))
     values, where = seen.reshape((*lead, windows, elements)).max(-1)
     found = places.gather(-1, where[..., None]).reshape((*lead, *counts))
     return keep_version(values.reshape((*lead, *counts)), found), found

@@ -10,11 +10,11 @@ from ...core.dtypes import WORDS, DType, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
 from ..create.ranges import linspace
+from ..pointwise.masked import where as where_op
 from ..shape.joining import stack
 from .pool_arguments import require_dtype
 
@@ -127,7 +127,7 @@ def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = condition.to(condition._layout.dtype) * 0.0 + a
-    return OPS["where"].public(condition, a, b)
+    return where_op(condition, a, b)
 
 
 def _read(input: Tensor, where: list[Any]) -> Any:

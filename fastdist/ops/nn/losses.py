@@ -16,8 +16,10 @@ from ...dispatch.pointwise import pointwise
 from ...interpreters.batched_tensor import unbatched
 from ...interpreters.sparse_rules import is_sparse
 from ...tensor.tensor import Tensor
+from ..pointwise.transcendental import xlogy
 from ..refusals import as_dtype_of, floating_only, require_floating_inputs
 from ..shape.rearranging import broadcast_tensors
+from .activation import logsigmoid
 from .cross_entropy import REDUCTIONS, reduction_code, reduction_of
 
 
@@ -154,7 +156,7 @@ def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
 
 
 def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
-    return OPS[name].public(input, target, *numbers)
+    return OPS[name](input, target, *numbers)
 
 
 def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
@@ -285,7 +287,6 @@ def binary_cross_entropy_with_logits(
         losses = _compared("logit_entropy", input, target)
     else:
         # Only the share of the positive target weighs more.
-        logsigmoid: Any = OPS["logsigmoid"].public
         losses = (target - 1) * logsigmoid(-input) - pos_weight * target * logsigmoid(input)
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
@@ -367,7 +368,7 @@ def kl_div(
     if log_target:
         losses = target.exp() * (target - input)
     else:
-        losses = OPS["xlogy"].public(target, target) - target * input
+        losses = xlogy(target, target) - target * input
     loss = reduced(losses, reduction)
     shape = input._layout.shape
     return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN

@@ -8,12 +8,14 @@ from typing import Any
 from ...core.dtypes import WORDS, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.tensor import Tensor
 from ..index.searchsorted import find_outside
+from ..pointwise.masked import where
+from ..pointwise.min_max import minimum
 from ..refusals import as_dtype_of
 from ..saved_indices import keep_version
+from .activation import logsigmoid, relu
 from .cross_entropy import reduction_code, reduction_of
 from .losses import reduced
 from .similarity import pairwise_distance
@@ -67,7 +69,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
     reduction = reduction_of(size_average, reduce, reduction)
-    losses = as_dtype_of(input, -OPS["logsigmoid"].public(target * input))
+    losses = as_dtype_of(input, -logsigmoid(target * input))
     if losses._layout.shape != input._layout.shape:
         raise ShapeError(
             f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape "
@@ -90,7 +92,6 @@ def multilabel_soft_margin_loss(
     Shape   (..., C) -> (), or (...) for reduction "none"
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    logsigmoid: Any = OPS["logsigmoid"].public
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
@@ -132,7 +133,7 @@ def multi_margin_loss(
     if (wrong := find_outside(target, 0, classes - 1)) is not None:
         raise ShapeError(f"target out of range: got {wrong}, there are {classes} classes")
     chosen = chosen.unsqueeze(1)
-    lacks: Any = OPS["relu"].public(margin - rows.gather(1, chosen) + rows)
+    lacks: Any = relu(margin - rows.gather(1, chosen) + rows)
     lacks = lacks * lacks if p == 2 else lacks
     if weight is not None:
         lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
@@ -199,7 +200,7 @@ def multilabel_margin_loss(
     chosen = wanted.masked_fill(~counts, 0)
     others = counts.new_zeros(counts._layout.shape, dtype=chosen.dtype)
     others = others.scatter_add(1, chosen, counts.to(chosen.dtype)) == 0
-    lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
+    lacks: Any = relu(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
     pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
     losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows._layout.shape[1]
     found = reduced(losses.reshape(input._layout.shape[:-1]), reduction)
@@ -236,8 +237,8 @@ def cosine_embedding_loss(
     squares = [(one * one).sum(-1) + 1e-12 for one in (input1, input2)]
     cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
     zero = cosine.new_zeros(())
-    alike: Any = OPS["where"].public(target == 1, 1 - cosine, zero)
-    unlike: Any = OPS["where"].public(target == -1, (cosine - margin).clamp_min(0), zero)
+    alike: Any = where(target == 1, 1 - cosine, zero)
+    unlike: Any = where(target == -1, (cosine - margin).clamp_min(0), zero)
     return reduced(alike + unlike, reduction)
 
 
@@ -262,7 +263,7 @@ def _triplet(
         )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = OPS["minimum"].public(far, distance(positive, negative))
+        far = minimum(far, distance(positive, negative))
     return reduced((margin + near - far).clamp_min(0), reduction)
 
 

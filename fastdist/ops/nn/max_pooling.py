@@ -52,12 +52,12 @@ def _(input: Tensor, windows: Any, counts: Any) -> Plan:
 
 @largest.vjp("input")
 def _(g: Any, others: Any, input_layout: Layout, windows: Any) -> Any:
-    return spread.public(g, others[0], windows, input_layout.shape[-len(windows) :])
+    return spread(g, others[0], windows, input_layout.shape[-len(windows) :])
 
 
 @largest.jvp
 def _(input_t: Any, others: Any, windows: Any) -> Any:
-    return pick.public(input_t, others[0], windows)
+    return pick(input_t, others[0], windows)
 
 
 @structured(
@@ -79,7 +79,7 @@ def _(input: Tensor, places: Tensor, windows: Any) -> Plan:
 
 @pick.vjp("input")
 def _(g: Any, places: Tensor, input_layout: Layout, windows: Any) -> Any:
-    return spread.public(g, places, windows, input_layout.shape[-len(windows) :])
+    return spread(g, places, windows, input_layout.shape[-len(windows) :])
 
 
 @structured("nn.windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
@@ -100,7 +100,7 @@ def _(input: Tensor, places: Tensor, windows: Any, space: Any) -> Plan:
 
 @spread.vjp("input")
 def _(g: Any, places: Tensor, windows: Any) -> Any:
-    return pick.public(g, places, windows)
+    return pick(g, places, windows)
 
 
 def max_pool(
@@ -124,7 +124,7 @@ def max_pool(
         fits=lambda one: one.is_floating_point or (takes_whole and _is_whole(one)),
     )
     windows = tuple([window[:4] for window in found])
-    made = largest.public(input, windows, tuple([window.outputs for window in found]))
+    made = largest(input, windows, tuple([window.outputs for window in found]))
     return made if input._layout.contiguous else in_format_of(input, made)
 
 
@@ -138,7 +138,7 @@ def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
     require_dtype(kernel, input._layout.dtype, fits=lambda dtype: dtype.is_floating_point)
-    made = largest.public(input, (_ADAPTIVE,) * axes, counts)
+    made = largest(input, (_ADAPTIVE,) * axes, counts)
     return made if input._layout.contiguous else in_format_of(input, made)
 
 

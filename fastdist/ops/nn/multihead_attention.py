@@ -118,7 +118,7 @@ def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
     """Return what heads attend to and their weights; NaN for a query that may look at nothing."""
     q, k, v, mask, thinned, _ = parts
     scores = (q * math.sqrt(1.0 / q._layout.shape[3])) @ k.transpose(-2, -1)
-    shares = softmax.public(scores if mask is None else scores + mask, -1)
+    shares = softmax(scores if mask is None else scores + mask, -1)
     if thinned:
         shares = dropout(shares, thinned)
     return shares @ v, shares.mean(1) if averaged else shares

@@ -58,7 +58,7 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
     by_bias = g.sum(0) if wanted[2] else None
     if not (tls.grad or modes.special):
         if wanted[0]:
-            by_input = layer_norm_gradient.public(g, input, weight, *others)
+            by_input = layer_norm_gradient(g, input, weight, *others)
         if wanted[1]:
             mean, deviation = others
             by_weight = (g * ((input - mean) / deviation)).sum(0)
@@ -139,7 +139,7 @@ def _layer_norm_of_plain_rows(
             and len(layout.shape) == 2
             and layout.shape[1:] == of_row.shape == normalized_shape
         ):
-            return layer_norm_rows.public(input, weight, bias, eps)[0]
+            return layer_norm_rows(input, weight, bias, eps)[0]
     return NOT_TAKEN
 
 
@@ -157,14 +157,14 @@ def layer_norm(
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input._layout, weight, bias)
     if len(shape) == 2 and len(last) == 1:
-        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
+        return layer_norm_rows(input, weight, bias, eps)[0]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     if may_reshape(input, flat):
         matrix = reshaped_operand(input, (rows, n))
         return reshape_result(layer_norm_rows.public(matrix, *flat, eps)[0], shape)  # type: ignore[no-any-return]
     matrix = input.reshape(rows, n)
-    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
+    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)
 
 
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
@@ -283,11 +283,11 @@ def rms_norm(
         normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
         return normal if weight is None else normal * weight  # type: ignore[no-any-return]
     if len(shape) == 2 and len(last) == 1:
-        return rms_norm_rows.public(input, weight, eps)[0]  # type: ignore[no-any-return]
+        return rms_norm_rows(input, weight, eps)[0]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = None if weight is None else weight.reshape(n)
-    found = rms_norm_rows.public(input.reshape(rows, n), flat, eps)[0]
-    return found.reshape(shape)  # type: ignore[no-any-return]
+    found = rms_norm_rows(input.reshape(rows, n), flat, eps)[0]
+    return found.reshape(shape)
 
 
 @composite(homes="functional", known_as="")
@@ -394,5 +394,5 @@ def group_norm(
         )
     length = input._layout.numel // max(n * num_groups, 1)
     rows = input.reshape(n * num_groups, length)
-    found = layer_norm_rows.public(rows, None, None, eps)[0]
+    found = layer_norm_rows(rows, None, None, eps)[0]
     return copied_in_format(input, scale_channels(found.reshape(shape), weight, bias))

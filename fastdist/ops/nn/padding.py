@@ -11,7 +11,6 @@ from ...core.overflow_checks import count_up
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...interpreters.batched_tensor import level_of
 from ...tensor.constants import not_held, require_held
@@ -20,6 +19,8 @@ from ...tensor.tensor import Tensor, from_array
 from ..channels_last import in_format_of
 from ..create.creation import full
 from ..index.indexing import select_slices
+from ..pointwise.masked import where as where_op
+from ..shape.copying import place
 from ..shape.splitting import narrow
 
 _taken = select_slices.in_steps()
@@ -62,7 +63,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
         index = from_array(places).to(input._layout.device)
-        input = (select_slices if word is None else _taken).public(input, index, axis)
+        input = (select_slices if word is None else _taken)(input, index, axis)
     # PyTorch copies each part of what it pads in circles into its place.
     node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
     if word is not None and not given._layout.contiguous:
@@ -153,7 +154,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
         index[axis] = slice(max(before, 0), max(before, 0) + kept)
     shape, where = tuple(lengths), (*index, ...)
     if not value or all(max(pair) <= 0 for pair in ends.values()):
-        return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
+        return place(input, shape, where)
     layout = input._layout
     if value.real < 0 and layout.dtype.numpy.kind == "u":
         raise not_held(value, layout.dtype)
@@ -161,8 +162,8 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     if level_of((input,)):  # a batch cannot be written into what is none
         inside: Any = full(shape, False, device=layout.device)
         inside[where] = True
-        placed = OPS["place"].public(input, shape, where)
-        return OPS["where"].public(inside, placed, value)  # type: ignore[no-any-return]
+        placed = place(input, shape, where)
+        return where_op(inside, placed, value)
     padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
     padded[where] = input
     return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]

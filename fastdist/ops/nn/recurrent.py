@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 from ...core.errors import ShapeError
 from ...core.running_op import PARTS
 from ...dispatch.needs_derivative import has_tangents
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import tls
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.tensor import Tensor
 from ..create.creation import zeros_like
+from ..pointwise.masked import where
 from ..refusals import require_floating_inputs
 from ..shape.joining import cat
 from ..shape.splitting import narrow
@@ -97,7 +97,7 @@ def _step_relu(gates: Any, product: Any, h: Any, c: Any) -> Any:
 
 
 def _back_relu(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
-    by_gates = OPS["where"].public(kept > 0, dh, zeros_like(dh))
+    by_gates = where(kept > 0, dh, zeros_like(dh))
     return by_gates, by_gates, None, dc
 
 
@@ -321,7 +321,7 @@ def walk_sequence(
     given = (gates, hx, cx, weight, bias)
     if projection is not None or gates._layout.dtype.is_complex or has_tangents(given):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
-    found, last_h, last_c, *_ = recurrent_sequence.public(*given, cell, batch_sizes, reverse)
+    found, last_h, last_c, *_ = recurrent_sequence(*given, cell, batch_sizes, reverse)
     return found, last_h, None if cx is None else last_c
 
 

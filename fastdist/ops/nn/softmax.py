@@ -6,11 +6,11 @@ from typing import Any
 
 from ...core.dtypes import WORDS, DType, float64
 from ...core.errors import NoKernelError
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
+from ..pointwise.masked import where
 from ..reduce.row_slopes import may_fuse
 
 
@@ -50,7 +50,7 @@ def _cast_first(op: Any) -> Any:
                 f'"{op.name}_lastdim_kernel_impl" not implemented for '
                 f"{WORDS[dtype or input._layout.dtype]!r}: give dtype=, such as fastdist.float32"
             )
-        return op.public(input.to(dtype), dim)
+        return op(input.to(dtype), dim)
 
     return complex_decomposition
 
@@ -76,7 +76,7 @@ def keeps_tails(x: Any) -> bool:
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
     """Return the gradient of log_softmax by its input, from its result."""
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
-        return log_softmax_slope.public(g, out, dim)
+        return log_softmax_slope(g, out, dim)
     total = g.sum(dim, keepdim=True)
     if not keeps_tails(out):
         return g - out.exp() * total
@@ -84,7 +84,7 @@ def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
     is_large, share = out.detach() > -0.69, out.exp()
     others = g.masked_fill(is_large, 0.0).sum(dim, keepdim=True)
     large = -(g * out.expm1()) - share * others
-    return OPS["where"].public(is_large, large, g - share * total)
+    return where(is_large, large, g - share * total)
 
 
 def _is_last(dim: int, x: Any) -> bool:
@@ -140,7 +140,7 @@ softmax.complex_decomposition = _cast_first(softmax)
 def _slope(g: Any, out: Any, dim: int) -> Tensor:
     """Return what softmax's Jacobian, which is symmetric, makes of a gradient or a tangent."""
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
-        return softmax_slope.public(g, out, dim)  # type: ignore[no-any-return]
+        return softmax_slope(g, out, dim)
     return out * less_mean(g, out, dim)  # type: ignore[no-any-return]
 
 

@@ -51,7 +51,7 @@ def _(
     dilation: Ints,
 ) -> Any:  # fmt: skip
     size = input_layout.shape[2:]
-    return add_patches.public(g, size, kernel, grid, stride, padding, dilation)
+    return add_patches(g, size, kernel, grid, stride, padding, dilation)
 
 
 @structured(
@@ -88,7 +88,7 @@ def _(
 
 @add_patches.vjp("input")
 def _(g: Any, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Any:
-    return lay_out_patches.public(g, kernel, grid, stride, padding, dilation)
+    return lay_out_patches(g, kernel, grid, stride, padding, dilation)
 
 
 @composite(homes="functional", node="im2col")
@@ -119,8 +119,8 @@ def unfold(
             f"blocks as {grid}, but its components must be at least one."
         )
     batch = input if len(shape) == 4 else input.unsqueeze(0)
-    found = lay_out_patches.public(batch, kernel, grid, stride, padding, dilation)
-    return found if len(shape) == 4 else found.squeeze(0)  # type: ignore[no-any-return]
+    found = lay_out_patches(batch, kernel, grid, stride, padding, dilation)
+    return found if len(shape) == 4 else found.squeeze(0)
 
 
 @composite(homes="functional", known_as="col2im")
@@ -159,8 +159,8 @@ def fold(
             f"but got input.size(2)={shape[-1]}."
         )
     batch = input if len(shape) == 3 else input.unsqueeze(0)
-    found = add_patches.public(batch, size, kernel, grid, stride, padding, dilation)
-    return found if len(shape) == 3 else found.squeeze(0)  # type: ignore[no-any-return]
+    found = add_patches(batch, size, kernel, grid, stride, padding, dilation)
+    return found if len(shape) == 3 else found.squeeze(0)
 
 
 def _require_floating(name: str, input: Tensor) -> None:

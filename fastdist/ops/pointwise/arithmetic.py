@@ -117,7 +117,7 @@ def _(node: Any) -> str:
     exact="other",
     scaled_by="other",
 )
-def floor_divide(input: Tensor, other: Tensor) -> Tensor:
+def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
     """Return the largest integer not above input / other.
 
     Raises  RuntimeError for an integer divided by zero, and in a backward pass
@@ -193,7 +193,7 @@ def _(node: Any) -> str:
     takes_complex=True,
     exact="input exponent",
 )
-def pow(input: Tensor, exponent: Tensor) -> Tensor:
+def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
     Raises  RuntimeError for an integer to a negative integer number

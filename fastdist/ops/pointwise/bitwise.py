@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
 from ...tensor.tensor import Tensor
+from .arithmetic import abs as abs_op
+from .arithmetic import floor_divide
+from .masked import where
 
 
 @pointwise("bitwise_and(input, other)", dtype="integral")
@@ -49,7 +51,7 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
 @composite(homes="function method inplace")
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the least common multiple of integers, never negative; 0 where one is 0."""
-    divisor = OPS["gcd"].public(input, other)
-    safe = OPS["where"].public(divisor == 0, 1, divisor)
-    result = OPS["abs"].public(OPS["floor_divide"].public(input, safe) * other)
+    divisor = gcd(input, other)
+    safe = where(divisor == 0, 1, divisor)
+    result = abs_op(floor_divide(input, safe) * other)
     return store_in_out("lcm", out, result, (input, other), "cast", "apart")

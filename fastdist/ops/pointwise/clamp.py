@@ -29,11 +29,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     if not is_plain and (isinstance(min, Tensor) or isinstance(max, Tensor)):
         result = _between_tensors(input, min, max)
     elif min is None:
-        result = OPS["clamp_below"].public(input, max)
+        result = clamp_below(input, max)
     elif max is None:
-        result = OPS["clamp_above"].public(input, min)
+        result = clamp_above(input, min)
     else:
-        result = OPS["clamp_between"].public(input, min, max)
+        result = clamp_between(input, min, max)
     if out is None:
         return result  # type: ignore[no-any-return]
     return store_in_out("clamp", out, result, (input, min, max), "cast", "apart")
@@ -64,7 +64,7 @@ def _counted_alike(bound: Any, other: Any) -> Any:
 
 
 def _bounded(name: str, input: Any, bound: Any) -> Tensor:
-    return OPS[name].public(input, bound)  # type: ignore[no-any-return]
+    return OPS[name](input, bound)  # type: ignore[no-any-return]
 
 
 @composite(homes="function method inplace", node="clamp_min")

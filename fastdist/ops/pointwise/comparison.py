@@ -17,7 +17,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise("input < other", dtype="bool", numbers="not first")
-def lt(input: Tensor, other: Tensor) -> Tensor:
+def lt(input: Tensor, other: Tensor | complex) -> Tensor:
     """Return whether input < other."""
 
 
@@ -32,7 +32,7 @@ def gt(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise("input >= other", dtype="bool", numbers="not first")
-def ge(input: Tensor, other: Tensor) -> Tensor:
+def ge(input: Tensor, other: Tensor | complex) -> Tensor:
     """Return whether input >= other."""
 
 

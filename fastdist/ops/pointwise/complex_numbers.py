@@ -22,6 +22,7 @@ from ..create.creation import ones_like, zeros_like
 from ..shape.basic_index import basic_index
 from ..shape.joining import stack
 from ..shape.rearranging import broadcast_tensors
+from .arithmetic import sign
 
 
 @view_op(batch="last axes")
@@ -46,7 +47,7 @@ def _(backend: Any, array: Any) -> Any:
 
 @view_as_real.vjp("input")
 def _(g: Any) -> Any:
-    return view_as_complex.public(g.contiguous())
+    return view_as_complex(g.contiguous())
 
 
 def real_of_array(array: Any) -> Any:
@@ -90,7 +91,7 @@ def _(backend: Any, array: Any) -> Any:
 
 @view_as_complex.vjp("input")
 def _(g: Any) -> Any:
-    return view_as_real.public(g)
+    return view_as_real(g)
 
 
 @pointwise("conj(input)", ["conj(g)"], takes_complex=True, homes="function method")
@@ -100,7 +101,7 @@ def conj(input: Tensor) -> Tensor:
 
 def conjugate(input: Tensor) -> Tensor:
     """Return the conjugates of complex numbers; real numbers themselves."""
-    made: Any = conj.public(input) if input._layout.dtype.is_complex else input
+    made: Any = conj(input) if input._layout.dtype.is_complex else input
     return made  # type: ignore[no-any-return]
 
 
@@ -139,7 +140,7 @@ def real_part(input: Tensor) -> Tensor:
         return batched(real_part(input.value), input.level)
     if isinstance(input, LazyConjNeg) and input._layout.dtype.is_complex:
         input = conjugate_view(input)
-    parts: Any = view_as_real.public(input) if input._layout.dtype.is_complex else None
+    parts: Any = view_as_real(input) if input._layout.dtype.is_complex else None
     return input if parts is None else parts.select(-1, 0)
 
 
@@ -157,7 +158,7 @@ def imaginary_part(input: Tensor) -> Tensor:
         return batched(imaginary_part(input.value), input.level)
     if isinstance(input, LazyConjNeg):
         return lazy_view(imaginary_part(conjugate_view(input)), OPS["neg"])
-    parts: Any = view_as_real.public(input)
+    parts: Any = view_as_real(input)
     return parts.select(-1, 1)  # type: ignore[no-any-return]
 
 
@@ -168,7 +169,7 @@ def complex_of(real: Tensor, imag: Tensor) -> Tensor:
     Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
     """
     _require_parts(real, imag)
-    made: Any = view_as_complex.public(_paired(real, imag))
+    made: Any = view_as_complex(_paired(real, imag))
     return made  # type: ignore[no-any-return]
 
 
@@ -212,7 +213,7 @@ def complex_size(input: Any) -> Any:
     if not is_differentiated(input) or not bool(unbatched(nothing).any()):
         return size
     # As a norm, whose second derivatives at 0 are known.
-    norm = OPS["vector_norm"].public(stack((real, imag), -1), 2.0, -1)
+    norm = OPS["vector_norm"](stack((real, imag), -1), 2.0, -1)
     return norm.where(nothing, size)
 
 
@@ -228,4 +229,4 @@ def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
     if input._layout.dtype.is_complex:
         return store_in_out("sgn", out, complex_sign(input), (input,), "same", "apart")
-    return OPS["sign"].public(input, out=out)  # type: ignore[no-any-return]
+    return sign.public(input, out=out)

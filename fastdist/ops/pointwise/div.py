@@ -6,18 +6,19 @@ from typing import Any
 
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
+from .arithmetic import add, floor_divide, floored_divide, fmod, trunc_divide
+from .arithmetic import div as div_op
 
 
 @composite(homes="function method inplace", known_as="")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number."""
     if rounding_mode is None:
-        return OPS["div"].public(input, other, out=out)  # type: ignore[no-any-return]
+        return div_op.public(input, other, out=out)
     if rounding_mode == "floor":
-        return OPS["floored_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+        return floored_divide.public(input, other, out=out)
     if rounding_mode != "trunc":
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
@@ -25,10 +26,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         )
     dtype = result_dtype([input, other])
     if dtype.is_floating_point:
-        return OPS["trunc_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+        return trunc_divide.public(input, other, out=out)
     input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))
     # fmod's remainder has the sign of input, so what is left divides towards zero.
-    rest = OPS["fmod"].public(input, other)
+    rest = fmod(input, other)
     # add, for input may be bool, of which there is no difference.
-    whole = OPS["add"].public(input, rest, alpha=-1)
-    return OPS["floor_divide"].public(whole, other, out=out)  # type: ignore[no-any-return]
+    whole = add(input, rest, alpha=-1)
+    return floor_divide.public(whole, other, out=out)

@@ -10,13 +10,14 @@ from ...core.dtypes import WORDS, DType, bool_, complex128, float64, int32, int6
 from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite
 from ...dispatch.copy_inplace import inplace_of
-from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...interpreters.batched_tensor import map_unbatched
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, from_array
 from .. import return_types
 from ..create.creation import empty_like
+from .arithmetic import floor_divide, mul
+from .arithmetic import pow as pow_op
 
 
 @composite()
@@ -29,7 +30,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     if isinstance(out, Tensor):
         _require_wide("output given to float_power", out, dtype)
     wide = [o.to(dtype) if isinstance(o, Tensor) else o for o in given]
-    return OPS["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
+    return pow_op.public(*wide, out=out)
 
 
 @composite(name="float_power_", homes="method")
@@ -63,11 +64,11 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     if not other._layout.dtype.may_have_gradient and not dtype.is_complex:
         # In two steps and in float64, for 2**other itself may be more than the dtype holds.
         whole = other.to(int64)
-        half = OPS["floor_divide"].public(whole, 2)
+        half = floor_divide(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
         return store_in_out("ldexp", out, wide.to(dtype), (input, other), "cast", "apart")
-    power = OPS["pow"].public(2.0, other)
-    return OPS["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
+    power = pow_op(2.0, other)
+    return mul.public(input, power, out=out)
 
 
 @composite(out="same", node="frexp")

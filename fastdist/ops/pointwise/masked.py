@@ -20,7 +20,7 @@ from ...tensor.tensor import Tensor
     homes="function",
     out="same",
 )
-def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
+def where(condition: Tensor, input: Tensor | complex, other: Tensor | complex) -> Tensor:
     """Return input where condition holds, other elsewhere."""
 
 
@@ -67,5 +67,5 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, mask, value = operands
     if level_of((value,)) < level:
         return in_one_shape(op, operands, attributes, level)
-    found = where.public(mask, value.to(input._layout.dtype), input)  # a value has no axes
+    found = where(mask, value.to(input._layout.dtype), input)  # a value has no axes
     return value_at(found, level)

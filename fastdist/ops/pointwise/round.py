@@ -6,23 +6,23 @@ from typing import Any
 
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.pytorch_names import recorded_as
 from ...tensor.tensor import Tensor
+from .rounding import round as round_op
 
 
 @composite(homes="function method inplace")
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Return the nearest number with so many decimals, the even one of two."""
     if decimals == 0:
-        return OPS["round"].public(input, out=out)  # type: ignore[no-any-return]
+        return round_op.public(input, out=out)
     if not input._layout.dtype.is_floating_point:
         raise DTypeError("round: decimals are for floating tensors")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        rounded = OPS["round"].public(input * scale) / scale
+        rounded = round_op(input * scale) / scale
     else:
-        rounded = OPS["round"].public(input / scale) * scale
+        rounded = round_op(input / scale) * scale
     rounded = recorded_as("RoundBackward1", rounded, ())
     return store_in_out("round", out, rounded, (input,), "cast", "apart")

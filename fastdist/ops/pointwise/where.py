@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.tensor import Tensor
+from .masked import where as where_op
 
 
 @composite(homes="function", known_as="")
@@ -16,4 +16,4 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         return condition.nonzero(as_tuple=True)
     if input is None or other is None:
         raise TypeError("where(): give both input and other, or neither")
-    return OPS["where"].public(condition, input, other, out=out)
+    return where_op.public(condition, input, other, out=out)

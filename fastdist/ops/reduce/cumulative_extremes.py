@@ -7,12 +7,14 @@ from typing import Any
 from ...core.dtypes import WORDS, int64
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
-from .. import return_types
+from .. import late_ops, return_types
+from ..index.indexing import scatter_zeros
+from ..pointwise.comparison import isinf, logical_and
+from ..pointwise.masked import where
 from .cumulative_sums import moved, recurrence
 
 
@@ -39,7 +41,7 @@ def _extreme(name: str, op: StructuredOp) -> None:
 
     @op.vjp("input")
     def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
-        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
+        return scatter_zeros(g, others[0], input_layout.shape, dim)
 
     @op.jvp
     def _(input_t: Any, dim: int, others: Any) -> Any:
@@ -53,13 +55,13 @@ _extreme("cummin", cummin_along)
 @composite(out="same", known_as="")
 def cummax(input: Tensor, dim: int) -> Any:
     """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
-    return return_types.cummax(*cummax_along.public(input, dim))
+    return return_types.cummax(*cummax_along(input, dim))
 
 
 @composite(out="same", known_as="")
 def cummin(input: Tensor, dim: int) -> Any:
     """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
-    return return_types.cummin(*cummin_along.public(input, dim))
+    return return_types.cummin(*cummin_along(input, dim))
 
 
 @structured("reduce.scan.logcumsumexp", fresh=True, memory="apart")
@@ -95,22 +97,22 @@ def _above_input(input: Any, out: Any, dim: int) -> Any:
     infinity: elements have no share of log(0), as for logsumexp.
     """
     before = moved(out, dim, first=-float("inf"))
-    both = OPS["logical_and"].public(before == input, OPS["isinf"].public(input))
-    return OPS["where"].public(both, float("inf"), before - input)
+    both = logical_and(before == input, isinf(input))
+    return where(both, float("inf"), before - input)
 
 
 def _own_share(input: Any) -> Any:
     nothing = -float("inf")
-    return OPS["where"].public(input == nothing, nothing, input - input).exp()
+    return where(input == nothing, nothing, input - input).exp()
 
 
 def _share(input: Any, above: Any) -> Any:
     """Return the part that each element has of the sum at its place; NaN for inf."""
-    return _logistic(OPS["where"].public(input == float("inf"), float("nan"), -above))
+    return _logistic(where(input == float("inf"), float("nan"), -above))
 
 
 def _logistic(x: Any) -> Any:
-    return OPS["logistic"].public(x)
+    return late_ops.logistic(x)
 
 
 @logcumsumexp.vjp("input")
@@ -118,7 +120,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
     if not input._layout.shape:
         return g * _own_share(input)
     above = _above_input(input, out, dim)
-    sums = recurrence.public(_logistic(above), g, dim, backwards=True)
+    sums = recurrence(_logistic(above), g, dim, backwards=True)
     return sums * _share(input, above)
 
 
@@ -128,4 +130,4 @@ def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
         return input_t * _own_share(input)
     above = _above_input(input, out, dim)
     parts = _share(input, above) * input_t
-    return recurrence.public(_logistic(above), parts, dim, backwards=False)
+    return recurrence(_logistic(above), parts, dim, backwards=False)

@@ -91,7 +91,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
     input, out = conjugate(input), conjugate(out)
     if not has_zero(input):
         return (g * out).flip(dim).cumsum(dim).flip(dim) / input
-    sums = recurrence.public(input.to(g._layout.dtype), g, dim, backwards=True)
+    sums = recurrence(input.to(g._layout.dtype), g, dim, backwards=True)
     return sums * moved(out, dim, first=1.0)
 
 
@@ -102,12 +102,12 @@ def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
     if not has_zero(input):
         return (input_t / input).cumsum(dim) * out
     parts = input_t * moved(out, dim, first=1.0)
-    return recurrence.public(input.to(out._layout.dtype), parts, dim, backwards=False)
+    return recurrence(input.to(out._layout.dtype), parts, dim, backwards=False)
 
 
 def product_before(input: Any, dim: int) -> Any:
     """Return for each element the product of those before it along dim; right where some are 0."""
-    return cumprod.public(moved(input, dim, first=1.0), dim)
+    return cumprod(moved(input, dim, first=1.0), dim)
 
 
 def product_after(input: Any, dim: int) -> Any:
@@ -162,12 +162,12 @@ def _(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Plan:
 
 @recurrence.vjp("input")
 def _(g: Any, factor: Any, dim: int, backwards: bool) -> Any:
-    return recurrence.public(conjugate(factor), g, dim, not backwards)
+    return recurrence(conjugate(factor), g, dim, not backwards)
 
 
 @recurrence.vjp("factor")
 def _(g: Any, factor: Any, out: Any, dim: int, backwards: bool) -> Any:
-    sums, out = recurrence.public(conjugate(factor), g, dim, not backwards), conjugate(out)
+    sums, out = recurrence(conjugate(factor), g, dim, not backwards), conjugate(out)
     return moved(sums, dim, first=0.0) * out if backwards else sums * moved(out, dim, first=0.0)
 
 
@@ -179,4 +179,4 @@ def _(factor: Any, factor_t: Any, input_t: Any, out: Any, dim: int, backwards: b
             _moved_back(factor_t * out, dim) if backwards else factor_t * moved(out, dim, first=0.0)
         )
         parts = by_factor if parts is None else parts + by_factor
-    return recurrence.public(factor, parts, dim, backwards)
+    return recurrence(factor, parts, dim, backwards)

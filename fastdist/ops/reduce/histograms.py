@@ -10,13 +10,13 @@ import numpy as np
 from ...core.dtypes import WORDS, bool_, float_limits, int64, promote
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...tensor.constants import held
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import full, ones, tensor, zeros
 from ..create.ranges import arange, linspace
 from ..index.searchsorted import ends_of, searchsorted
+from ..pointwise.masked import where
 from ..shape.joining import cat
 
 
@@ -68,7 +68,6 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     """Return how many points, or what sum of their weights, lie between each edge and the next of
     every column; the last edge belongs to the last interval.
     """
-    where = OPS["where"].public
     shape = [edge._layout.numel - 1 for edge in edges]
     first = columns[0]
     places: Any = zeros(first._layout.shape, dtype=int64, device=first.device)
@@ -99,7 +98,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     flat = values.reshape(-1).to(values._layout.dtype.computes_in)
     low, high = [held(end, flat._layout.dtype).item() for end in (low, high)]
     inside = (flat >= low) & (flat <= high)
-    places = _places_of(OPS["where"].public(inside, flat, low), low, high, bins)
+    places = _places_of(where(inside, flat, low), low, high, bins)
     room: Any = zeros(bins, dtype=flat.dtype, device=flat.device)
     found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input._layout.dtype)
     return found

@@ -8,7 +8,6 @@ from ...core.dtypes import WORDS, bool_, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.declaration import OutRule
-from ...dispatch.op import OPS
 from ...dispatch.output import written_parts
 from ...dispatch.pointwise import pointwise
 from ...dispatch.pytorch_names import node_named, recorded_as
@@ -17,6 +16,7 @@ from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import full, full_like
 from ..create.ranges import arange
+from ..pointwise.masked import where
 from ..saved_indices import keep_version
 from ..shape.joining import cat
 from .sorting import nth_along, sort_along
@@ -41,7 +41,7 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
 
 def _nth(input: Tensor, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of what is at places when input is in order along axis."""
-    return _without(axis, keepdim, *nth_along.public(input, places, axis))
+    return _without(axis, keepdim, *nth_along(input, places, axis))
 
 
 def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
@@ -67,7 +67,7 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
     else:
         # NaN stands last, and where there is one it is the median: the first of them.
         nans = _nans(input, axis)
-        places = OPS["where"].public(nans > 0, length - nans, (length - 1) // 2)
+        places = where(nans > 0, length - nans, (length - 1) // 2)
     picked = getattr(return_types, name)(*_nth(input, places, axis, keepdim))
     return recorded_as(node_named(f"{name}.1"), picked, ())
 
@@ -94,8 +94,8 @@ def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
         return value
     # All that tie share the gradient.
     tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
-    mean = OPS["where"].public(tie, flat, 0.0).sum() / tie.sum()
-    return recorded_as(node_named(name), valued.public(mean, value), ())
+    mean = where(tie, flat, 0.0).sum() / tie.sum()
+    return recorded_as(node_named(name), valued(mean, value), ())
 
 
 def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_nan: bool) -> Any:
@@ -146,14 +146,14 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
     """
     if not input._layout.shape:
-        return return_types.mode(*sort_along.public(input, 0, False))
+        return return_types.mode(*sort_along(input, 0, False))
     axis = _axis("mode", input, dim)
-    found = sort_along.public(input, axis, False)
+    found = sort_along(input, axis, False)
     ordered = found[0].detach().movedim(axis, -1)
     length = ordered._layout.shape[-1]
     places = arange(length, device=ordered._layout.device)
     # Where a run of equals begins; what does not begin one looks back to where it began.
-    begins = OPS["where"].public(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
+    begins = where(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
     first = cat([full_places(ordered, len(input._layout.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
     most = run.argmax(-1, True).movedim(-1, axis)
@@ -173,14 +173,14 @@ def _quantile(
     shape = layout.shape
     axis = 0 if dim is None else _axis(name, input, dim)
     flat = input.reshape(-1) if dim is None or not shape else input.movedim(axis, -1)
-    ordered = sort_along.public(flat, -1, False)[0]
+    ordered = sort_along(flat, -1, False)[0]
     length = ordered._layout.shape[-1]
     nans = ordered.detach().isnan().sum(-1, True)
     last = (length - 1 - nans).clamp(min=0).to(layout.dtype) if skips_nan else length - 1
     rank = given.reshape(-1) * last
     if not skips_nan:
         # A row with NaN is NaN at every rank: NaN stands last.
-        rank = OPS["where"].public(nans > 0, float(length - 1), rank)
+        rank = where(nans > 0, float(length - 1), rank)
     found = _between(ordered, rank, interpolation)
     if given._layout.shape:
         found = found.movedim(-1, 0)

@@ -16,6 +16,8 @@ from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_sha
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from .. import return_types
+from ..index.indexing import scatter_zeros
+from ..pointwise.masked import where as where_op
 from .reductions import reducing_plan, restore_axes
 
 
@@ -30,7 +32,7 @@ def _shared(of: Any, input: Any, out: Any, dims: Any) -> Any:
     """Return of where input is out, divided among all that tie; NaN where out is."""
     mask = input == out
     # Chosen, not multiplied: what is infinite reaches those that tie, and no other.
-    return OPS["where"].public(mask, of, 0.0) / mask.sum(dims, True)
+    return where_op(mask, of, 0.0) / mask.sum(dims, True)
 
 
 def _extreme(op: StructuredOp) -> None:
@@ -82,7 +84,7 @@ def _placed(op: StructuredOp) -> None:
     @op.vjp("input")
     def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, others: Any) -> Any:
         where = restore_axes(others[0], input_layout, dim, keepdim)
-        return OPS["scatter_zeros"].public(
+        return scatter_zeros(
             restore_axes(g, input_layout, dim, keepdim), where, input_layout.shape, dim
         )
 
@@ -134,12 +136,12 @@ def _of_all(op: StructuredOp) -> None:
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any) -> Any:
         mask = are_it(input, out)
-        return OPS["where"].public(mask, g / mask.sum(), 0.0)
+        return where_op(mask, g / mask.sum(), 0.0)
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any) -> Any:
         mask = are_it(input, out)
-        return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
+        return (where_op(mask, input_t, 0.0) / mask.sum()).sum()
 
 
 @structured(
@@ -219,7 +221,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
             raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
         return OPS[f"{name}_of_all"].public(input, out=out)
     kind = return_types.max if name == "max" else return_types.min
-    found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
+    found = kind(*OPS[f"{name}_along"](input, dim, keepdim))
     return (
         found if out is None else written_parts(OutRule(name, memory="apart"), out, found, (input,))
     )
@@ -255,5 +257,5 @@ def min(
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the smallest and the largest along dim, or of all."""
     dims = () if dim is None else dim
-    low = OPS["amin"].public(input, dims, keepdim)
-    return return_types.aminmax(low, OPS["amax"].public(input, dims, keepdim))
+    low = amin(input, dims, keepdim)
+    return return_types.aminmax(low, amax(input, dims, keepdim))

@@ -10,7 +10,6 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.op import OPS
 from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.quotients import (
@@ -30,7 +29,8 @@ from ...tensor.tensor import Tensor
 from ..pointwise.arithmetic import pow as power
 from ..pointwise.arithmetic import square
 from ..pointwise.clamp import clamp_above
-from .reductions import reducing_plan, require_floating, restore_axes
+from ..pointwise.masked import where as where_op
+from .reductions import reducing_plan, require_floating, restore_axes, variance
 
 UNSET: Any = object()
 
@@ -57,9 +57,9 @@ def var(
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
     if input._layout.dtype.is_complex:
-        found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
+        found: Any = sum(variance(part, dim, number, keepdim) for part in _parts(input))
         return store_in_out("var", out, found, (input,), "cast")
-    return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+    return variance.public(input, dim, number, keepdim, out=out)
 
 
 @structured(
@@ -101,8 +101,8 @@ def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) 
         return slope
     quotient = restore_axes(quotient_at_zero(g, out), layout, dim, keepdim)
     dims = normalize_axes("std", dim, layout.shape)
-    at_zero = product_at_zero.public(quotient, _deviating(input, dims, correction))
-    return OPS["where"].public(restore_axes(out, layout, dim, keepdim) == 0, at_zero, slope)
+    at_zero = product_at_zero(quotient, _deviating(input, dims, correction))
+    return where_op(restore_axes(out, layout, dim, keepdim) == 0, at_zero, slope)
 
 
 @deviation.jvp
@@ -115,8 +115,8 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: 
         restore_axes(out, input._layout, dim, keepdim),
         _deviating(input, dims, correction),
     )
-    at_zero = norm_tangent.public(input_t, deviating, whole)
-    found = OPS["where"].public(whole == 0, at_zero, parts).sum(dims, keepdim)
+    at_zero = norm_tangent(input_t, deviating, whole)
+    found = where_op(whole == 0, at_zero, parts).sum(dims, keepdim)
     note_product(found, out, (input_t * deviating).sum(dims, keepdim))
     return found
 
@@ -136,11 +136,11 @@ def std(
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
     if input._layout.dtype.is_complex:
-        parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
+        parts = [deviation(part, dim, number, keepdim) for part in _parts(input)]
         # As a norm, which has a slope of 0 where nothing deviates.
-        found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
+        found = vector_norm(COMPOSITES["stack"].call(parts), 2.0, 0)
         return store_in_out("std", out, found, (input,), "cast")
-    return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+    return deviation.public(input, dim, number, keepdim, out=out)
 
 
 def _parts(input: Any) -> tuple[Any, Any]:
@@ -226,17 +226,17 @@ def _(
             return restore_axes(quotient, input_layout, dim, keepdim) * input
     whole = restore_axes(out, input_layout, dim, keepdim)
     if ord == 2:
-        slope = norm_slope.public(restore_axes(g, input_layout, dim, keepdim), input, whole)
+        slope = norm_slope(restore_axes(g, input_layout, dim, keepdim), input, whole)
         if not may_bend(out):
             return slope
         quotient = restore_axes(quotient_at_zero(g, out), input_layout, dim, keepdim)
-        at_zero = product_at_zero.public(quotient, input)
-        return OPS["where"].public(whole == 0, at_zero, slope)
+        at_zero = product_at_zero(quotient, input)
+        return where_op(whole == 0, at_zero, slope)
     g = restore_axes(g, input_layout, dim, keepdim)
     slope = g * _direction(input, whole, float(ord))
     if _is_flat(ord) or not (tls.grad or modes.special):
         return slope
-    return slope + rough_zero.public(input, whole)
+    return slope + rough_zero(input, whole)
 
 
 def _is_flat(ord: float) -> bool:
@@ -250,10 +250,8 @@ def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -
     dims = normalize_axes("norm", dim, input._layout.shape)
     if ord != 2:
         parts = input_t * _direction(input, whole, float(ord))
-        return (parts if _is_flat(ord) else parts + rough_zero.public(input, whole)).sum(
-            dims, keepdim
-        )
-    found = norm_tangent.public(input_t, input, whole).sum(dims, keepdim)
+        return (parts if _is_flat(ord) else parts + rough_zero(input, whole)).sum(dims, keepdim)
+    found = norm_tangent(input_t, input, whole).sum(dims, keepdim)
     note_product(found, out, (input_t * input).sum(dims, keepdim))
     return found
 
@@ -375,7 +373,7 @@ def root_tangent(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _root_tangent(input: Any, out: Any, g: Any) -> Any:
-    found = root_tangent.public(g, input)
+    found = root_tangent(g, input)
     note_product(found, out, g * 0.5)
     return found
 
@@ -398,10 +396,10 @@ def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
     least = number_of(bound) if isinstance(bound, Tensor) else bound
     if least is None or not least > 0:
         return None
-    return OPS["where"].public(input >= least, g / clamp_above.public(input, float(least)), 0.0)
+    return where_op(input >= least, g / clamp_above(input, float(least)), 0.0)
 
 
-distance_root.derives = lambda made: lambda input, out, g: root_slope.public(g, input)
+distance_root.derives = lambda made: lambda input, out, g: root_slope(g, input)
 distance_root.pushes = _root_tangent
 square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
 power.derives = lambda made: noting_quotients(made, _power_quotient)
@@ -430,7 +428,7 @@ def norm(
     order = 2 if p is None or isinstance(p, str) else p
     if input._layout.dtype.is_complex:
         input, dtype = sized(input, dtype), None
-    result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
+    result = vector_norm(input, order, dim, keepdim, dtype=dtype)
     return store_in_out("norm", out, result, (input,))
 
 
@@ -477,8 +475,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = normalize_axis("renorm", dim, len(shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
-    size: Any = OPS["vector_norm"].public(
+    size: Any = vector_norm(
         input.abs() if input._layout.dtype.is_complex else input, p, others, True
     )
-    factor = OPS["where"].public(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
-    return input * factor  # type: ignore[no-any-return]
+    factor = where_op(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return input * factor

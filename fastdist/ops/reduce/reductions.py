@@ -14,6 +14,7 @@ from ...tensor.axes import normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from ..create.creation import full
 from ..pointwise.complex_numbers import conjugate
 from .cumulative_sums import has_zero, product_after, product_before
@@ -279,7 +280,7 @@ def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, kee
     if tls.grad:
         length = length_of_rows("var", input, dim, g)
         if length is not None and length > correction:
-            return variance_slope.public(g, input, length, 2.0 / (length - correction))
+            return variance_slope(g, input, length, 2.0 / (length - correction))
     return restore_axes(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
 
 
@@ -306,7 +307,7 @@ def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: boo
     if tls.grad:
         length = length_of_rows("logsumexp", input, dim, g)
         if length is not None:
-            return logsumexp_slope.public(g, input, length)
+            return logsumexp_slope(g, input, length)
     g = restore_axes(g, input_layout, dim, keepdim)
     if tls.grad or modes.special:
         # A recorded gradient is differentiated: by softmax, see the note in softmax.py.
@@ -318,12 +319,11 @@ def _shares(input: Any, dim: Any) -> Any:
     """Return exp(input) divided by its sum over dim, one axis or several."""
     shape = input._layout.shape
     dims = normalize_axes("logsumexp", dim, shape)
-    softmax: Any = OPS["softmax"].public
     if len(dims) == 1 or not shape:
-        return softmax(input, dims[0] if dims else 0)
+        return late_ops.softmax(input, dims[0] if dims else 0)
     order = [axis for axis in range(len(shape)) if axis not in dims] + list(dims)
     moved = input.permute(order)
-    found = softmax(moved.reshape(*moved._layout.shape[: len(shape) - len(dims)], -1), -1)
+    found = late_ops.softmax(moved.reshape(*moved._layout.shape[: len(shape) - len(dims)], -1), -1)
     back = sorted(range(len(order)), key=order.__getitem__)
     return found.reshape(moved._layout.shape).permute(back)
 

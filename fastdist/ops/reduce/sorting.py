@@ -11,12 +11,12 @@ from ...core.dtypes import bool_, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor, from_array
 from .. import return_types
+from ..index.indexing import scatter_zeros
 
 
 @structured("reduce.sorting.sort", homes="nowhere", known_as="sort")
@@ -71,7 +71,7 @@ def _picking(op: StructuredOp) -> None:
 
     @op.vjp("input")
     def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
-        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
+        return scatter_zeros(g, others[0], input_layout.shape, dim)
 
     @op.jvp
     def _(input_t: Any, dim: int, others: Any) -> Any:
@@ -86,25 +86,25 @@ _picking(nth_along)
 @composite(out="same", known_as="", memory="apart")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
-    return return_types.sort(*sort_along.public(input, dim, descending))
+    return return_types.sort(*sort_along(input, dim, descending))
 
 
 @composite(out="same")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Return the places that put input in order along dim."""
-    return sort_along.public(input, dim, descending)[1]  # type: ignore[no-any-return]
+    return sort_along(input, dim, descending)[1]
 
 
 @composite(out="same", memory="apart")
 def msort(input: Tensor) -> Tensor:
     """Return input in order along its first axis."""
-    return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
+    return sort_along(input, 0, False)[0]
 
 
 @composite(out="same", known_as="", memory="apart")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
-    return return_types.topk(*topk_along.public(input, k, dim, largest))
+    return return_types.topk(*topk_along(input, k, dim, largest))
 
 
 @composite(known_as="_unique2")
@@ -149,7 +149,7 @@ def _unique_of_device(input: Any, return_inverse: bool, return_counts: bool) -> 
 
     layout = input._layout
     n, where = layout.numel, layout.device
-    ordered, order = sort_along.public(input.detach().reshape(-1), 0, False)
+    ordered, order = sort_along(input.detach().reshape(-1), 0, False)
     changed: Any = ordered[1:] != ordered[:-1]
     begins: Any = cat([ones(min(n, 1), dtype=bool_, device=where), changed], 0)
     places = places_that_hold(begins)

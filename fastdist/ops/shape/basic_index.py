@@ -64,4 +64,4 @@ def _(g: Any, layout: Layout, index: Any) -> Any:
 def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
     from .copying import place
 
-    return place(g, input_layout.shape, index)  # type: ignore[no-any-return]
+    return place(g, input_layout.shape, index)

@@ -80,7 +80,7 @@ def _(input: Tensor, dtype: DType) -> Plan:
 @cast.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Any:
     # Of a complex gradient the real part alone is meant, so nobody is warned of the other.
-    return cast.public(g, input_layout.dtype)
+    return cast(g, input_layout.dtype)
 
 
 @structured(
@@ -168,13 +168,13 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
     """Return a copy whose elements lie as memory_format says."""
     if memory_format is preserve_format:
-        return clone.public(input)  # type: ignore[no-any-return]
+        return clone(input)
     axes = axes_of(memory_format)
     memory_format.require_rank(len(input._layout.shape))
     if axes is None:
-        return packed.public(input)  # type: ignore[no-any-return]
+        return packed(input)
     back = tuple([axes.index(axis) for axis in range(len(axes))])
-    return packed.public(input.permute(axes)).permute(back)  # type: ignore[no-any-return]
+    return packed(input.permute(axes)).permute(back)
 
 
 clone.formatted = in_format
@@ -186,7 +186,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     copy that does.
     """
     if memory_format is contiguous_format:
-        return input if input._layout.contiguous else packed.public(input)
+        return input if input._layout.contiguous else packed(input)
     if input.is_contiguous(memory_format):
         return input
     if memory_format is preserve_format:
@@ -234,7 +234,7 @@ def to(
     if dtype is not None and dtype is not input._layout.dtype:
         if input._layout.dtype.is_complex and dtype is not dtypes.bool_ and not dtype.is_complex:
             warn_caller("Casting complex values to real discards the imaginary part")
-        result = cast.public(result, dtype)
+        result = cast(result, dtype)
     if wanted is not result._layout.device:
         non_blocking = bool(non_blocking or (flags and flags[0]))
         result = move.general((result,), (wanted, non_blocking))
@@ -244,7 +244,7 @@ def to(
         and (copy or not result.is_contiguous(memory_format))
     ):
         return in_format(result, memory_format)
-    return clone.public(result) if copy and result is input else result
+    return clone(result) if copy and result is input else result
 
 
 @composite(homes="method")

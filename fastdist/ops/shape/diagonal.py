@@ -31,7 +31,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     n = shape[-1] + abs(offset)
     rest = iter(shape[:-1])
     whole = tuple(n if i in (first, second) else next(rest) for i in range(ndim))
-    return OPS["place_diagonal"].public(input, whole, offset, first, second)  # type: ignore[no-any-return]
+    return place_diagonal(input, whole, offset, first, second)
 
 
 @composite()
@@ -106,7 +106,7 @@ def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 @diagonal.vjp("input")
 def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
-    return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
+    return place_diagonal(g, input_layout.shape, offset, dim1, dim2)
 
 
 @structured(
@@ -143,11 +143,11 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
     shape = input._layout.shape
     if len(shape) == 2:
-        return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
+        return OPS["diagonal"](input, diagonal).clone()  # type: ignore[no-any-return]
     if len(shape) != 1:
         raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(shape)}D")
     n = shape[0] + abs(diagonal)
-    return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
+    return place_diagonal(input, (n, n), diagonal, 0, 1)
 
 
 @composite(node="trace")
@@ -155,4 +155,4 @@ def trace(input: Tensor) -> Tensor:
     """Return the sum of a matrix's diagonal."""
     if len(input._layout.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
-    return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
+    return OPS["diagonal"](input).sum()  # type: ignore[no-any-return]

@@ -8,13 +8,12 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, structured
 from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.tensor import Size, Tensor
 from ..refusals import require_given
-from .views import integers, reshape
+from .views import expand, integers, permute, reshape, transpose
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -41,7 +40,7 @@ def _(input: Tensor, dims: Any) -> Plan:
 
 @flip.vjp("input")
 def _(g: Any, dims: Any) -> Any:
-    return flip.public(g, *dims)
+    return flip(g, *dims)
 
 
 @structured("shape.copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
@@ -92,7 +91,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @roll.vjp("input")
 def _(g: Any, shifts: Any, dims: Any) -> Any:
-    return roll.public(g, tuple(-shift for shift in _listed((shifts,))), dims)
+    return roll(g, tuple(-shift for shift in _listed((shifts,))), dims)
 
 
 @composite(homes="method", node="repeat")
@@ -179,25 +178,25 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         )
     rest = iter([axis for axis in range(ndim) if axis not in from_])
     order = [from_[to.index(i)] if i in to else next(rest) for i in range(ndim)]
-    return OPS["permute"].public(input, *order)  # type: ignore[no-any-return]
+    return permute(input, *order)
 
 
 @composite()
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return the view with two axes swapped."""
-    return OPS["transpose"].public(input, axis0, axis1)  # type: ignore[no-any-return]
+    return transpose(input, axis0, axis1)
 
 
 @composite(homes="method")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return OPS["expand"].public(input, other._layout.shape)  # type: ignore[no-any-return]
+    return expand(input, other._layout.shape)
 
 
 @composite()
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """Return the view of input in the shape size."""
-    return OPS["expand"].public(input, size)  # type: ignore[no-any-return]
+    return expand(input, size)
 
 
 @composite(homes="function")
@@ -207,7 +206,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
     shape = shape_of_all("broadcast_tensors", [tensor._layout.shape for tensor in given])
-    return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
+    return tuple([expand(tensor, shape) for tensor in given])
 
 
 @composite(homes="function", known_as="")
@@ -234,7 +233,7 @@ def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of the columns turned round."""
     if len(input._layout.shape) < 2:
         raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input._layout.shape}")
-    return flip.public(input, 1)  # type: ignore[no-any-return]
+    return flip(input, 1)
 
 
 @composite()
@@ -242,7 +241,7 @@ def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of the rows turned round."""
     if not input._layout.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
-    return flip.public(input, 0)  # type: ignore[no-any-return]
+    return flip(input, 0)
 
 
 @composite(node="rot90")

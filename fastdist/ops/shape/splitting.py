@@ -12,7 +12,6 @@ from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.pytorch_names import recorded_as
 from ...graph.call_node import CallNode
 from ...graph.node import Edge
@@ -22,6 +21,7 @@ from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from .basic_index import basic_index
+from .copying import place as place_op
 
 
 @composite()
@@ -170,7 +170,7 @@ class SplitBackward0(CallNode):
         total: Any = None
         for part, place in zip(g, self.places, strict=True):
             if part is not None:
-                whole = OPS["place"].public(part, self.input_layout.shape, place)
+                whole = place_op(part, self.input_layout.shape, place)
                 total = whole if total is None else total + whole
         return (total,)
 

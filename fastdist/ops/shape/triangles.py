@@ -35,7 +35,7 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 @tril.vjp("input")
 def _(g: Any, diagonal: int) -> Any:
-    return tril.public(g, diagonal)
+    return tril(g, diagonal)
 
 
 @structured(
@@ -57,4 +57,4 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 @triu.vjp("input")
 def _(g: Any, diagonal: int) -> Any:
-    return triu.public(g, diagonal)
+    return triu(g, diagonal)

@@ -9,11 +9,13 @@ from ...core.memory_format import contiguous_format
 from ...dispatch.arguments import checked
 from ...dispatch.composite import COMPOSITES
 from ...dispatch.declaration import OutRule
-from ...dispatch.op import OPS
 from ...dispatch.output import written_parts
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
+from .. import late_ops
 from . import views
+from .diagonal import diagonal
+from .views import squeeze
 
 
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +44,7 @@ def _slice(
 alias_copy = _copied("alias_copy", lambda input: input)
 as_strided_copy = _copied("as_strided_copy", COMPOSITES["as_strided"].call)
 detach_copy = _copied("detach_copy", lambda input: input)
-diagonal_copy = _copied("diagonal_copy", OPS["diagonal"].public)
+diagonal_copy = _copied("diagonal_copy", diagonal.public)
 expand_copy = _copied("expand_copy", lambda input, size, *, implicit=False: input.expand(size))
 indices_copy = _copied("indices_copy", lambda input: input.indices())
 permute_copy = _copied("permute_copy", lambda input, dims: input.permute(dims))
@@ -53,7 +55,7 @@ split_with_sizes_copy = _copied(
     "split_with_sizes_copy",
     lambda input, split_sizes, dim=0: input.split_with_sizes(split_sizes, dim),
 )
-squeeze_copy = _copied("squeeze_copy", OPS["squeeze"].public)
+squeeze_copy = _copied("squeeze_copy", squeeze.public)
 t_copy = _copied("t_copy", views.t)
 transpose_copy = _copied("transpose_copy", lambda input, dim0, dim1: input.transpose(dim0, dim1))
 unbind_copy = _copied("unbind_copy", lambda input, dim=0: input.unbind(dim))
@@ -62,10 +64,10 @@ unfold_copy = _copied(
 )
 unsqueeze_copy = _copied("unsqueeze_copy", lambda input, dim: input.unsqueeze(dim))
 values_copy = _copied("values_copy", lambda input: input.values())
-view_as_complex_copy = _copied("view_as_complex_copy", OPS["view_as_complex"].public)
+view_as_complex_copy = _copied("view_as_complex_copy", late_ops.view_as_complex.public)
 view_as_real_copy = _copied(
     "view_as_real_copy",
-    lambda input: OPS["view_as_real"].public(COMPOSITES["resolve_conj"].call(input)),
+    lambda input: late_ops.view_as_real(COMPOSITES["resolve_conj"].call(input)),
 )
 view_copy = _copied("view_copy", lambda input, size: input.view(size))
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ...core.dtypes import WORDS, DType
 from ...core.errors import ShapeError
-from ...dispatch.op import declarator
+from ...dispatch.op import P, R, declarator
 from ...dispatch.view import ViewOp
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.layout import Layout
@@ -15,7 +15,7 @@ from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, layout_of, wrap
 
 
-class ShapeOrDType(ViewOp):
+class ShapeOrDType(ViewOp[P, R]):
     """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
 
     also_listed: ClassVar[str | None] = "dtype"  # x.view(dtype=int32) is x.view(int32)

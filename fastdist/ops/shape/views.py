@@ -441,7 +441,7 @@ def t(input: Tensor) -> Tensor:
     ndim = len(input._layout.shape)
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input._layout.shape)
+    return transpose(input, 0, 1) if ndim == 2 else input.view(input._layout.shape)
 
 
 @partial(checked, known_as="")
@@ -478,9 +478,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         if not is_known:
             sizes = canonical_sizes("reshape", shape, layout.numel)
             if view_strides(layout, sizes) is None:
-                copied = view.public(input.contiguous(), *shape)
+                copied = view(input.contiguous(), *shape)
                 return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
-        return view.public(input, *shape)  # type: ignore[no-any-return]
+        return view(input, *shape)
     except Exception as error:
         fold(error)
         raise

@@ -12,13 +12,13 @@ from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.op import OPS
 from ...dispatch.tangents import levels_of
 from ...graph.modes import modes, no_grad
 from ...tensor.promotion import get_default_dtype
 from ...tensor.tensor import Tensor
 from ..create.creation import empty, tensor, zeros
 from ..index.searchsorted import searchsorted
+from ..pointwise.masked import where as where_op
 from .coordinates import (
     coalesced,
     dense_of,
@@ -73,7 +73,7 @@ def _entries_at(gradient: Any, indices: Any) -> Any:
     at = searchsorted(known, wanted).clamp(max=n - 1)
     is_there: Any = (known.index_select(0, at) == wanted).reshape(-1, *[1] * len(rest))
     nothing = zeros((), dtype=own._layout.dtype, device=own._layout.device)
-    return OPS["where"].public(is_there, own.index_select(0, at), nothing)
+    return where_op(is_there, own.index_select(0, at), nothing)
 
 
 def sparse_coo_tensor(

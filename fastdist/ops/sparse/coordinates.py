@@ -258,7 +258,7 @@ def coalesced(input: Any) -> Any:
         n, width = values._layout.shape[0], values._layout.shape[1:]
         is_flat = len(width) == 1
         rows = values if is_flat else values.reshape(n, math.prod(width))
-        summed = gather_add.public(rows, grouped.starts, grouped.order, None)
+        summed = gather_add(rows, grouped.starts, grouped.order, None)
         if not is_flat:
             summed = summed.reshape(summed._layout.shape[0], *width)
         found = indices.index_select(1, grouped.order[grouped.starts[:-1]])

@@ -130,7 +130,7 @@ def _rows_of_products(input: Any, dense: Any) -> Any:
     # Where each row begins: places rise.
     asked: Any = arange(input._layout.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(rows, asked)
-    return gather_add.public(dense, starts, columns.contiguous(), values_of(whole))
+    return gather_add(dense, starts, columns.contiguous(), values_of(whole))
 
 
 def _both_sparse(input: Any, other: Any) -> Any:

@@ -15,6 +15,7 @@ from ...tensor.promotion import result_dtype
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, wrap
 from ..create.creation import zeros
+from ..pointwise.complex_numbers import conj
 from .conversion import coalesce, entries_of, masked, part_at, sparse_of, to_dense, values
 from .coordinates import (
     add_entries,
@@ -51,7 +52,7 @@ def _neg(input: Any) -> Any:
 
 @on_sparse("conj")
 def _conj(input: Any) -> Any:
-    conjugate = OPS["conj"].public
+    conjugate = conj
     return _by_values(input, "ConjPhysicalBackward0", conjugate, conjugate)
 
 
@@ -330,7 +331,7 @@ ZERO_AT_ZERO = (
 def _of_values(name: str) -> Callable[[Any], Any]:
     def rule(input: Any, *attributes: Any) -> Any:
         whole = coalesce(input)
-        made = OPS[name].public(values(whole), *attributes)
+        made = OPS[name](values(whole), *attributes)
         return sparse_of(indices_of(whole), made, whole._layout.shape, is_coalesced=True)
 
     return rule

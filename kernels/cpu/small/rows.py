@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg.product import product, suits_panels
+from ..linalg.product import LEAST_OF_FEW_ROWS, product, suits_panels
 from ..nn import batch_norm
 from ..reduce.sums import add_up
 from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
@@ -137,6 +137,25 @@ def _cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if facts.small:
         return small_rows.cross_entropy_gradient(facts)
     return long_cross_entropy.cross_entropy_gradient(facts)
+
+
+@small("linalg.product.linear")
+def _linear(facts: CallFacts) -> Run | None:
+    rows, inputs = facts.shapes[0]  # type: ignore[misc]
+    outputs = facts.shapes[1][0]  # type: ignore[index]
+    if not facts.one_dtype or facts.dtype.itemsize < 4:
+        return None
+    if rows * inputs * outputs >= LEAST_OF_FEW_ROWS:
+        return None
+    if facts.shapes[2] is None:
+        return lambda input, weight, bias: input.dot(weight.T)
+    add = np.add
+
+    def run(input: Any, weight: Any, bias: Any) -> Any:
+        out = input.dot(weight.T)
+        return add(out, bias, out)
+
+    return run
 
 
 @gradients("linalg.product.linear")
