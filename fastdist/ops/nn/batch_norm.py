@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,7 +12,6 @@ from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
-from ...kernels.cpu.rows.small_columns import follower
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
@@ -258,6 +258,13 @@ def _follow(
         running_var.lerp_(variance.reshape(running_var._layout.shape), momentum)
 
 
+@functools.lru_cache(maxsize=64)
+def _follower(channels: int, count: int, dtype: Any, momentum: float) -> Any:
+    from ...kernels.cpu.rows.small_columns import follower
+
+    return follower(channels, count, dtype, momentum)
+
+
 def _follow_plain(
     running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
 ) -> None:
@@ -267,7 +274,7 @@ def _follow_plain(
             _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
             return
     channels = layout.shape[1]
-    follow = follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
+    follow = _follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
     follow(mean._array, variance._array, running_mean._array, running_var._array)
     for one in (running_mean, running_var):
         storage = one._storage

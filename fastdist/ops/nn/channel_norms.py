@@ -7,18 +7,20 @@ for (other devices and dtypes, other orders in memory, open interpreters) stay w
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from ...core.device import CPU
 from ...core.dtypes import float32, float64
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes
-from ...kernels.cpu.rows.small_groups import MOST, MOST_SAMPLES
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
-from ..reduce.row_slopes import may_fuse
+from ..reduce.row_slopes import MOST, may_fuse
 from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
+
+# Kernels add up gradients of at most this many samples in turn.
+_MOST_SAMPLES: Final = 256
 
 
 @structured(
@@ -139,11 +141,11 @@ def _fits(kind: Any, layout: Layout, groups: int, *rows: Layout | None) -> bool:
 def _has_groups(shape: Shape, groups: int) -> bool:
     is_whole = groups > 0 and shape[1] % groups == 0
     several = math.prod(shape) > shape[1] or shape[1] > groups
-    return is_whole and several and shape[0] <= MOST_SAMPLES
+    return is_whole and several and shape[0] <= _MOST_SAMPLES
 
 
 def _has_places(shape: Shape, _: int) -> bool:
-    return math.prod(shape[2:]) > 1 and shape[0] <= MOST_SAMPLES
+    return math.prod(shape[2:]) > 1 and shape[0] <= _MOST_SAMPLES
 
 
 def _is_any(shape: Shape, _: int) -> bool:

@@ -5,7 +5,6 @@ A row is a sample. What is added up over the samples is added in turn, which sui
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -89,7 +88,6 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     return by_all, None, None
 
 
-@functools.lru_cache(maxsize=64)
 def follower(channels: int, count: int, dtype: Any, momentum: float) -> Run:
     """Return the function that moves running means and variances of channels by momentum towards
     those of a batch, each of which is of so many numbers.

@@ -82,7 +82,6 @@ def test_results_have_the_same_bits_with_and_without_loops(
         lambda *_: None,
         lambda name, dtype: small_loops.compiled(name, dtype.name),
     ):
-        small_columns.follower.cache_clear()
         monkeypatch.setattr(small_loops, "loop_or_none", serves)
         found.append([one.tobytes() for one in results()])
     assert len(found[0]) > 2
