@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,6 +184,25 @@ def test_one_at_a_time_holds_the_lock_of_a_kernel_and_leaves_no_file(own: Path) 
     other.join(10)
     assert order == ["first", "second"]
     assert list(own.iterdir()) == []
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free(own: Path) -> None:
+    ready, write_end = os.pipe()
+    child = os.fork()
+    if not child:
+        with locked("key"):
+            os.write(write_end, b"1")
+            signal.pause()
+    assert os.read(ready, 1) == b"1"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(write_end)
+    began = time.monotonic()
+    with locked("key"):
+        write("key", KERNEL)
+    assert time.monotonic() - began < 10.0
+    assert [path.suffix for path in own.iterdir()] == [".object"]
 
 
 def test_a_lock_that_is_held_too_long_is_not_waited_for(
