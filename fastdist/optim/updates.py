@@ -152,7 +152,7 @@ def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
 
 def _number(value: Any) -> float:
     if value.__class__ is float:
-        return value  # type: ignore[no-any-return]
+        return value
     return float(value.item() if isinstance(value, Tensor) else value)
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from ..fft import transforms
-from . import indexing, reductions, rows
+from . import convolution, indexing, reductions, rows
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
-__all__ = ["indexing", "reductions", "rows", "small_gradients", "small_kernel", "transforms"]
+__all__ = [
+    "convolution",
+    "indexing",
+    "reductions",
+    "rows",
+    "small_gradients",
+    "small_kernel",
+    "transforms",
+]
 
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:
