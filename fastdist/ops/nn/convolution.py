@@ -39,9 +39,10 @@ def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
         for one in (*rest, *named.values()) if named else rest:
             # 1.0 would find what 1 has left.
             kind = one.__class__
+            if kind is tuple and _INTS.issuperset(map(type, one)):
+                continue
             if kind is not int and kind is not str:
-                if kind is not tuple or not _INTS.issuperset(map(type, one)):
-                    return NOT_TAKEN
+                return NOT_TAKEN
         layout = input._layout
         of_bias = None if bias is None else bias._layout
         key = (name, weight._layout, of_bias, *rest, *named.items())
