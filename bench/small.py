@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from bench import everyday
 from bench.harness import Case, Row, Stopwatch, chosen, compare, peer_torch, stopwatch
 
 SIZES = ((1, 64), (8, 8), (8, 64), (64, 64), (1, 1000), (10, 1000))
@@ -47,7 +48,8 @@ def run(rounds: int) -> list[Row]:
     """Compare the ops at each size and stage; ours beside torch."""
     import fastdist
 
-    return compare([*cases(fastdist, peer_torch())], rounds)
+    torch = peer_torch()
+    return compare([*cases(fastdist, torch), *everyday.cases(fastdist, torch)], rounds)
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:

@@ -37,7 +37,7 @@ def run_program(
     line is recorded for autograd.
     """
     layouts = [[tensor._layout for tensor in column] for column in columns]
-    if any([layout.dtype.is_complex for layout in {*chain.from_iterable(layouts)}]):
+    if any(layout.dtype.is_complex for layout in {*chain.from_iterable(layouts)}):
         columns = [[as_real(tensor) for tensor in column] for column in columns]
         layouts = [[tensor._layout for tensor in column] for column in columns]
     at = 0
@@ -91,7 +91,7 @@ def _launch(
     program: Program, kind: Any, columns: list[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
     first = numbers[0]
-    if all([row is first for row in numbers]):  # mostly one row of numbers, many times
+    if all(row is first for row in numbers):  # mostly one row of numbers, many times
         rows = [[_number(value) for value in first]] * len(numbers)
     else:
         of_row = {id(row): row for row in numbers}

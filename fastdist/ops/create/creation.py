@@ -29,7 +29,7 @@ from ...tensor.layout import Shape, memory_order
 from ...tensor.promotion import dtype_of_number, dtype_or_default
 from ...tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
 from ..listed_numbers import array_of_lists, dtype_among, require_real
-from .quick import ones_of, quick_full, quick_like, quick_sizes
+from .quick import ones_of, quick_full, quick_full_like, quick_like, quick_sizes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _empty: Callable[..., np.ndarray[Any, Any]] = backend_of("cpu").empty
@@ -503,6 +503,7 @@ def empty_like(
     return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
+@quick_full_like
 @checked
 def full_like(
     input: Tensor,

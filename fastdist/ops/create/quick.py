@@ -24,6 +24,7 @@ from ...dispatch.op import PLAIN
 from ...graph.modes import modes
 from ...kernels.cpu.memory import LINES_FROM
 from ...random_numbers.generator import default_generator_of
+from ...tensor.constants import is_plain_number
 from ...tensor.layout import Layout, Shape
 from ...tensor.promotion import default
 from ...tensor.tensor import empty_shell
@@ -155,6 +156,31 @@ def quick_full(general: F) -> F:
         array.fill(value)
         out = empty_shell()
         out._array, out._layout = array, _layout(wanted, array.shape)
+        out._edge = out._extra = out._storage = None
+        return out
+
+    return _offered_as(create, general)
+
+
+def quick_full_like(general: F) -> F:
+    """Return full_like, as quick_full."""
+
+    def create(*args: Any, **named: Any) -> Any:
+        if named or len(args) != 2 or args[0].__class__ not in PLAIN or modes.tracers:
+            return general(*args, **named)
+        input, value = args
+        layout = input._layout
+        if (
+            not (layout.contiguous and is_plain_number(value, layout.dtype))
+            or layout.device is not CPU
+            or layout.is_sparse
+            or input._array.nbytes >= LINES_FROM
+        ):
+            return general(*args)
+        out = empty_shell()
+        array = np.empty(layout.shape, layout.dtype.numpy)
+        array.fill(value)
+        out._array, out._layout = array, layout
         out._edge = out._extra = out._storage = None
         return out
 

@@ -17,6 +17,7 @@ from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ...dispatch.arguments import checked
 from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
@@ -479,9 +480,12 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             known = layout.routes.get((view, shape, tuple))
         except TypeError:
             known = None  # a list in a list, and soon an error that says so
+        unrecorded = input._edge is None or (modes.grad_off and not tls.grad)
+        if known is not None and unrecorded and is_plain and not modes.special and known.run:
+            # As `view`, without its call.
+            return see(known.run(input._array), known.layout, known.steps, input)
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
-            unrecorded = input._edge is None or (modes.grad_off and not tls.grad)
             if copied_as is not None and unrecorded and is_plain and not modes.special:
                 return wrap(input._array.reshape(copied_as.shape), copied_as)
             sizes = canonical_sizes("reshape", shape, layout.numel)

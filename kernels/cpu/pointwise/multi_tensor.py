@@ -199,7 +199,7 @@ def _by_columns(
     their numbers, may share memory, or are large.
     """
     rows, given, dtype = len(numbers), numbers[0], arrays[0].dtype
-    if any([row is not given for row in numbers]) or arrays[0].size * rows > 2 * LIMIT:
+    if any(row is not given for row in numbers) or arrays[0].size * rows > 2 * LIMIT:
         return False
     columns = [arrays[i : i + rows] for i in range(0, len(arrays), rows)]
     written = [i for i, name in enumerate(program.arrays) if name in program.written]
@@ -207,7 +207,7 @@ def _by_columns(
     if len(owners) < rows * len(written):
         return False  # one is a view, or stands twice
     for i, column in enumerate(columns):
-        if i not in written and any([id(a) in owners or id(a.base) in owners for a in column]):
+        if i not in written and any(id(a) in owners or id(a.base) in owners for a in column):
             return False
     joined = [np.concatenate(column, None) for column in columns]
     if joined[0].size > LIMIT:
@@ -223,7 +223,7 @@ def _by_columns(
 def _write_apart(joined: Array, column: Sequence[Array]) -> None:
     """Write the parts of a joined column over its arrays."""
     shape = column[0].shape
-    if all([array.shape == shape for array in column]):
+    if all(array.shape == shape for array in column):
         for array, part in zip(column, joined.reshape(len(column), *shape), strict=True):
             array[...] = part
         return
