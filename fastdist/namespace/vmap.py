@@ -39,21 +39,14 @@ def vmap(
     Note    an op without a batching rule runs once for each example, with a warning that names it
     """
     _require_usable(randomness, chunk_size)
-    # The commonest: the first axis of all arguments and results, in one chunk.
-    is_plain = in_dims.__class__ is int is out_dims.__class__ and in_dims == 0 == out_dims
-    is_plain = is_plain and chunk_size is None
+    is_plain = chunk_size is None and _is_zero(in_dims) and _is_zero(out_dims)
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if len(replaced_steps) == len(STEPS):
             return _by_replaced_steps(func, in_dims, out_dims, randomness, args, kwargs)
         if is_plain and (size := _common_size(args)):
-            with open_level(size, randomness) as level:
-                result = func(*[batched(one, level) for one in args], **kwargs)
-                if result.__class__ is Batched:
-                    return value_at(result, level, size=size)
-                found, _, like = _gathered(func, result, 0, level, size)
-            return like.unflatten(found)
+            return _at_once(func, args, kwargs, size, randomness)
         leaves, dims, spec = _sliced(func, in_dims, args)
         size = _size_of(leaves, dims)
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
@@ -119,6 +112,27 @@ def _by_replaced_steps(
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:
     return COMPOSITES["cat"].call(parts, dim)  # type: ignore[no-any-return]
+
+
+def _is_zero(dims: Dims) -> bool:
+    """Return whether the first axis of all arguments or results is meant, as mostly."""
+    return dims.__class__ is int and dims == 0
+
+
+def _at_once(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    size: int,
+    randomness: str,
+) -> Any:
+    """Return the results of all calls for plain tensors, sliced along their first axes."""
+    with open_level(size, randomness) as level:
+        result = func(*[batched(one, level) for one in args], **kwargs)
+        if result.__class__ is Batched:
+            return value_at(result, level, size=size)
+        found, _, like = _gathered(func, result, 0, level, size)
+    return like.unflatten(found)
 
 
 def _common_size(args: tuple[Any, ...]) -> int:
