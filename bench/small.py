@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bench import interpreted
+from bench import everyday, interpreted
 from bench.harness import Case, Row, Stopwatch, chosen, compare, peer_torch, stopwatch
 
 SIZES = ((1, 64), (8, 8), (8, 64), (64, 64), (1, 1000), (10, 1000))
@@ -59,7 +59,8 @@ def run(rounds: int) -> list[Row]:
     import fastdist
 
     torch = peer_torch()
-    return compare([*cases(fastdist, torch), *interpreted.cases(fastdist, torch)], rounds)
+    others = (*interpreted.cases(fastdist, torch), *everyday.cases(fastdist, torch))
+    return compare([*cases(fastdist, torch), *others], rounds)
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:

@@ -28,7 +28,7 @@ from ..interpreters.sparse_rules import is_sparse, meet_sparse
 from ..interpreters.torch_function import none_overrides
 from ..interpreters.tracing import active_recorder, traced
 from ..tensor.broadcast import broadcast_shapes, sum_array_to
-from ..tensor.constants import placed, require_held
+from ..tensor.constants import is_plain_number, placed, require_held
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array, from_users_array
@@ -227,6 +227,14 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
     """
+    if (
+        may_write_at_once(self)
+        and self._layout.contiguous
+        and is_plain_number(value, self._layout.dtype)
+    ):
+        self._array.fill(value)
+        storage_of(self).bump()
+        return self
     found = _offer_inplace(fill_, (self, value))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]

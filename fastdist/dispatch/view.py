@@ -11,6 +11,7 @@ from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
 from ..graph.modes import modes, runs_plain, tls
+from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
@@ -140,8 +141,10 @@ class ViewOp(StructuredOp[P, R]):
         look, backend = self._array, backend_of(layout.device.type)
         return lambda array: look(backend, array, *attributes)
 
-    def at(self, input: Tensor, index: tuple[Any, ...]) -> Tensor:
+    def at(self, input: Tensor, index: tuple[Any, ...], key: Any = None) -> Tensor:
         """Return the view of input at index, integers and slices that change from call to call.
+
+        With a key, which stands for the index among those of the layout, the Route is kept.
 
         Raises  IndexError for an index that is out of range
         """
@@ -149,18 +152,41 @@ class ViewOp(StructuredOp[P, R]):
         is_special = modes.special and not runs_plain()
         if input.__class__ not in PLAIN or is_special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
-        array = input._array[index]
-        edge, seen_as = input._edge, view_layout(layout, array)
-        if edge is None or not tls.grad:
-            return see(array, seen_as, ViewSteps(None, (self, (index,))), input)
+        array, edge = input._array[index], input._edge
+        unrecorded = edge is None or (modes.grad_off and not tls.grad)
+        if key is None and unrecorded:
+            steps = ViewSteps(None, (self, (index,)))
+            return see(array, view_layout(layout, array), steps, input)
         route = self.route_of(layout, (index,))
-        assert route.steps is not None
-        result = see(array, seen_as, route.steps, input)
-        self.node_class().record(route, (edge,), (input,), (), (result,))
+        route.layout = view_layout(layout, array)
+        if key is not None:
+            layout.routes.remember(key, route)
+        return self._seen_by(route, array, input, None if unrecorded else edge)
+
+    def again(self, input: Tensor, route: Route) -> Tensor:
+        """Return the view that a kept Route of `at` makes of input, a plain tensor without
+        tangents, while no interpreter is open.
+        """
+        array, edge = input._array[route.attributes[0]], input._edge
+        if edge is None or (modes.grad_off and not tls.grad):
+            # As `_seen_by`, without its call.
+            return see(array, route.layout, route.steps, input)
+        return self._seen_by(route, array, input, edge)
+
+    def _seen_by(self, route: Route, array: Any, input: Tensor, edge: Any) -> Tensor:
+        result = see(array, route.layout, route.steps, input)
+        if edge is not None and route.records:
+            # As the short path does.
+            result._edge = node = self.node_class()
+            node.seq, node.edges, node.hooks = next_sequence_number(), (edge,), None
+            node.output_layout = route.layout
+            node.save(route, input, (result,))
+            if route.records is not True:
+                route.records(node)
         return result
 
 
-def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
+def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor that is not recorded yet."""
     result = empty_shell()
     result._array, result._layout, result._edge = array, layout, None
@@ -185,7 +211,9 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     else:
         _see_further(steps, input, of, extra)
     storage.add_view(result)
-    if not tls.grad or (of is not None and of.made_in_no_grad and extra.base is not input):
+    if (modes.grad_off and not tls.grad) or (
+        of is not None and of.made_in_no_grad and extra.base is not input
+    ):
         extra.made_in_no_grad = True
     return result
 

@@ -111,12 +111,20 @@ class _ThreadState(threading.local):
 levels: Final = _ThreadState()
 
 
+# The key of the layout of each tensor of a batch, next to the Routes of the batch's layout.
+_OF_EACH: Final = "layout of each"
+
+
 def batched(value: Tensor, level: int) -> Tensor:
     """Return the batch that a tensor is along its first axis."""
     layout = value._layout
     out: Any = object.__new__(Batched)
     out.value, out.level = value, level
-    out._layout = Layout.of(layout.dtype, layout.device, layout.shape[1:])
+    of_each = layout.routes.get(_OF_EACH)
+    if of_each is None:
+        of_each = Layout.of(layout.dtype, layout.device, layout.shape[1:])
+        layout.routes.remember(_OF_EACH, of_each)
+    out._layout = of_each
     out._edge = out._extra = out._storage = None
     return out  # type: ignore[no-any-return]
 

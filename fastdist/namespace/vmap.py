@@ -9,7 +9,8 @@ from typing import Any, Final
 from ..core.folded_frames import folds
 from ..core.short_repr import short_text
 from ..dispatch.composite import COMPOSITES
-from ..interpreters.batched_tensor import batched, value_at
+from ..dispatch.op import PLAIN
+from ..interpreters.batched_tensor import Batched, batched, value_at
 from ..interpreters.batching import open_level
 from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
 from ..tensor.tensor import Tensor
@@ -38,11 +39,14 @@ def vmap(
     Note    an op without a batching rule runs once for each example, with a warning that names it
     """
     _require_usable(randomness, chunk_size)
+    is_plain = chunk_size is None and _is_zero(in_dims) and _is_zero(out_dims)
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if len(replaced_steps) == len(STEPS):
             return _by_replaced_steps(func, in_dims, out_dims, randomness, args, kwargs)
+        if is_plain and (size := _common_size(args)):
+            return _at_once(func, args, kwargs, size, randomness)
         leaves, dims, spec = _sliced(func, in_dims, args)
         size = _size_of(leaves, dims)
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
@@ -110,6 +114,41 @@ def _cat(parts: list[Tensor], dim: int) -> Tensor:
     return COMPOSITES["cat"].call(parts, dim)  # type: ignore[no-any-return]
 
 
+def _is_zero(dims: Dims) -> bool:
+    """Return whether the first axis of all arguments or results is meant, as mostly."""
+    return dims.__class__ is int and dims == 0
+
+
+def _at_once(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    size: int,
+    randomness: str,
+) -> Any:
+    """Return the results of all calls for plain tensors, sliced along their first axes."""
+    with open_level(size, randomness) as level:
+        result = func(*[batched(one, level) for one in args], **kwargs)
+        if result.__class__ is Batched:
+            return value_at(result, level, size=size)
+        found, _, like = _gathered(func, result, 0, level, size)
+    return like.unflatten(found)
+
+
+def _common_size(args: tuple[Any, ...]) -> int:
+    """Return the length of the first axis of arguments that are all plain tensors; 0 for others,
+    and where the lengths differ.
+    """
+    size = 0
+    for arg in args:
+        if arg.__class__ not in PLAIN or not (shape := arg._layout.shape):
+            return 0
+        if size not in (0, shape[0]) or arg._layout.is_sparse:
+            return 0
+        size = shape[0]
+    return size
+
+
 def _first(arg: Any, dim: int | None) -> Any:
     return arg if dim is None or dim == 0 else arg.movedim(dim, 0)
 
@@ -124,8 +163,7 @@ def _sliced(
 
     Raises  ValueError
     """
-    name = _name(func)
-    told = f"vmap({name}, in_dims={short_text(in_dims)}, ...)(<inputs>): "
+    name, told = _name(func), _Told(func, in_dims)
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{told}expected `in_dims` to be int or a (potentially nested) tuple matching the "
@@ -137,11 +175,13 @@ def _sliced(
             "trying to vmap over a function with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
-    fault = ValueError(
-        f"{told}in_dims is not compatible with the structure of `inputs`: in_dims is "
-        f"{short_text(in_dims)}, "
-        f"inputs are {spec}."
-    )
+
+    def fault() -> ValueError:
+        return ValueError(
+            f"{told}in_dims is not compatible with the structure of `inputs`: in_dims is "
+            f"{short_text(in_dims)}, inputs are {spec}."
+        )
+
     dims = _spread(in_dims, args, fault)
     checked: list[int | None] = []
     for arg, dim in zip(leaves, dims, strict=True):
@@ -186,10 +226,13 @@ def _gathered(
     func: Callable[..., Any], result: Any, out_dims: Dims, level: int, size: int
 ) -> tuple[list[Any], list[Any], TreeSpec]:
     leaves, spec = tree_flatten(result)
-    fault = ValueError(
-        f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
-        "with the structure of `outputs`."
-    )
+
+    def fault() -> ValueError:
+        return ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
+            "with the structure of `outputs`."
+        )
+
     dims = _spread(out_dims, result, fault)
     name = _name(func)
     found = []
@@ -215,10 +258,10 @@ def _gathered(
 # ---- Trees --------------------------------------------------------------------------------------
 
 
-def _spread(dims: Any, tree: Any, fault: ValueError) -> list[Any]:
+def _spread(dims: Any, tree: Any, fault: Callable[[], ValueError]) -> list[Any]:
     """Return the dim of each leaf of a tree: one stands for all leaves below it.
 
-    Raises  fault if dims and tree are not alike
+    Raises  what fault returns, if dims and tree are not alike
     """
     if isinstance(dims, list | tuple):
         if isinstance(tree, list | tuple) and len(tree) == len(dims):
@@ -226,12 +269,23 @@ def _spread(dims: Any, tree: Any, fault: ValueError) -> list[Any]:
             return [one for d, part in pairs for one in _spread(d, part, fault)]
         if len(dims) == 1 and tree_is_leaf(tree):
             return [dims[0]]
-        raise fault
+        raise fault()
     if isinstance(dims, dict):
         if not isinstance(tree, dict) or dims.keys() != tree.keys():
-            raise fault
+            raise fault()
         return [one for key, part in tree.items() for one in _spread(dims[key], part, fault)]
     return [dims] * len(tree_leaves(tree))
+
+
+class _Told:
+    """The beginning of an error, as text when there is one."""
+
+    def __init__(self, func: Callable[..., Any], in_dims: Dims) -> None:
+        self._func, self._in_dims = func, in_dims
+
+    def __str__(self) -> str:
+        given = short_text(self._in_dims)
+        return f"vmap({_name(self._func)}, in_dims={given}, ...)(<inputs>): "
 
 
 def _name(func: Callable[..., Any]) -> str:

@@ -200,10 +200,14 @@ class Optimizer(HasHooks):
     def _step_group(self, group: Group) -> None:
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []
+        are_own, device, devices = self._given is None, None, 0
         for parameter in group["params"]:
-            gradient = self.gradient_of(parameter)
+            # `gradient_of`, without its call.
+            gradient = parameter.grad if are_own else self.gradient_of(parameter)
             if gradient is None:
                 continue
+            if parameter._layout.device is not device:
+                device, devices = parameter._layout.device, devices + 1
             if gradient._layout.is_sparse:
                 self.update_all(group, parameters, gradients)
                 self.update_sparse(group, parameter, gradient)
@@ -211,7 +215,7 @@ class Optimizer(HasHooks):
             else:
                 parameters.append(parameter)
                 gradients.append(gradient)
-        if len({parameter._layout.device for parameter in parameters}) > 1:
+        if devices > 1:
             of_device = defaultdict[Any, list[tuple[Tensor, Tensor]]](list)
             for pair in zip(parameters, gradients, strict=True):
                 of_device[pair[0]._layout.device].append(pair)

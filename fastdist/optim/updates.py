@@ -90,14 +90,17 @@ def _kind(layout: Layout, *others: Layout) -> Kind:
 def _launch(
     program: Program, kind: Any, columns: list[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
-    # Mostly one row of numbers, many times.
-    plain = {
-        id(row): [_number(value) for value in row] for row in {id(r): r for r in numbers}.values()
-    }
+    first = numbers[0]
+    if all(row is first for row in numbers):  # mostly one row of numbers, many times
+        rows = [[_number(value) for value in first]] * len(numbers)
+    else:
+        of_row = {id(row): row for row in numbers}
+        plain = {key: [_number(value) for value in row] for key, row in of_row.items()}
+        rows = [plain[id(row)] for row in numbers]
     apply = backend_of(kind[1].type).kernel("pointwise.multi_tensor.apply")
     arrays = [tensor._array for column in columns for tensor in column]
     try:
-        apply(program, [plain[id(row)] for row in numbers], *arrays)
+        apply(program, rows, *arrays)
     finally:
         # Also where it fails (no memory, Ctrl-C): some parameters have been written to.
         for name, column in zip(program.arrays, columns, strict=True):
@@ -148,6 +151,8 @@ def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
 
 
 def _number(value: Any) -> float:
+    if value.__class__ is float:
+        return value
     return float(value.item() if isinstance(value, Tensor) else value)
 
 

@@ -125,6 +125,8 @@ def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
 
     Dtype   bfloat16, float16, float32, float64
     """
+    if dtype.char == "f" and count <= _FEW:
+        return _numbers_ahead(seed, first, count, _even)
     bits = _bits_of(dtype)
     compiled = Compiled.find(count) if dtype.char == "f" else None
     if compiled is not None:
@@ -143,6 +145,8 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
 
     Dtype   float16, float32, float64
     """
+    if dtype.char == "f" and count <= _FEW:
+        return _numbers_ahead(seed, first, count, _normals)
     pairs = -(-count // 2)
     if dtype.char == "d":
         words = words64(seed, first, 2 * pairs)
@@ -156,12 +160,46 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
             return made.astype(dtype, copy=False)
         u, v = words[0::2], words[1::2]
         scale = 2.0**-32
+    return _of_pairs(u, v, scale)[:count].astype(dtype)
+
+
+def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
     # One is added so that u lies in (0, 1], where the logarithm is finite.
     radius = np.sqrt(-2.0 * np.log((u + 1.0) * scale))
     angle = (2.0 * np.pi * scale) * v
-    out = np.empty((pairs, 2))
+    out = np.empty((len(u), 2))
     out[:, 0], out[:, 1] = radius * np.cos(angle), radius * np.sin(angle)
-    return out.reshape(-1)[:count].astype(dtype)
+    return out.reshape(-1)
+
+
+# Numbers of float32 are made ahead as well, for draws of so many: see _words_ahead. 64 normal
+# numbers take 1.1 us instead of 9 (AMD EPYC, Zen 3).
+_FEW: Final = 512
+_numbers: dict[Callable[..., Any], tuple[int, int, np.ndarray]] = {}
+
+
+def _numbers_ahead(
+    seed: int, first: int, count: int, make: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return new memory with the first numbers that make makes of the words from a block on."""
+    kept_seed, kept_first, made = _numbers.get(make, _NOTHING)
+    start = (first - kept_first) * WORDS
+    if seed != kept_seed or start < 0 or start + count > len(made):
+        made, start = make(words32(seed, first, WORDS * _AHEAD)), 0
+        _numbers[make] = seed, first, made
+    return made[start : start + count].copy()
+
+
+_NOTHING: Final = (-1, 0, np.empty(0, np.float32))
+
+
+def _even(words: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    return found
+
+
+def _normals(words: np.ndarray) -> np.ndarray:
+    return _of_pairs(words[0::2], words[1::2], 2.0**-32).astype(np.float32)
 
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:

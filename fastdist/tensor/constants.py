@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_, float_limits
+from ..core.dtypes import DType, bool_, float32, float64, float_limits, int32, int64
 from ..core.errors import DTypeError
 from ..core.short_repr import short_repr
 from ..kernels.cpu import float8
@@ -242,3 +242,18 @@ def _number_of(value: Any) -> Any:
     if isinstance(value, int | float | complex):
         return value
     raise DTypeError(f"expected a number, got {type(value).__name__} {short_repr(value)}")
+
+
+def is_plain_number(value: Any, dtype: DType) -> bool:
+    """Return whether a value is a small number of Python that a dtype of 4 or 8 bytes holds as it
+    is, up to the rounding of floats: NumPy writes it as PyTorch does.
+    """
+    kind = value.__class__
+    if kind is float:
+        # NaN and infinite numbers, too, are left to others.
+        return dtype.is_floating_point and dtype.itemsize > 2 and -1e30 < value < 1e30
+    return kind is int and dtype in _WIDE and -_SMALL < value < _SMALL
+
+
+_SMALL = 1 << 31
+_WIDE = frozenset({float32, float64, int32, int64})

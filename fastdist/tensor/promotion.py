@@ -21,17 +21,17 @@ class _Default:
         self.dtype = float32
 
 
-_default = _Default()
+default = _Default()
 
 
 def get_default_dtype() -> DType:
     """Return the dtype of Python floats and of factories without dtype=."""
-    return _default.dtype
+    return default.dtype
 
 
 def dtype_or_default(dtype: Any) -> DType:
     """Return the dtype that a user passed, the default one for None."""
-    return _default.dtype if dtype is None else dtypes.dtype_of(dtype)
+    return default.dtype if dtype is None else dtypes.dtype_of(dtype)
 
 
 def set_default_dtype(dtype: DType) -> None:
@@ -45,7 +45,7 @@ def set_default_dtype(dtype: DType) -> None:
             f"only floating-point types are supported as the default type, got {short_repr(dtype)}"
         )
     _ = dtype.numpy  # raises for a dtype that does not exist yet
-    _default.dtype = dtype
+    default.dtype = dtype
     Layout.forget_routes()
 
 
@@ -60,12 +60,12 @@ def dtype_of_number(value: Any) -> DType:
         require_64_bits(value)
         return int64
     if isinstance(value, float):
-        return _default.dtype
+        return default.dtype
     if isinstance(value, complex):
-        return complex_of(_default.dtype)
+        return complex_of(default.dtype)
     if hasattr(value, "dtype"):
         found = dtypes.from_numpy(value.dtype)
-        return _default.dtype if found is float64 else found
+        return default.dtype if found is float64 else found
     raise DTypeError(f"expected a number, got {type(value).__name__} {short_repr(value)}")
 
 

@@ -29,6 +29,7 @@ from ...tensor.layout import Shape, memory_order
 from ...tensor.promotion import dtype_of_number, dtype_or_default
 from ...tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
 from ..listed_numbers import array_of_lists, dtype_among, require_real
+from .quick import ones_of, quick_full, quick_full_like, quick_like, quick_sizes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _empty: Callable[..., np.ndarray[Any, Any]] = backend_of("cpu").empty
@@ -338,6 +339,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     return from_users_array(array)
 
 
+@quick_full
 @checked
 @fills_out
 def full(
@@ -357,6 +359,7 @@ def full(
     return _filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
 
 
+@quick_sizes(np.zeros)
 @checked
 @fills_out
 def zeros(
@@ -372,6 +375,7 @@ def zeros(
     return _filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
+@quick_sizes(ones_of)
 @checked
 @fills_out
 def ones(
@@ -387,6 +391,7 @@ def ones(
     return _filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
+@quick_sizes(np.empty)
 @checked
 @fills_out
 def empty(
@@ -440,6 +445,7 @@ def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -
     return made.requires_grad_() if requires_grad else made
 
 
+@quick_like(np.zeros)
 @checked
 def zeros_like(
     input: Tensor,
@@ -459,6 +465,7 @@ def zeros_like(
     return _filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
+@quick_like(ones_of)
 @checked
 def ones_like(
     input: Tensor,
@@ -476,6 +483,7 @@ def ones_like(
     return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
+@quick_like(np.empty)
 @checked
 def empty_like(
     input: Tensor,
@@ -495,6 +503,7 @@ def empty_like(
     return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
+@quick_full_like
 @checked
 def full_like(
     input: Tensor,

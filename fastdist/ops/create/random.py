@@ -29,6 +29,7 @@ from .. import late_ops
 from ..refusals import require_floating_inputs
 from ..rounded_ranges import ends_inside, largest_whole, may_leave
 from .creation import elsewhere, fills_out, finish, like, new_filled, order_like, sizes_of
+from .quick import quick_draws
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -138,7 +139,7 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator_of(CPU).set_state(new_state)
 
 
-@composite(homes="function")
+@composite(homes="function", quick=quick_draws("uniform"))
 @fills_out
 def rand(
     *size: Any,
@@ -155,7 +156,7 @@ def rand(
     return _drawn("rand", source, sizes_of(size), *how)
 
 
-@composite(homes="function")
+@composite(homes="function", quick=quick_draws("normal"))
 @fills_out
 def randn(
     *size: Any,

@@ -20,8 +20,10 @@ from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
+from .quick import quick_range
 
 
+@quick_range
 @checked
 @fills_out
 def arange(

@@ -33,10 +33,11 @@ from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, from_array
 from ...tensor.writable import shares_memory
 from .. import late_ops
-from ..shape.basic_index import basic_index
+from ..shape.basic_index import basic_index, is_near, kept_view
 from .batched_index import assign_batch, indexed_batch
 from .index_entries import TakenOver, axes_of, from_list, split_index
 from .indexing import select_slices
+from .quick_writes import BASIC, makes_a_view, write_at_once, write_quickly
 
 
 class Places:
@@ -164,8 +165,6 @@ def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate
     )
 
 
-_BASIC = frozenset({int, type(None)})
-_OF_VIEWS = frozenset({int, slice, type(None), type(Ellipsis)})
 _INDEXED = node_named("index")
 
 
@@ -177,16 +176,23 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             found = offer(Tensor.__getitem__, (input, index), {})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
-        if kind is int:
+        if kind is int or index is None:
             # The commonest by far: rows of a batch, and iteration.
-            return view_at(input, (index, Ellipsis))
+            key: tuple[Any, ...] = (basic_index, index)
+            if (route := kept_view(input, key)) is not None:
+                return basic_index.again(input, route)
+            return view_at(input, (index, Ellipsis), key if is_near(index) else None)
         if (
             kind is slice
             and index.step is None
-            and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
+            and BASIC.issuperset((index.start.__class__, index.stop.__class__))
         ):
-            return view_at(input, (index, Ellipsis))
-        if kind is tuple and not modes.tracers and _makes_a_view(index):
+            key = (basic_index, index.start, index.stop, 0)
+            if (route := kept_view(input, key)) is not None:
+                return basic_index.again(input, route)
+            is_kept = is_near(index.start) and is_near(index.stop)
+            return view_at(input, (index, Ellipsis), key if is_kept else None)
+        if kind is tuple and not modes.tracers and makes_a_view(index):
             return view_at(input, index)
         if kind is list:
             index = from_list(index)
@@ -218,24 +224,6 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         raise
 
 
-def _makes_a_view(index: tuple[Any, ...]) -> bool:
-    """Return whether NumPy takes an index as it is: plain integers, slices, None and one `...`."""
-    dots = 0
-    for one in index:
-        kind = one.__class__
-        if kind is slice:
-            step = one.step
-            if step is not None and (step.__class__ is not int or step <= 0):
-                return False
-            if one.start.__class__ not in _BASIC or one.stop.__class__ not in _BASIC:
-                return False
-        elif kind not in _OF_VIEWS:
-            return False
-        elif one is Ellipsis:
-            dots += 1
-    return dots < 2
-
-
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return (tensor, vector of places) of which the slices along axis 0 are input[index]; None
     where that is not so simple.
@@ -253,13 +241,13 @@ def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     return None
 
 
-def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
-    """Return the view of input that integers, slices, None and `...` choose."""
+def view_at(input: Tensor, basic: tuple[Any, ...], key: Any = None) -> Tensor:
+    """Return the view of input that integers, slices, None and `...` choose; key as in `at`."""
     try:
         if Ellipsis not in basic:
             # With an Ellipsis NumPy gives a 0-d view, never a scalar.
             basic = (*basic, Ellipsis)
-        return basic_index.at(input, basic)
+        return basic_index.at(input, basic, key)
     except (IndexError, OverflowError) as error:
         raise _explained(input, basic) from error
 
@@ -305,8 +293,11 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
             and value._layout.device is CPU
             and may_write_at_once(self, value)
             and not shares_memory(self, value)
-            and _write_at_once(self._array, index, value._array)
+            and write_at_once(self._array, index, value._array)
         ):
+            storage_of(self).bump()
+            return
+        if may_write_at_once(self) and write_quickly(self, index, value):
             storage_of(self).bump()
             return
         if index.__class__ is list:
@@ -334,18 +325,6 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     except Exception as error:
         fold(error)
         raise
-
-
-def _write_at_once(array: Any, index: Any, value: Any) -> bool:
-    """Write value into array[index] if it has that shape; a mistake is left to others to tell."""
-    try:
-        part = array[index, ...]
-    except (IndexError, TypeError):
-        return False
-    if part.shape != value.shape:
-        return False
-    np.copyto(part, value)
-    return True
 
 
 def _fitted(value: Any, shape: Shape) -> Any:

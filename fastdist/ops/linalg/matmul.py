@@ -8,18 +8,18 @@ from typing import Any, Final
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
-from ...dispatch.op import P, R, declarator
+from ...dispatch.op import PLAIN, P, R, declarator
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes
+from ...graph.modes import modes, tls
 from ...interpreters.batching import aligned
 from ...interpreters.sparse_rules import meet_sparse
 from ...interpreters.timing import run_timed, should_time
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, layout_of, wrap
 from ..pointwise.complex_numbers import conjugate
 
 # The event in a profile around the product of matrices that computes one of vectors.
@@ -46,6 +46,8 @@ class MatmulOp(StructuredOp[P, R]):
         if input._layout.shape and other._layout.shape:
             row, column = len(input._layout.shape) == 1, len(other._layout.shape) == 1
             if row or column:
+                if out is None and (found := _of_few(input, other)) is not None:
+                    return found
                 if modes.tracers and should_time(_of_vectors):
                     event = (
                         "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
@@ -81,6 +83,29 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             is a row on the left, a column on the right, and its axis is gone from the result
     Raises  RuntimeError if the inner axes differ
     """
+
+
+def _of_few(input: Tensor, other: Tensor) -> Tensor | None:
+    """Return the product of two vectors, or of a vector and a matrix, of few numbers, where nothing
+    is recorded; None for all others. It has the bits of the product of matrices.
+    """
+    a, b = input._layout, other._layout
+    if modes.special or input.__class__ not in PLAIN or other.__class__ not in PLAIN:
+        return None
+    if not (a.tiny and b.tiny and a.dtype is b.dtype) or len(a.shape) > 2 or len(b.shape) > 2:
+        return None
+    recorded = input._edge is not None or other._edge is not None
+    if (recorded and not (modes.grad_off and not tls.grad)) or a.shape[-1] != b.shape[0]:
+        return None
+    if not (a.numel and b.numel):
+        return None
+    left, right = input._array, other._array
+    if len(a.shape) == 1:
+        left = left.reshape(1, -1)
+    if len(b.shape) == 1:
+        right = right.reshape(-1, 1)
+    made = left.dot(right).reshape(a.shape[:-1] + b.shape[1:])
+    return wrap(made, layout_of(made))
 
 
 def _require_match(input: Tensor, other: Tensor) -> None:

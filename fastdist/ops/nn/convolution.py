@@ -2,22 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
+from ...dispatch.op import PLAIN
+from ...graph.modes import modes
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..channels_last import channels_last_order, in_format_of
 from .convolution_sums import convolve, convolve_back
 
 Ints = tuple[int, ...]
+_NAMES = ("stride", "padding", "dilation", "groups")
+_INTS = frozenset({int})
 
 
-@composite(homes="function functional")
+def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
+    """Return a function that convolves batches whose geometry is known from an earlier call; it
+    returns NOT_TAKEN for all others.
+    """
+
+    def quick(*args: Any, **named: Any) -> Any:
+        if modes.special or not 2 <= len(args) <= 7 or (named and "bias" in named):
+            return NOT_TAKEN
+        input, weight, bias, *rest = args if len(args) > 2 else (*args, None)
+        if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
+            return NOT_TAKEN
+        if bias is not None and bias.__class__ not in PLAIN:
+            return NOT_TAKEN
+        for one in (*rest, *named.values()) if named else rest:
+            # 1.0 would find what 1 has left.
+            kind = one.__class__
+            if kind is tuple and _INTS.issuperset(map(type, one)):
+                continue
+            if kind is not int and kind is not str:
+                return NOT_TAKEN
+        layout = input._layout
+        of_bias = None if bias is None else bias._layout
+        key = (name, weight._layout, of_bias, *rest, *named.items())
+        found = layout.routes.get(key)
+        if found is None:
+            given = dict(zip(_NAMES, rest, strict=False)) | named
+            found = _new_geometry(name, axes, (layout, weight._layout, of_bias), given)
+            if found is None:
+                return NOT_TAKEN
+            layout.routes.remember(key, found)
+        return convolve(input, weight, bias, *found)
+
+    return quick
+
+
+def _new_geometry(
+    name: str, axes: int, layouts: tuple[Layout, Layout, Layout | None], given: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """Return the attributes of a convolution of a batch in C order; None for others, and for
+    arguments that do not fit.
+    """
+    input, weight, bias = layouts
+    if len(input.shape) != axes + 2 or not (input.contiguous and weight.contiguous):
+        return None
+    if input.is_sparse or not given.keys() <= {*_NAMES} or given.get("groups", 1).__class__ is str:
+        return None
+    padding = given.get("padding", 0)
+    how = _Asked(
+        name, False, _ints(given.get("stride", 1), axes),
+        padding if isinstance(padding, str) else _ints(padding, axes),
+        _ints(given.get("dilation", 1), axes), (0,) * axes, given.get("groups", 1),
+    )  # fmt: skip
+    try:
+        _require_one_dtype(input, weight, bias)
+        size = _geometry(input.shape, weight.shape, None if bias is None else bias.shape, how)
+    except (RuntimeError, TypeError, ValueError):
+        return None  # the ordinary way finds it, and says so
+    return *size, how.groups
+
+
+@composite(homes="function functional", quick=_kept_geometry("conv1d", 1))
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -35,7 +101,7 @@ def conv1d(
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(homes="function functional")
+@composite(homes="function functional", quick=_kept_geometry("conv2d", 2))
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -52,7 +118,7 @@ def conv2d(
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(homes="function functional")
+@composite(homes="function functional", quick=_kept_geometry("conv3d", 3))
 def conv3d(
     input: Tensor,
     weight: Tensor,

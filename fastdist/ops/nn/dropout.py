@@ -9,9 +9,15 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
+from ...core.device import chosen
+from ...core.dtypes import float32
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...tensor.tensor import Tensor
+from ...dispatch.op import PLAIN
+from ...graph.modes import modes
+from ...tensor.tensor import Tensor, wrap
 from ..create.random import bernoulli, rand
 from ..pointwise.arithmetic import mul
 from ..refusals import require_floating_inputs
@@ -198,6 +204,17 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
+    if (
+        p < 1.0
+        and input.__class__ in PLAIN
+        and input._layout.tiny
+        and input._layout.dtype is float32
+        and not (modes.special or chosen.count)
+    ):
+        # The draws of bernoulli, without its checks and conversions.
+        drawn: Any = rand(input._layout.shape) < 1.0 - p
+        scaled = wrap(drawn._array * np.float32(1.0 / (1.0 - p)), input._layout)
+        return input.mul_(scaled) if inplace else mul(input, scaled)
     if p < 1.0:
         require_floating_inputs("dropout", input)
     keep: Any = bernoulli(input, 1.0 - p)

@@ -12,6 +12,7 @@ from ...core.dtypes import WORDS, DType
 from ...core.errors import DTypeError
 from ...core.memory_format import MemoryFormat, preserve_format
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...tensor.promotion import can_cast, result_dtype
 from ...tensor.tensor import Tensor
@@ -30,7 +31,11 @@ def _cast_to(name: str, dtype: DType) -> None:
     cast.__doc__ = (
         f"Return the tensor in {dtype.name}; itself if its dtype and layout are these already."
     )
-    composite(homes="method", known_as="")(cast)
+
+    def quick(*args: Any, **named: Any) -> Any:
+        return to(*args, dtype) if not named and len(args) == 1 else NOT_TAKEN
+
+    composite(homes="method", known_as="", quick=quick)(cast)
 
 
 for _dtype, _word in WORDS.items():

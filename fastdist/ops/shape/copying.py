@@ -12,9 +12,11 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
 from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
+from ...dispatch.op import PLAIN
 from ...dispatch.route import Route
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import modes
@@ -180,7 +182,14 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 clone.formatted = in_format
 
 
-@composite(homes="method")
+def _quick_contiguous(*args: Any, **named: Any) -> Any:
+    """Return a plain tensor in C order as it is; NOT_TAKEN for all else."""
+    if not named and len(args) == 1 and args[0].__class__ in PLAIN and args[0]._layout.contiguous:
+        return args[0]
+    return NOT_TAKEN
+
+
+@composite(homes="method", quick=_quick_contiguous)
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
     copy that does.
@@ -197,7 +206,19 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     return in_format(input, memory_format)
 
 
-@composite(homes="method")
+def _quick_to(*args: Any, **named: Any) -> Any:
+    """Return a plain tensor in another dtype, or itself; NOT_TAKEN for calls with more than a
+    dtype.
+    """
+    if named or len(args) != 2 or args[1].__class__ is not DType or args[0].__class__ not in PLAIN:
+        return NOT_TAKEN
+    input, dtype = args
+    if dtype is input._layout.dtype:
+        return input
+    return NOT_TAKEN if input._layout.dtype.is_complex else cast(input, dtype)
+
+
+@composite(homes="method", quick=_quick_to)
 def to(
     input: Tensor,
     *args: Any,

@@ -7,13 +7,15 @@ from typing import Any
 from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
+from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
 from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.tensor import Size, Tensor
 from ..refusals import require_given
-from .views import expand, integers, permute, reshape, transpose
+from .views import expand, integers, permute, reshape, transpose, view
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -123,7 +125,23 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, *(1,) * missing, *times)
 
 
-@composite()
+def _quick_flatten(*args: Any, **named: Any) -> Any:
+    """Return a plain tensor in C order as a vector, or with the axes from one on as one; NOT_TAKEN
+    for all else.
+    """
+    if named or len(args) > 2 or not args or args[0].__class__ not in PLAIN:
+        return NOT_TAKEN
+    layout = args[0]._layout
+    if not layout.contiguous or len(layout.shape) < 2 or not layout.numel:
+        return NOT_TAKEN
+    if len(args) == 1 or (args[1].__class__ is int and args[1] == 0):
+        return view(args[0], -1)
+    if args[1].__class__ is not int or not 0 < args[1] < len(layout.shape) - 1:
+        return NOT_TAKEN
+    return view(args[0], *layout.shape[: args[1]], -1)
+
+
+@composite(quick=_quick_flatten)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
     shape = input._layout.shape

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import ShapeError
 from ...core.memory_format import contiguous_format
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
+from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
+from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.view import see
 from ...graph.call_node import CallNode
+from ...graph.modes import modes, tls
 from ...graph.node import Edge
 from ...graph.recording import begin_node
 from ...tensor.axes import normalize_axis
 from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
-from .basic_index import basic_index
+from ...tensor.view_steps import ViewSteps
+from .basic_index import basic_index, is_near, kept_view
 from .copying import place as place_op
 
 
@@ -98,7 +103,18 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
-@composite()
+def _quick_narrow(*args: Any, **named: Any) -> Any:
+    """Return a view that was taken before; NOT_TAKEN for others."""
+    if named or len(args) != 4:
+        return NOT_TAKEN
+    input, dim, start, length = args
+    if not dim.__class__ is start.__class__ is length.__class__ is int or start < 0:
+        return NOT_TAKEN
+    route = kept_view(input, (basic_index, start, start + length, dim))
+    return NOT_TAKEN if route is None else basic_index.again(input, route)
+
+
+@composite(quick=_quick_narrow)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return the view of length elements along dim from start on."""
     if not input._layout.shape:
@@ -113,14 +129,26 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     if length < 0 or start + length > n:
         raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     index = (slice(None),) * axis + (slice(start, start + length), ...)
-    return basic_index.at(input, index)
+    key = (basic_index, start, start + length, axis)
+    return basic_index.at(input, index, key if is_near(start) and is_near(length) else None)
 
 
 class DimRange(ShapeError, IndexError):
     """A place outside of an axis."""
 
 
-@composite()
+def _quick_select(*args: Any, **named: Any) -> Any:
+    """Return a view that was taken before; NOT_TAKEN for others."""
+    if named or len(args) != 3:
+        return NOT_TAKEN
+    input, dim, index = args
+    if dim.__class__ is not int or index.__class__ is not int:
+        return NOT_TAKEN
+    route = kept_view(input, (basic_index, dim, index))
+    return NOT_TAKEN if route is None else basic_index.again(input, route)
+
+
+@composite(quick=_quick_select)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the view at index along dim, without that axis."""
     axis = normalize_axis("select", dim, len(input._layout.shape))
@@ -133,7 +161,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
             f"{list(input._layout.shape)} at dimension {axis}"
         )
     where = (slice(None),) * axis + (index, ...)
-    return basic_index.at(input, where)
+    return basic_index.at(input, where, (basic_index, axis, index) if is_near(index) else None)
 
 
 class SplitBackward0(CallNode):
@@ -182,17 +210,56 @@ class UnbindBackward0(SplitBackward0):
 
 
 def _views_at(
-    input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
+    input: Tensor,
+    places: Sequence[Any],
+    recorded: type[SplitBackward0] = SplitBackward0,
+    key: tuple[Any, ...] = (),
 ) -> tuple[Tensor, ...]:
+    """Return the views of input at places; with a key, how they are made is kept for later calls
+    with input's layout.
+    """
     views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0]._edge is not None and not input._layout.is_sparse:
+    layout = input._layout
+    if len(views) > 1 and views[0]._edge is not None and not layout.is_sparse:
         node = recorded(input, views, places)
         for i, view in enumerate(views):
             view._edge = Edge(node, i)
+    if key and 1 < len(views) <= _MANY and not modes.special and input.__class__ in PLAIN:
+        steps = [ViewSteps(None, (basic_index, (place,))) for place in places]
+        made = [(p, v._layout, s) for p, v, s in zip(places, views, steps, strict=True)]
+        layout.routes.remember(key, (made, places, recorded))
     return views
 
 
-@composite()
+_MANY = 32
+_INTS = frozenset({int})
+
+
+def _quickly(name: str) -> Callable[..., Any]:
+    """Return a function that makes the views of a call with integers which was made before."""
+
+    def quick(*args: Any, **named: Any) -> Any:
+        if named or modes.special or not args or args[0].__class__ not in PLAIN:
+            return NOT_TAKEN
+        input, *numbers = args
+        if not _INTS.issuperset(map(type, numbers)):
+            return NOT_TAKEN
+        found = input._layout.routes.get((name, *numbers))
+        if found is None:
+            return NOT_TAKEN
+        made, places, recorded = found
+        array, edge = input._array, input._edge
+        views = tuple([see(array[place], layout, steps, input) for place, layout, steps in made])
+        if edge is not None and not (modes.grad_off and not tls.grad):
+            node = recorded(input, views, places)
+            for i, view in enumerate(views):
+                view._edge = Edge(node, i)
+        return views
+
+    return quick
+
+
+@composite(quick=_quickly("split"))
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
@@ -235,7 +302,9 @@ def split(
     for size in sizes:
         places.append((slice(None),) * axis + (slice(start, start + size), ...))
         start += size
-    views = _views_at(tensor, places)
+    size_or_list = split_size_or_sections
+    key = ("split", size_or_list, *_given(dim)) if size_or_list.__class__ is int else ()
+    views = _views_at(tensor, places, key=key)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
     elif len(views) == 1 and (edge := views[0]._edge) is not None:  # _views_at makes no Node of one
@@ -243,7 +312,7 @@ def split(
     return views
 
 
-@composite()
+@composite(quick=_quickly("chunk"))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views along dim, chunks of them or fewer, all but the last of one size."""
     if not input._layout.shape:
@@ -254,10 +323,21 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     n = input._layout.shape[axis]
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
-    return split(input, -(-n // chunks), axis)
+    views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
+    if not modes.special and input.__class__ in PLAIN:
+        # Splitting has kept how they are made.
+        routes = input._layout.routes
+        if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:
+            routes.remember(("chunk", chunks, *_given(dim)), kept)
+    return views
 
 
-@composite()
+def _given(dim: int) -> tuple[int, ...]:
+    """Return the end of the key of a call along dim: users leave 0 out."""
+    return (dim,) if dim else ()
+
+
+@composite(quick=_quickly("unbind"))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return the views at each place along dim, without that axis."""
     axis = normalize_axis("unbind", dim, len(input._layout.shape))
@@ -265,4 +345,4 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")
     lead = (slice(None),) * axis
     places = [(*lead, i, ...) for i in range(input._layout.shape[axis])]
-    return _views_at(input, places, UnbindBackward0)
+    return _views_at(input, places, UnbindBackward0, ("unbind", *_given(dim)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
 
+from ...core.device import CPU
 from ...core.errors import ShapeError
 from ...core.folded_frames import fold
 from ...core.sequences import all_of
@@ -15,13 +17,15 @@ from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ...dispatch.arguments import checked
 from ...dispatch.op import PLAIN
 from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.view import see
 from ...dispatch.view import view as view_op
-from ...graph.modes import modes
+from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
+from ...kernels.cpu.memory import LINES_FROM
 from ...tensor.axes import normalize_axis
 from ...tensor.broadcast import sum_array_to
 from ...tensor.layout import Layout, Shape, count_elements
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, wrap
 from .view_dtype import view_or_dtype
 
 _COPIED = node_named("_unsafe_view")
@@ -131,7 +135,7 @@ def _(backend: Any, array: Any, shape: Shape) -> Any:
 
 @view.looking
 def _(layout: Layout, shape: Shape) -> Any:
-    return lambda array: array.reshape(shape)
+    return methodcaller("reshape", shape)
 
 
 @view.raw_gradient
@@ -185,7 +189,7 @@ def _(layout: Layout, dim0: int, dim1: int) -> Any:
     if axes:
         axes[dim0], axes[dim1] = dim1, dim0
     order = tuple(axes)
-    return lambda array: array.transpose(order)
+    return methodcaller("transpose", order)
 
 
 @transpose.raw_gradient
@@ -228,7 +232,7 @@ def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
 
 @permute.looking
 def _(layout: Layout, dims: tuple[int, ...]) -> Any:
-    return lambda array: array.transpose(dims)
+    return methodcaller("transpose", dims)
 
 
 @permute.raw_gradient
@@ -370,7 +374,7 @@ def _without(dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
 @squeeze.looking
 def _(layout: Layout, dim: tuple[int, ...]) -> Any:
     index = _without(dim, len(layout.shape))
-    return lambda array: array[index]
+    return itemgetter(index)
 
 
 @squeeze.raw_gradient
@@ -413,7 +417,7 @@ def _(backend: Any, array: Any, dim: int) -> Any:
 @unsqueeze.looking
 def _(layout: Layout, dim: int) -> Any:
     index = (slice(None),) * dim + (None,)
-    return lambda array: array[index]
+    return itemgetter(index)
 
 
 @unsqueeze.raw_gradient
@@ -453,7 +457,8 @@ def detach(input: Tensor) -> Tensor:
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
     try:
-        if (modes.tracers and mode_is_open()) or input.__class__ not in PLAIN:
+        is_plain = input.__class__ in PLAIN
+        if (modes.tracers and mode_is_open()) or not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
@@ -472,13 +477,23 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             shape = tuple(shape[0])
         try:
             # Of strides that are none of C order's, only what is a view may be known.
-            is_known = (view, shape, tuple) in layout.routes
+            known = layout.routes.get((view, shape, tuple))
         except TypeError:
-            is_known = False  # a list in a list, and soon an error that says so
-        if not is_known:
+            known = None  # a list in a list, and soon an error that says so
+        unrecorded = input._edge is None or (modes.grad_off and not tls.grad)
+        if known is not None and unrecorded and is_plain and not modes.special and known.run:
+            # As `view`, without its call.
+            return see(known.run(input._array), known.layout, known.steps, input)
+        if known is None:
+            copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
+            if copied_as is not None and unrecorded and is_plain and not modes.special:
+                return wrap(input._array.reshape(copied_as.shape), copied_as)
             sizes = canonical_sizes("reshape", shape, layout.numel)
             if view_strides(layout, sizes) is None:
                 copied = view(input.contiguous(), *shape)
+                if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
+                    # Later calls let NumPy copy, where nothing is recorded.
+                    layout.routes.remember((reshape, shape), copied._layout)
                 return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
         return view(input, *shape)
     except Exception as error:

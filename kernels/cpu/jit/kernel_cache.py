@@ -169,6 +169,11 @@ def is_stored(module: str, maker: str, *given: Any) -> bool:
     return _is_stored((module, maker, repr(given) if given else ""), exact=False)
 
 
+def is_function_stored(module: str, maker: str, *given: Any) -> bool:
+    """Return whether find_function needs no compiler."""
+    return _is_stored((module, maker, repr(given)), exact=False)
+
+
 def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
     if key in _found:
         return True

@@ -61,7 +61,9 @@ def _apply(
     rows, dtype = len(numbers), arrays[0].dtype
     if dtype.itemsize >= 4:
         launch = program.readings.get(dtype)
-        if launch is None and sum([array.size for array in arrays[:rows]]) > LIMIT:
+        if launch is None and _is_time_to_look(program, dtype):
+            launch = _stored_launch(program, dtype)
+        elif launch is None and sum([array.size for array in arrays[:rows]]) > LIMIT:
             from ..jit.background import is_numpys_turn
 
             if is_numpys_turn(_compile, program, dtype):
@@ -71,6 +73,33 @@ def _apply(
         if launch is not None and launch(numbers, arrays, is_new):
             return
     _by_lines(program, numbers, arrays)
+
+
+# Small steps of a program before the cache is asked for its launch, which takes 3 ms and 1 MB, and
+# a third of the time of a step by NumPy: 26 us instead of 62 for Adam over ten parameters of 64
+# elements (AMD EPYC, Zen 3). Programs of few steps never pay for it.
+STEPS_BEFORE_A_LOOK: Final = 50
+
+
+def _is_time_to_look(program: Program, dtype: Any) -> bool:
+    """Return whether this is the step of a program in which its launch is looked for in the cache.
+
+    Note    steps of several threads at once may count as one, or look twice: both find the same
+    """
+    key = "steps", dtype
+    steps = program.readings[key] = program.readings.get(key, 0) + 1
+    return bool(steps == STEPS_BEFORE_A_LOOK)
+
+
+def _stored_launch(program: Program, dtype: Any) -> Callable[..., bool] | None:
+    """Return the launch of a program that needs no compiler; None where the cache has none."""
+    from .multi_tensor_launch import is_stored, launcher
+
+    results = {name: fold(tree) for name, tree in program.results().items()}
+    if not is_stored(program, results, dtype):
+        return None
+    found = program.readings[dtype] = launcher(program, results, dtype)
+    return found
 
 
 @silent
@@ -140,6 +169,8 @@ def _by_lines(
     if lines is None:
         lines = program.readings["lines"] = _lines(program)
     is_half = dtype.itemsize < 4
+    if rows > 1 and not is_half and _by_columns(program, lines, numbers, arrays):
+        return
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
@@ -151,6 +182,56 @@ def _by_lines(
             compute = kernel.run_small if by_numpy else kernel.compute
             run = kernel.run if is_half else compute
             run([values[i] for i in operands], values[target])
+
+
+# Note [Rows as one]
+# Rows with the same numbers that share no memory are joined: each line then runs once over all of
+# their elements, with the same result for each element. Joining ten arrays of 64 elements takes
+# 1.3 us, writing one of them back 0.2 us, a ufunc 0.5 us: a step of Adam over ten parameters takes
+# 37 us, and 78 us row by row (AMD EPYC, Zen 3).
+def _by_columns(
+    program: Program,
+    lines: Sequence[tuple[PointwiseKernel, list[int], int]],
+    numbers: Sequence[Numbers],
+    arrays: Sequence[Array],
+) -> bool:
+    """Run each line once over the joined rows, and return True; return False where rows differ in
+    their numbers, may share memory, or are large.
+    """
+    rows, given, dtype = len(numbers), numbers[0], arrays[0].dtype
+    if any(row is not given for row in numbers) or arrays[0].size * rows > 2 * LIMIT:
+        return False
+    columns = [arrays[i : i + rows] for i in range(0, len(arrays), rows)]
+    written = [i for i, name in enumerate(program.arrays) if name in program.written]
+    owners = {id(array) for i in written for array in columns[i] if array.base is None}
+    if len(owners) < rows * len(written):
+        return False  # one is a view, or stands twice
+    for i, column in enumerate(columns):
+        if i not in written and any(id(a) in owners or id(a.base) in owners for a in column):
+            return False
+    joined = [np.concatenate(column, None) for column in columns]
+    if joined[0].size > LIMIT:
+        return False
+    values = [*joined, *[np.asarray(number, dtype) for number in given]]
+    for kernel, operands, target in lines:
+        kernel.compute([values[i] for i in operands], values[target])
+    for i in written:
+        _write_apart(joined[i], columns[i])
+    return True
+
+
+def _write_apart(joined: Array, column: Sequence[Array]) -> None:
+    """Write the parts of a joined column over its arrays."""
+    shape = column[0].shape
+    if all(array.shape == shape for array in column):
+        for array, part in zip(column, joined.reshape(len(column), *shape), strict=True):
+            array[...] = part
+        return
+    at = 0
+    for array in column:
+        end = at + array.size
+        array[...] = joined[at:end].reshape(array.shape)
+        at = end
 
 
 def _lines(program: Program) -> list[tuple[PointwiseKernel, list[int], int]]:

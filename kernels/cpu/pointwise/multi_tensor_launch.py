@@ -13,7 +13,7 @@ import numpy as np
 from fastdist.language.program import Program
 from fastdist.language.scalar import Node
 
-from ..jit import launch
+from ..jit import kernel_cache, launch
 from ..jit.array_objects import ARRAY, require_arrays
 from ..jit.kernel_cache import find_function, find_loop
 
@@ -32,8 +32,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     Thread  the function any, several at once; releases the GIL
     """
     width, constants, size = len(program.arrays), len(program.numbers), dtype.itemsize
-    given = tuple(results.items()), tuple(program.arrays), tuple(program.numbers), dtype
-    loop = find_loop("pointwise.multi_tensor_loops", "compile_loop", *given)
+    loop = find_loop(*_LOOP, *_given(program, results, dtype))
     read, walk, array_type = _reader(), _walker(), id(ARRAY)
 
     # Tables of the last steps, whose arrays lay apart: those of the next ones are mostly among
@@ -72,6 +71,21 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         return True
 
     return run
+
+
+def is_stored(program: Program, results: Mapping[str, Node], dtype: Any) -> bool:
+    """Return whether launcher needs no compiler."""
+    has_loop = kernel_cache.is_stored(*_LOOP, *_given(program, results, dtype))
+    return has_loop and all(
+        kernel_cache.is_function_stored(_LOOP[0], one) for one in ("reader", "walker")
+    )
+
+
+_LOOP: Final = ("pointwise.multi_tensor_loops", "compile_loop")
+
+
+def _given(program: Program, results: Mapping[str, Node], dtype: Any) -> tuple[Any, ...]:
+    return tuple(results.items()), tuple(program.arrays), tuple(program.numbers), dtype
 
 
 def _lie_apart(table: Array, size: int) -> bool:

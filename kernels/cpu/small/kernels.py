@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..fft import transforms
-from . import indexing, reductions, rows, second_gradients
+from . import convolution, indexing, reductions, rows, second_gradients
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = [
-    "indexing", "reductions", "rows", "second_gradients", "small_gradients", "small_kernel",
-    "transforms",
+    "convolution", "indexing", "reductions", "rows", "second_gradients", "small_gradients",
+    "small_kernel", "transforms",
 ]  # fmt: skip
 
 

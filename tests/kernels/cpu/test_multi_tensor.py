@@ -174,3 +174,60 @@ def test_arrays_that_share_memory_are_noticed_after_others_that_did_not(
         apply(ADAM, [NUMBERS] * len(places), [[memory[i] for i in row] for row in places])
         np.testing.assert_array_equal(memory, expected)
     assert launches == [True, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("shapes", [[(3, 2)] * 4, [(5,), (2, 3), (), (4, 1)]])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_are_joined_to_the_bits_of_each(shapes: Any, dtype: str) -> None:
+    rows = rows_of(ADAM, [(4, 1), *shapes], dtype)
+    expected, numbers = copied(rows), [NUMBERS] * len(rows)
+    lines = multi_tensor._lines(ADAM)
+    arrays = [row[i] for i in range(len(rows[0])) for row in rows]
+    assert multi_tensor._by_columns(ADAM, lines, numbers, arrays)
+    by_lines(ADAM, numbers, expected)
+    assert bits(rows) == bits(expected)
+
+
+def test_rows_that_may_share_memory_or_differ_in_numbers_are_not_joined() -> None:
+    rows, lines = rows_of(ADAM, [(4, 1), (4, 1)], "float32"), multi_tensor._lines(ADAM)
+
+    def is_joined(given: Rows, numbers: list[list[float]]) -> bool:
+        arrays = [row[i] for i in range(len(given[0])) for row in given]
+        return multi_tensor._by_columns(ADAM, lines, numbers, arrays)
+
+    view, twice, read = copied(rows), copied(rows), copied(rows)
+    view[1][0] = view[0][2][:]
+    twice[1][0] = twice[0][0]
+    read[1][1] = read[0][0][:]
+    for given in (view, twice, read):
+        assert not is_joined(given, [NUMBERS] * 2)
+    assert not is_joined(rows, [NUMBERS, [*NUMBERS]])
+
+
+def test_a_stored_launch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = read_program("p = p - rate * g", ("p", "g"), ("rate",))
+    looked = []
+
+    def stored(of: Program, dtype: Any) -> None:
+        looked.append((of, dtype))
+
+    monkeypatch.setattr(multi_tensor, "_stored_launch", stored)
+    rows = rows_of(program, [(4, 1), (2, 2)], "float32")
+    for _ in range(multi_tensor.STEPS_BEFORE_A_LOOK + 5):
+        apply(program, [[0.5]] * 2, rows)
+    assert looked == [(program, np.dtype(np.float32))]
+
+
+def test_a_stored_launch_makes_the_same_bits() -> None:
+    program = read_program("p = p - rate * (g + p)", ("p", "g"), ("rate",))
+    large = rows_of(program, [(LIMIT + 1,)], "float32")
+    apply(program, [[0.5]], large)  # compiles and stores it
+    of_new_process = read_program("p = p - rate * (g + p)", ("p", "g"), ("rate",))
+    of_new_process.readings.clear()
+    rows = rows_of(program, [(4, 1), (2, 2)], "float32")
+    expected = copied(rows)
+    launched = multi_tensor._stored_launch(of_new_process, np.dtype(np.float32))
+    assert launched is not None
+    apply(of_new_process, [[0.5]] * 2, rows)
+    by_lines(program, [[0.5]] * 2, expected)
+    assert bits(rows) == bits(expected)

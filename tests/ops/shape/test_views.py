@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import fastdist
+from tests.properties import in_one_test
 
 
 def test_squeeze_to_no_axes_is_a_view() -> None:
@@ -41,3 +44,56 @@ def test_sizes_and_a_dtype_are_given_by_name_as_well() -> None:
     assert x.view(dtype=fastdist.int32).tolist() == x.view(fastdist.int32).tolist()
     with pytest.raises(TypeError, match="sizes must be integers"):
         x.view(4, dtype=fastdist.int32)
+
+
+TAKEN: dict[str, Any] = {
+    "x[1]": lambda x: x[1],
+    "x[-1]": lambda x: x[-1],
+    "x[None]": lambda x: x[None],
+    "x[1:3]": lambda x: x[1:3],
+    "x[:2]": lambda x: x[:2],
+    "select": lambda x: x.select(1, -2),
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "split": lambda x: x.split(2)[1],
+    "split along": lambda x: x.split(3, 1)[0],
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "unbind": lambda x: x.unbind(1)[2],
+    "flatten": lambda x: x.flatten(),
+    "reshape": lambda x: x.t().reshape(-1),
+}
+
+
+@in_one_test("name", TAKEN)
+def test_a_view_that_was_taken_before_is_the_same(name: str) -> None:
+    x, take = fastdist.arange(12.0).reshape(4, 3).clone().requires_grad_(), TAKEN[name]
+    first = take(x)
+    expected, node = first.tolist(), type(first.grad_fn).__name__
+    (of_first,) = fastdist.autograd.grad(first.square().sum(), x)
+    again = take(x)
+    (of_again,) = fastdist.autograd.grad(again.square().sum(), x)
+    assert again.tolist() == expected
+    assert type(again.grad_fn).__name__ == node
+    assert of_again.tolist() == of_first.tolist()
+    with fastdist.no_grad():
+        assert take(x).tolist() == expected
+        assert take(x.detach().double()).dtype is fastdist.float64
+    for _ in range(2):
+        assert take(x.detach()).tolist() == expected
+
+
+def test_a_kept_view_shares_memory_and_counts_changes() -> None:
+    x = fastdist.zeros(4, 3)
+    for _ in range(2):
+        x[0].fill_(1.0)
+        x.unbind()[1].fill_(1.0)
+    assert x.sum().item() == 6.0
+    assert x._version == 4
+
+
+def test_views_outside_of_the_tensor_are_refused_after_others_were_kept() -> None:
+    x, short = fastdist.zeros(4, 3), fastdist.zeros(2, 3)
+    takes = (lambda x: x[3], lambda x: x.select(0, 3), lambda x: x.narrow(0, 1, 3))
+    for take in takes:
+        take(x)
+        with pytest.raises((IndexError, RuntimeError)):
+            take(short)

@@ -1,0 +1,138 @@
+"""Everyday calls of 8x8: creation, views, writes, optimiser steps, vmap and small layers.
+
+`bench small` times them after its rows, each with its bound; calls that are no part of a graph are
+timed without grad alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import Case, chosen, stopwatch
+
+# Bound -> statements: the ratio to PyTorch's time that each must keep.
+CALLS = {
+    1.2: """
+        zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
+        ones_like(x); full_like(x, 2.0)
+        x.permute(1, 0).reshape(-1); x.transpose(0, 1); x.view(-1); x.reshape(4, 16); x.unsqueeze(0)
+        row.expand(8, 8); x.select(0, 1); x.narrow(0, 1, 2); x[0]; x[1:3]; x[:, 1]; x[None]
+        x.split(2); x.chunk(2); x.unbind(); x.t().contiguous(); x.flatten()
+        x.view(2, 4, 8).transpose(0, 1).reshape(8, 8)
+        x[mask]; x[index]; x[1, 2]; constant[0] = 1.0; constant[1, 2] = 3.0; constant[mask] = 0.0
+        constant[index] = constant_row; constant.fill_(1.0); constant.copy_(other)
+        cat([x, y]); stack([x, y]); where(mask, x, y); x.max(1); x.argmax(1)
+        x.masked_fill(mask, 0.0); x < y; mask.any(); mask.all(); number.item(); constant.tolist()
+        x.to(float64); x.float()
+        x.clone(); x.detach(); x @ y; bmm(batch, batch.mT); row @ x; row @ row
+        F.embedding(index, x); F.dropout(x, 0.5); F.relu(x); F.gelu(x); F.silu(x); F.mse_loss(x, y)
+        F.l1_loss(x, y); F.smooth_l1_loss(x, y); F.binary_cross_entropy_with_logits(x, truth)
+        F.conv2d(image, kernel, bias, padding=1); F.linear(x, y, row); linear(x); sequence(x)
+        gru_cell(x); lstm_cell(x); heads(batch, batch, batch)
+        nn.utils.clip_grad_norm_(parameters, 1.0); sequence.state_dict(); loss_of_layers()
+    """,
+    0.8: "multiply_each(x, y)",
+    0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
+}
+_APART: tuple[str, ...] = (
+    "zeros(", "ones(", "empty(", "full(", "arange(", "constant", "mask.", "number", "multiply",
+    "sgd", "momentum", "adam", "nn.utils", "sequence.state", "loss_of", "x <",
+)  # fmt: skip
+
+
+def cases(fastdist: Any, torch: Any) -> list[Case]:
+    """Return the cases that were chosen."""
+    found = []
+    for has_grad in (False, True):
+        ours = names_of(fastdist, has_grad=has_grad)
+        peers = None if torch is None else names_of(torch, has_grad=has_grad)
+        for bound, text in CALLS.items():
+            for call in [one.strip() for line in text.splitlines() for one in line.split(";")]:
+                title = f"8x8 {call}{', with grad' if has_grad else ''}"
+                if not call or (has_grad and call.startswith(_APART)) or chosen() not in title:
+                    continue
+                peer = None if peers is None else stopwatch(call, **peers)
+                exec(call, ours)
+                found.append(Case(title, stopwatch(call, **ours), peer, bound))
+    return found
+
+
+def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
+    """Return the operands, functions, layers and optimisers of the calls."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Any:
+        return library.tensor(rng.standard_normal(shape).astype(np.float32))
+
+    nn, functional = library.nn, library.nn.functional
+    x, y, row, batch, image, kernel = (
+        draw(*one) for one in ((8, 8), (8, 8), (8,), (2, 4, 8), (1, 3, 8, 8), (4, 3, 3, 3))
+    )
+    names: dict[str, Any] = {
+        **{name: getattr(library, name) for name in _FUNCTIONS.split()},
+        "F": functional,
+        "nn": nn,
+        "x": x,
+        "y": y,
+        "row": row,
+        "batch": batch,
+        "image": image,
+        "kernel": kernel,
+        "bias": draw(4),
+        "constant": draw(8, 8),
+        "constant_row": draw(8),
+        "other": draw(8, 8),
+        "mask": x > 0,
+        "index": library.tensor([1, 0, 3, 5, 2, 7, 6, 4]),
+        "number": x.sum(),
+        "truth": (y > 0).float(),
+        "linear": nn.Linear(8, 8),
+        "gru_cell": nn.GRUCell(8, 8),
+        "lstm_cell": nn.LSTMCell(8, 8),
+        "heads": nn.MultiheadAttention(8, 2, batch_first=True),
+        "sequence": nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)),
+        "multiply_each": library.func.vmap(lambda x, w: x * w),
+        "parameters": parameters(library, draw),
+        "closure": lambda: x,
+        **steps(library, draw),
+    }
+    names["loss_of_layers"] = _step_of(names["sequence"], functional, x.clone(), y.clone())
+    if has_grad:
+        for one in (x, y, row, batch, image, kernel, names["bias"]):
+            one.requires_grad_()
+    return names
+
+
+_FUNCTIONS = "zeros ones empty full arange zeros_like ones_like full_like cat stack where bmm"
+_FUNCTIONS += " float64"
+
+
+def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:
+    """Return ten parameters with gradients."""
+    found = [library.nn.Parameter(draw(8, 8)) for _ in range(10)]
+    for one in found:
+        one.grad = draw(8, 8) * 1e-3
+    return found
+
+
+def steps(library: Any, draw: Callable[..., Any]) -> dict[str, Any]:
+    """Return optimisers over ten parameters each; PyTorch's are the fused ones."""
+    how = {"fused": True} if library.__name__ == "torch" else {}
+    optim, rate = library.optim, {"lr": 1e-6}
+    return {
+        "sgd": optim.SGD(parameters(library, draw), **rate, **how),
+        "momentum": optim.SGD(parameters(library, draw), momentum=0.9, **rate, **how),
+        "adam": optim.Adam(parameters(library, draw), **rate, **how),
+        "adamw": optim.AdamW(parameters(library, draw), **rate, **how),
+    }
+
+
+def _step_of(layers: Any, functional: Any, x: Any, y: Any) -> Callable[[], None]:
+    def step() -> None:
+        layers.zero_grad()
+        functional.mse_loss(layers(x), y).backward()
+
+    return step
