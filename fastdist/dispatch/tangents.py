@@ -259,6 +259,9 @@ def carry_one_level(
         return plain(*operands, *attributes)
     if (is_recorded and tls.grad) or _limit.order is not None or op.several or has_more:
         return NOT_TAKEN
+    if op.decomposition(operands, attributes) is not None:
+        # Other ops compute the result: the tangent is theirs, not this op's.
+        return NOT_TAKEN
     result = plain(*primals, *attributes)
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
     if tangent is not None:

@@ -300,6 +300,11 @@ DUAL: dict[str, Callable[[Any], Any]] = {
     "max": lambda x: x.max(1).values,
     "half": lambda x: x.bfloat16().float(),
     "chain": lambda x: (x.sin() * x.exp()).sum(),
+    # Other ops compute these.
+    "abs of complex": lambda x: fd.complex(x, x * x).abs(),
+    "angle of complex": lambda x: fd.complex(x, x * x).angle(),
+    "logsumexp of complex": lambda x: fd.complex(x, x * x).logsumexp(0).real,
+    "scaled halves": lambda x: x.bfloat16().mul(fd.tensor(1.5)).float(),
 }
 
 
