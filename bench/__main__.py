@@ -40,7 +40,9 @@ def main() -> None:
         "--against", metavar="COMMIT", help="this tree beside that of a commit, in turns"
     )
     parser.add_argument(
-        "--device", metavar="shim", help="where a benchmark offers it: ops on GPUs, kernels free"
+        "--device",
+        metavar="shim|fibres",
+        help="where a benchmark offers it: ops on GPUs, kernels free; gpu_day on a stand-in",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the ratios there")
@@ -97,6 +99,7 @@ def listing(known: dict[str, str]) -> str:
             "usage: python -m bench NAME... | all  [--rounds N] [--only TEXT] [--json F] [--svg F]",
             "       python -m bench NAME... | all  --against COMMIT  [--rounds N] [--only TEXT]",
             "       python -m bench ops --device shim  [--rounds N] [--against COMMIT]",
+            "       python -m bench gpu_day [--device fibres]  [--rounds N]",
             *lines,
         ]
     )

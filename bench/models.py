@@ -186,8 +186,10 @@ def small_cnn(library: Any) -> tuple[Any, Any]:
     return network, (numbers(library, 64, 1, 28, 28), classes(library, 10, 64))
 
 
-def resnet18(library: Any, images: int = 16, side: int = 64) -> tuple[Any, Any]:
-    """Return a ResNet-18 of 10 classes, on images of side x side."""
+def resnet18(library: Any, images: int = 16, side: int = 64, width: int = 64) -> tuple[Any, Any]:
+    """Return a ResNet-18 of 10 classes, on images of side x side. A width of 64 channels in the
+    first layers is its own.
+    """
     nn = library.nn
 
     def normed(inputs: int, outputs: int, kernel: int, stride: int) -> list[Any]:
@@ -207,16 +209,17 @@ def resnet18(library: Any, images: int = 16, side: int = 64) -> tuple[Any, Any]:
             return (self.main(x) + self.side(x)).relu()
 
     blocks = []
-    for inputs, outputs, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
+    for times, more, stride in ((1, 1, 1), (1, 2, 2), (2, 4, 2), (4, 8, 2)):
+        inputs, outputs = times * width, more * width
         blocks += [Block(inputs, outputs, stride), Block(outputs, outputs, 1)]
     network = nn.Sequential(
-        *normed(3, 64, 7, 2),
+        *normed(3, width, 7, 2),
         nn.ReLU(),
         nn.MaxPool2d(3, 2, 1),
         *blocks,
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(512, 10),
+        nn.Linear(8 * width, 10),
     )
     return network, (numbers(library, images, 3, side, side), classes(library, 10, images))
 

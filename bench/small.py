@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bench import everyday
+from bench import everyday, interpreted
 from bench.harness import Case, Row, Stopwatch, chosen, compare, peer_torch, stopwatch
 
 SIZES = ((1, 64), (8, 8), (8, 64), (64, 64), (1, 1000), (10, 1000))
+_BATCH = 16
 BOUND = 0.8
 """The ratio to PyTorch's time that each case must keep."""
 
@@ -38,6 +39,15 @@ OPS = {
     "argmax": Op("x.argmax(-1)", order=0),
     "cumsum": Op("x.cumsum(-1)", order=1),
     "batch_norm": Op("F.batch_norm(planes, None, None, row, row2, True)", "planes row row2"),
+    "batch_norm with running numbers": Op(
+        "F.batch_norm(planes, mean, variance, row, row2, True)", "planes row row2", order=1
+    ),
+    "batch_norm by running numbers": Op(
+        "F.batch_norm(planes, mean, variance, row, row2)", "planes row row2", order=1
+    ),
+    "batch_norm of a matrix": Op(
+        "F.batch_norm(cells, None, None, columns, columns2, True)", "cells columns columns2"
+    ),
     "group_norm": Op("F.group_norm(planes, 2, row, row2)", "planes row row2"),
     "instance_norm": Op("F.instance_norm(planes, weight=row, bias=row2)", "planes row row2"),
 }
@@ -49,7 +59,8 @@ def run(rounds: int) -> list[Row]:
     import fastdist
 
     torch = peer_torch()
-    return compare([*cases(fastdist, torch), *everyday.cases(fastdist, torch)], rounds)
+    found = [cases, everyday.cases, interpreted.cases]
+    return compare([case for make in found for case in make(fastdist, torch)], rounds)
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
@@ -90,7 +101,7 @@ def _work(library: Any, op: Op, size: tuple[int, int], stage: int) -> Callable[[
     leaves = [names[name].requires_grad_() for name in op.leaves.split()]
     if stage == 1:
         return function
-    g = library.ones_like(function().detach())
+    g = library.ones_like(function().detach()) * 0.7
     if stage == 2:
 
         def backward() -> None:
@@ -99,7 +110,8 @@ def _work(library: Any, op: Op, size: tuple[int, int], stage: int) -> Callable[[
             function().backward(g)
 
         return backward
-    grad, away = library.autograd.grad, names["away" if leaves[0].ndim == 2 else "away3"]
+    grad, away = library.autograd.grad, library.full_like(leaves[0].detach(), 0.3)
+    away.add_(leaves[0].detach())
     g.requires_grad_()
 
     def second() -> object:
@@ -122,13 +134,16 @@ def _operands(library: Any, size: tuple[int, int]) -> dict[str, Any]:
     planes = (samples, channels, max(rows * length // (samples * channels), 2))
     return {
         "x": draw(rows, length),
-        "away": draw(rows, length),
         "weight": draw(length),
         "bias": draw(length),
         "target": library.tensor(rng.integers(0, length, rows)),
         "shape": (length,),
         "planes": draw(*planes),
-        "away3": draw(*planes),
+        "mean": draw(channels),
+        "variance": draw(channels).square(),
+        "cells": draw(_BATCH, max(rows * length // _BATCH, 2)),
+        "columns": draw(max(rows * length // _BATCH, 2)),
+        "columns2": draw(max(rows * length // _BATCH, 2)),
         "row": draw(channels),
         "row2": draw(channels),
     }

@@ -45,6 +45,18 @@ loop(x, places, out)
 run = loop._functions[0]
 print(min(timeit.repeat(lambda: run(x, places, out), number=100_000, repeat=9)) / 100_000, 0)
 """
+# NumPy serves until the loop is loaded, in a thread.
+_FEW = """
+x = torch.ones(8, 64)
+cpu = time.process_time()
+for _ in range(10_000):
+    x.softmax(-1)
+print(time.process_time() - cpu, 0)
+"""
+_COMPILE_FEW = """
+from fastdist.kernels.cpu.rows import small_loops
+assert small_loops.compiled("small_softmax", "float32") is not None
+"""
 _WORKER = """
 import os
 from fastdist.distributed import rpc
@@ -93,10 +105,13 @@ def run(rounds: int) -> list[Row]:
 def _figures(rounds: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as full:
         first, calls = _HEAD + _FIRST.format(call="x + x"), _HEAD + _CALLS
+        few = _HEAD + _FEW
         for script in (first, calls):
             _told(script, full)
+        _run(_HEAD + _COMPILE_FEW, full)
         cpu, memory = _medians(lambda: _told(first, full), rounds)
         seconds, _ = _medians(lambda: _told(calls, full), rounds)
+        softmax, _ = _medians(lambda: _told(few, full), rounds)
         _told_by_a_job(full)
         _, worker = _medians(lambda: _told_by_a_job(full), rounds)
     drawn, _ = _medians(_cold_draw, rounds)
@@ -105,6 +120,7 @@ def _figures(rounds: int) -> list[Figure]:
         Figure("first large op, full cache: memory", memory, 15.0, "MB"),
         Figure("a worker after its first kernel", worker, 50.0, "MB"),
         Figure("a call of a compiled kernel", seconds * 1e6, 0.3, "us"),
+        Figure("first 10,000 softmax of 8x64, full cache: CPU", softmax, 0.1, "s"),
         Figure("first randn(1e6), empty cache: CPU", drawn, 1.0, "s"),
         Figure("info --warm, empty cache, two cores", _warming(), 20.0, "s"),
     ]
@@ -124,12 +140,16 @@ def _environment(cache: str, **more: str) -> dict[str, str]:
 
 def _told(script: str, cache: str) -> tuple[float, float]:
     """Return the two numbers that a script prints."""
-    done = subprocess.run(
+    first, second = map(float, _run(script, cache).split())
+    return first, second
+
+
+def _run(script: str, cache: str) -> str:
+    """Return the output of a script."""
+    return subprocess.run(
         [sys.executable, "-c", script], env=_environment(cache), capture_output=True, text=True,
         check=True,
-    )  # fmt: skip
-    first, second = map(float, done.stdout.split())
-    return first, second
+    ).stdout  # fmt: skip
 
 
 def _told_by_a_job(cache: str) -> tuple[float, float]:

@@ -199,7 +199,7 @@ def _cache() -> list[Row]:
         return [Row("kernel cache", "folder", lost, is_missing=True), *_shipped()]
     sizes = list(_sizes(folder))
     return [
-        Row("kernel cache", "folder", str(folder)),
+        Row("kernel cache", "folder", folder),
         Row("kernel cache", "size", f"{sum(sizes) / 1e6:.1f} MB in {len(sizes)} files"),
         *_shipped(),
     ]
@@ -213,7 +213,7 @@ def _shipped() -> list[Row]:
     return [Row("kernel cache", "shipped", why or str(shipped_directory()), is_missing=bool(why))]
 
 
-def _sizes(folder: Path) -> Iterator[int]:
+def _sizes(folder: str) -> Iterator[int]:
     # Other processes write there: what was listed may have got its final name, or be gone.
     for path, _, names in os.walk(folder):
         for name in names:

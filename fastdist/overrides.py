@@ -21,9 +21,10 @@ from .core.torch_function import (
     is_offered,
     mode_is_open,
     overloaded,
+    set_function_modes,
     thread,
 )
-from .graph.modes import count_special, count_tracers
+from .graph.modes import count_tracers
 from .nn import functional
 from .tensor.subclasses import NOT_OFFERED, OfferedMethods, nowrap_functions, write_offers
 from .tensor.tensor import Tensor
@@ -71,15 +72,13 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        count_special(1)
         count_tracers(1)
-        thread.modes = (*thread.modes, self)
+        set_function_modes((*thread.modes, self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        thread.modes = thread.modes[:-1]
+        set_function_modes(thread.modes[:-1])
         count_tracers(-1)
-        count_special(-1)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:

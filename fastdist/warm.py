@@ -154,7 +154,7 @@ def warm_into(folder: str, out: TextIO | None = None) -> str:
     make_own_folder(str(path))
     os.environ["FASTDIST_CACHE_DIR"] = str(path)
     os.environ.pop("FASTDIST_SHIPPED_CACHE_DIR", None)
-    if cache_directory("numba") != path / "numba":
+    if cache_directory("numba") != str(path / "numba"):
         raise RuntimeError("this process keeps kernels elsewhere already: start another one")
     done = warm(out)
     for place, _, names in os.walk(path):
@@ -169,7 +169,7 @@ def _kept() -> set[str]:
     folder = cache_directory()
     if folder is None:
         return set()
-    return {path.name for kind in ("*/*.object", "*/*.nbc") for path in folder.glob(kind)}
+    return {path.name for kind in ("*/*.object", "*/*.nbc") for path in Path(folder).glob(kind)}
 
 
 def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -51,6 +51,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Two runs on one machine must not see each other's socket files.
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
+    if config.option.slow:
+        from tests.distributed import templates  # it keeps the environment at its import
+
+        templates.ENDS_WHOLE_ONE_IN = 1
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
@@ -121,6 +125,16 @@ def pytest_testnodedown(node: WorkerController) -> None:
     # Each has looked at all tests and come to the same numbers; one that crashed tells nothing.
     told = getattr(node, "workeroutput", {}).get("deselected_because", {})
     deselected_because.update(Counter(told) - deselected_because)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    # Nearly all that is made here lives on, and each collection would look at all of it: 2 of 7 s.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

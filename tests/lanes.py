@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,19 +16,15 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
-# Jobs of several processes, many of them against the clock. Each of these two lanes runs its jobs
-# one after the other, next to tests that compute. The first mostly waits for deadlines; the second
-# starts programs by the launcher and needs half a core. Together in one lane they took longer than
-# all other tests.
-WAITING = "workers of one test"
-LAUNCHED = "jobs of the launcher"
-_JOBS = {
-    WAITING: (
-        "distributed/autograd/", "distributed/checkpoint/", "distributed/explain/",
-        "distributed/process_group/test_jobs", "distributed/rpc/", "distributed/test_",
-    ),
-    LAUNCHED: ("examples/", "launch/"),
-}  # fmt: skip
+# Files whose tests wait: for other processes, for connections and for deadlines. Three processes
+# begin with these, and together they need about one core: what computes has the other.
+_JOBS = (
+    *("distributed/autograd/", "distributed/checkpoint/", "distributed/explain/"),
+    *("distributed/links/", "distributed/pipe/", "distributed/process_group/test_jobs"),
+    *("distributed/rpc/", "distributed/sockets/", "distributed/store/", "distributed/test_"),
+    *("examples/", "launch/"),
+)
+_JOB_PROCESSES = 3
 # Among them, but one process, which computes: its clock and its network are its own.
 _SIMULATED = "/test_simulat"
 # These parse every file of ours, once for all of them.
@@ -37,7 +34,20 @@ _PARSING = (
 )
 _COMPILING = ("kernels/cuda/test_compile.py",)
 _PARTS = 64
-
+# Files of few tests that take 5 to 40 s each. Files of many tests come first otherwise, and one of
+# these alone would make all wait at the end.
+_LONG = (
+    *("distributed/autograd/simulation/test_simulated_passes.py", "house/test_packaging.py"),
+    *("distributed/rpc/simulation/test_simulation.py", "kernels/guarded/test_guarded.py"),
+    *("distributed/rpc/simulation/test_simulated_shutdown.py", "house/test_docs.py"),
+    *("distributed/rpc/simulation/test_simulated_references.py", "house/test_contributing.py"),
+    *("distributed/process_group/simulation/test_simulated_groups.py", _PARSING[0]),
+    *("bench/test_first_calls.py", "bench/test_distributed_hvp.py", "suite/test_surroundings.py"),
+    *("launch/test_two_hosts.py", "examples/test_resume.py", "examples/test_jobs.py"),
+    *("distributed/links/test_two_hosts.py", "distributed/rpc/test_given_up.py"),
+    *("launch/test_nodes.py", "launch/test_node_restarts.py", "examples/test_digits.py"),
+    *("distributed/test_soak.py", "distributed/rpc/test_faults.py"),
+)
 
 # With more, the jobs alone decide how long a run takes; each process holds 700 MB.
 _MOST_PROCESSES = 9
@@ -46,17 +56,17 @@ _MOST_PROCESSES = 9
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
     """Return how many processes share the tests.
 
-    All tests: one for each lane of jobs, and for what computes one less than there are cores, since
-    jobs leave about one core free. With a GPU two, as each process has a context and a pool of
-    memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU alone,
-    or a machine of one core: none but this process.
+    All tests: those that begin with jobs, and for what computes one less than there are cores,
+    since jobs leave about one core free. With a GPU two, as each process has a context and a pool
+    of memory there. Texts that are compiled: one for each core. A few files, the tests of a GPU
+    alone, or a machine of one core: none but this process.
     """
     cores = os.cpu_count() or 1
     if not names_no_tests(config) or config.option.markexpr == "gpu" or cores == 1:
         return 0
     if config.option.markexpr == "nvrtc":
         return cores
-    return 2 if has_gpu() else min(len(_JOBS) + cores - 1, _MOST_PROCESSES)
+    return 2 if has_gpu() else min(_JOB_PROCESSES + cores - 1, _MOST_PROCESSES)
 
 
 def names_no_tests(config: pytest.Config) -> bool:
@@ -65,11 +75,14 @@ def names_no_tests(config: pytest.Config) -> bool:
 
 
 class Lanes(LoadScopeScheduling):
-    """A process begins with each lane of jobs; the others take, file by file, what computes."""
+    """Three processes begin with jobs, the others with what computes; each takes file by file, and
+    what the others have left once its own kind is used up.
+    """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
         self._numbers: dict[WorkerController, dict[str, int]] = {}
+        self._begin_with_jobs: set[WorkerController] = set()
 
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(nodeid)
@@ -79,6 +92,7 @@ class Lanes(LoadScopeScheduling):
         it crashed, which is returned and has failed. It would crash the next process as well.
         """
         work = self.assigned_work[node]
+        self._begin_with_jobs.discard(node)
         if not self._pending_of(work):
             return super().remove_node(node)
         del self.assigned_work[node]
@@ -114,15 +128,22 @@ class Lanes(LoadScopeScheduling):
         return sum(map(len, workload.values()))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        for lane in reversed(_JOBS):
-            if lane in self.workqueue:
-                self.workqueue.move_to_end(lane, last=False)
-        scope, unit = self.workqueue.popitem(last=False)
+        scope = self._next_of(node)
+        unit = self.workqueue.pop(scope)
         self.assigned_work.setdefault(node, {})[scope] = unit
         if node not in self._numbers:
             tests = self.registered_collections[node]
             self._numbers[node] = {test: number for number, test in enumerate(tests)}
         node.send_runtest_some([self._numbers[node][test] for test in unit])
+
+    def _next_of(self, node: WorkerController) -> str:
+        """Return the file, of those that are left, that a process takes next."""
+        if len(self._begin_with_jobs) < _JOB_PROCESSES:
+            self._begin_with_jobs.add(node)
+        wants_jobs = node in self._begin_with_jobs
+        long = (scope for scope in _LONG if scope in self.workqueue)
+        its_kind = (scope for scope in chain(long, self.workqueue) if is_job(scope) == wants_jobs)
+        return next(its_kind, next(iter(self.workqueue)))
 
 
 # Shorter times are in no list of --durations.
@@ -149,14 +170,15 @@ class FewReports:
 
 
 def lane_of(nodeid: str) -> str:
-    """Return the name that a test shares with those that run in the same process: a lane of jobs,
-    its file, or a part of a file that compiles for minutes.
+    """Return the name that a test shares with those that run in the same process: its file, a few
+    files that share what they have read, or a part of a file that compiles for minutes.
     """
     path = nodeid.partition("::")[0].removeprefix("tests/")
     if path in _COMPILING:
         return f"{path} {zlib.crc32(nodeid.encode()) % _PARTS}"
-    if path in _PARSING:
-        return _PARSING[0]
-    if _SIMULATED in path:
-        return path
-    return next((lane for lane, starts in _JOBS.items() if path.startswith(starts)), path)
+    return _PARSING[0] if path in _PARSING else path
+
+
+def is_job(path: str) -> bool:
+    """Return whether the tests of a file wait rather than compute."""
+    return path.startswith(_JOBS) and _SIMULATED not in path

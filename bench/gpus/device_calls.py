@@ -8,28 +8,34 @@ from typing import Any
 from bench.gpus import free_cupy
 from bench.harness import Case, Stopwatch, stopwatch
 
-CALL_S, NODE_S, PARAMETER_S = 10e-6, 25e-6, 2e-6
-"""The bounds of a call, of a further Node forward and backward, of a parameter in a step."""
+SUM_S, CALL_S, NODE_S, PRODUCT_S, PARAMETER_S = 3e-6, 5e-6, 15e-6, 18e-6, 2e-6
+"""The bounds of x + y, of other calls, of a further Node forward and backward, of one that makes
+two products on its way back, and of a parameter in a step.
+"""
 
 _CALLS = {
-    "x + y": "x + y",
-    "x * 2": "x * 2.0",
-    "x + row": "x + row",
-    "x.T + y.T": "s + t",
-    "x @ y": "x @ y",
-    "linear with a bias": "linear(x, y, row)",
-    "sum": "x.sum()",
-    "softmax": "x.softmax(-1)",
-    "view": "x.t()",
-    "in place": "x.add_(y)",
-    "x * y, recorded": "w * v",
+    "x + y": ("x + y", SUM_S),
+    "x * 2": ("x * 2.0", CALL_S),
+    "x + row": ("x + row", SUM_S),
+    "x.T + y.T": ("s + t", CALL_S),
+    "x @ y": ("x @ y", CALL_S),
+    "linear with a bias": ("linear(x, y, row)", CALL_S),
+    "sum": ("x.sum()", SUM_S),
+    "softmax": ("x.softmax(-1)", SUM_S),
+    "view": ("x.t()", CALL_S),
+    "in place": ("x.add_(y)", SUM_S),
+    "x * y, recorded": ("w * v", CALL_S),
 }
 _NODES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "mul": lambda t, w, y: t * y,
     "mul of two that require grad": lambda t, w, y: t * w,
     "tanh": lambda t, w, y: t.tanh(),
     "matmul": lambda t, w, y: t @ y,
+    "matmul of two that require grad": lambda t, w, y: t @ w,
+    "linear": lambda t, w, y: linear(t, y),
+    "linear of two that require grad": lambda t, w, y: linear(t, w),
 }
+_PRODUCTS = {"matmul of two that require grad", "linear of two that require grad"}
 _FURTHER, _PARAMETERS = 50, 200
 
 
@@ -41,17 +47,25 @@ def cases() -> list[Case]:
     free_cupy.take_cupy_s_place()
     names = operands()
     found = []
-    for title, statement in _CALLS.items():
+    for title, (statement, bound_s) in _CALLS.items():
         ours = stopwatch(statement, **names)
-        found.append(_beside_bound(title, ours, launches_of(ours), CALL_S))
+        found.append(_beside_bound(title, ours, launches_of(ours), bound_s))
     for title, op in _NODES.items():
         few, many = (stopwatch(chain(op, names, length)) for length in (2, 2 + _FURTHER))
-        found.append(_further(f"one more Node: {title}", few, many, NODE_S, _FURTHER))
+        bound_s = PRODUCT_S if title in _PRODUCTS else NODE_S
+        found.append(_further(f"one more Node: {title}", few, many, bound_s, _FURTHER))
     for kind, options in (("SGD", {"lr": 0.1}), ("Adam", {"lr": 1e-3})):
         few, many = (stopwatch(step(kind, count, options)) for count in (8, 8 + _PARAMETERS))
         title = f"one more parameter: {kind}, foreach"
         found.append(_further(title, few, many, PARAMETER_S, _PARAMETERS))
     return found
+
+
+def linear(x: Any, weight: Any) -> Any:
+    """Return x @ weight.T."""
+    import fastdist
+
+    return fastdist.nn.functional.linear(x, weight)
 
 
 def operands() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ MODELS = {
         gpt(1024, heads=16, blocks=1, length=1024), gpt(8, heads=2, blocks=1, texts=2, length=4)
     ),
     "ResNet-18, 64 images of 128 x 128": Model(
-        partial(resnet18, images=64, side=128), partial(resnet18, images=2, side=32)
+        partial(resnet18, images=64, side=128), partial(resnet18, images=2, side=32, width=2)
     ),
 }
 SIZES = ((4, 16, 1024, 64), (4, 16, 4096, 64))  # texts, heads, length, width of a head
@@ -69,9 +69,16 @@ def _attend(gpu: Gpu, size: tuple[int, ...], *, is_causal: bool, backward: bool)
     return work
 
 
-def cases(ours: Gpu, peer: Gpu | None, *, tiny: bool = False) -> Iterator[Case]:
+def cases(
+    ours: Gpu,
+    peer: Gpu | None,
+    *,
+    tiny: bool = False,
+    models: Mapping[str, Model] | None = None,
+    compiles: bool = True,
+) -> Iterator[Case]:
     """Yield steps of each model, eager and captured, beside torch's, eager, compiled, captured."""
-    for name, model in MODELS.items():
+    for name, model in (MODELS if models is None else models).items():
         build = model.tiny if tiny else model.full
         train, network = training(ours.library, build, ours.device)
         eager, peers = None, None
@@ -80,7 +87,7 @@ def cases(ours: Gpu, peer: Gpu | None, *, tiny: bool = False) -> Iterator[Case]:
             share_weights(network, twin, peer.library)
             eager = peer.stopwatch(peers)
         yield Case(f"{name}, eager", ours.stopwatch(train), eager, EAGER)
-        if peer is not None and (compiled := _compiled(peer, build)) is not None:
+        if compiles and peer is not None and (compiled := _compiled(peer, build)) is not None:
             yield Case(f"{name}, beside torch.compile", ours.stopwatch(train), compiled)
         theirs = None
         if peer is not None and peers is not None:

@@ -1,7 +1,8 @@
-"""PyTorch's switches of the libraries below it: they can be set, and change no result here.
+"""PyTorch's switches of the libraries below it: they can be set, and few change results here.
 
-Switches that allow PyTorch other algorithms, or fewer digits, change nothing here: sums run in one
-order, products in their dtype. `is_available()` returns for each library whether it is in use.
+On a GPU `cuda.matmul.allow_tf32` and `cudnn.allow_tf32` choose whether products, and convolutions,
+of float32 may be computed in TF32. Switches that allow PyTorch other algorithms change nothing
+here: sums run in one order. `is_available()` returns for each library whether it is in use.
 """
 
 from __future__ import annotations

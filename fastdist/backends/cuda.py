@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.missing import explain_missing
 from ..core.precision import products
+from .switches import allows_tf32, require_bool
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -34,7 +35,6 @@ class _Matmul:
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
-    fp32_precision = "none"
 
     @property
     def allow_tf32(self) -> bool:
@@ -43,7 +43,16 @@ class _Matmul:
 
     @allow_tf32.setter
     def allow_tf32(self, allowed: bool) -> None:
-        products.choose("high" if allowed else "highest")
+        products.choose("high" if require_bool("allow_tf32", allowed) else "highest")
+
+    @property
+    def fp32_precision(self) -> str:
+        """How products of float32 are computed: "tf32" where that is allowed, else "none"."""
+        return "tf32" if self.allow_tf32 else "none"
+
+    @fp32_precision.setter
+    def fp32_precision(self, precision: str) -> None:
+        self.allow_tf32 = allows_tf32(precision)
 
 
 matmul = _Matmul()

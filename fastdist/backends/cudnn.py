@@ -1,16 +1,27 @@
-"""cuDNN: not in use; its switches can be set all the same."""
+"""cuDNN: not in use, but two of its switches choose how convolutions of float32 run on a GPU.
+
+`allow_tf32`, True by default, lets them compute in TF32, which keeps 10 bits of each factor: the
+convolution, its gradients and transposed convolutions. With `enabled` set to False they follow
+`backends.cuda.matmul.allow_tf32` instead, as other products do. The other switches can be set, and
+change nothing. All are of the process, not of a thread; each call reads them when it is queued, and
+a graph that was captured keeps what it was captured with.
+"""
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
+from types import ModuleType
 
 from ..core.missing import explain_missing
-from .switches import set_for_a_block
+from ..core.precision import convolutions
+from .switches import Float32Precision, require_bool, set_for_a_block
 
 __all__ = [
     "allow_tf32",
     "benchmark",
     "benchmark_limit",
+    "conv",
     "deterministic",
     "enabled",
     "flags",
@@ -19,12 +30,34 @@ __all__ = [
     "version",
 ]
 
-enabled = True
+enabled: bool
+allow_tf32: bool
 benchmark = False
 benchmark_limit = 10
 # Kernels here always add in one order.
 deterministic = False
-allow_tf32 = True
+
+
+class _Switches(ModuleType):
+    """This module, whose two switches of convolutions are read by kernels."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether convolutions of float32 may be computed in TF32."""
+        return convolutions.allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        convolutions.allow_tf32 = require_bool("allow_tf32", allowed)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether convolutions follow `allow_tf32`, not the switch of products."""
+        return convolutions.has_own_choice
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        convolutions.has_own_choice = require_bool("enabled", enabled)
 
 
 def is_available() -> bool:
@@ -61,3 +94,5 @@ def flags(
 
 
 explain_missing(__name__)
+sys.modules[__name__].__class__ = _Switches
+conv = Float32Precision(sys.modules[__name__])

@@ -23,7 +23,7 @@ _REASONS: Final = {
     "__cuda_array_interface__",
     "cuda.nccl": "there are no collectives: distributed.autograd sends gradients between workers",
     "cuda.sparse": "its tensors are made by sparse_coo_tensor(..., device='cuda')",
-    "distributed.c10d_logger distributed.logging_handlers": (
+    "distributed.logging_handlers": (
         "workers log to the logger `fastdist.distributed`, each call and pass at DEBUG"
     ),
     "distributed.config": (

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 PRECISIONS: Final = ("highest", "high", "medium")
 
 
+class Choice(Protocol):
+    """A choice of the whole process, which each product reads when it is queued."""
+
+    @property
+    def tf32(self) -> bool:
+        """Whether products may be computed in TF32."""
+
+
 class Products:
-    """The choice, for the whole process. "highest" gives up none; GPUs may take TF32 for others.
+    """The choice for products of matrices. "highest" gives up none; GPUs may take TF32 for others.
 
     Thread  any
     """
 
-    __slots__ = ("_lock", "_watchers", "precision")
+    __slots__ = ("_lock", "_watchers", "precision", "tf32")
 
     def __init__(self) -> None:
-        self.precision = "highest"
+        self.precision, self.tf32 = "highest", False
         self._lock = threading.Lock()
         self._watchers: list[Callable[[str], None]] = []
 
     def choose(self, precision: str) -> None:
         """Choose one of PRECISIONS, and tell devices that are in use."""
         with self._lock:
-            self.precision = precision
+            self.precision, self.tf32 = precision, precision != "highest"
             for watcher in self._watchers:
                 watcher(precision)
 
@@ -42,4 +50,22 @@ class Products:
                 self._watchers.remove(watcher)
 
 
+class Convolutions:
+    """The choice for products within convolutions: their own, or that of all products.
+
+    Thread  any
+    """
+
+    __slots__ = ("allow_tf32", "has_own_choice")
+
+    def __init__(self) -> None:
+        self.allow_tf32 = self.has_own_choice = True
+
+    @property
+    def tf32(self) -> bool:
+        """Whether products may be computed in TF32."""
+        return self.allow_tf32 if self.has_own_choice else products.tf32
+
+
 products: Final = Products()
+convolutions: Final = Convolutions()

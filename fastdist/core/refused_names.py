@@ -29,23 +29,12 @@ _COLLECTIVES: Final = {
     "distributed.algorithms.ddp_comm_hooks.ddp_zero_hook": """
         hook_with_zero_step hook_with_zero_step_interleaved
     """,
-    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": """
-        PostLocalSGDState post_localSGD_hook
-    """,
     "distributed.algorithms.ddp_comm_hooks.quantization_hooks": """
         quantization_perchannel_hook quantization_pertensor_hook
     """,
-    "distributed.algorithms.model_averaging": "",
-    "distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
-    "distributed.algorithms.model_averaging.hierarchical_model_averager": """
-        HierarchicalModelAverager
-    """,
-    "distributed.algorithms.model_averaging.utils": """
-        average_parameters average_parameters_or_parameter_groups get_params_to_average
-    """,
     "distributed.distributed_c10d": """
         ProcessGroupMPI ProcessGroupNCCL Reducer Logger BuiltinCommHookType
-        breakpoint record_comm shrink_group _broadcast_coalesced _create_process_group_wrapper
+        breakpoint record_comm shrink_group _create_process_group_wrapper
         _new_process_group_helper _object_to_tensor _tensor_to_object
     """,
     "distributed.fsdp": """
@@ -81,8 +70,7 @@ _COLLECTIVES: Final = {
     "distributed.tensor.parallel.ddp": "_localize_dtensor _pre_dp_module_transform",
     "distributed.tensor.parallel.fsdp": "DTensorExtensions",
     "distributed.utils": """
-        _alloc_storage _free_storage _recursive_to _sync_module_states _sync_params_and_buffers
-        _to_kwargs _verify_param_shape_across_processes
+        _alloc_storage _free_storage
     """,
 }
 _NO_AGENT: Final = (

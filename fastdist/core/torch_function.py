@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from .caller_warning import warn_caller
+from .interpreter import NOT_TAKEN as NOT_TAKEN
+from .interpreter import Interpreter, list_open, of_thread, without
 
 # Note [Calls that others take over]
 # A plain Tensor pays nothing for it. An instance of a subclass that takes calls over finds its
@@ -26,8 +28,30 @@ class _ThreadState(threading.local):
 
 
 thread: Final = _ThreadState()
-# What offer returns where nobody was to be asked.
-NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
+
+
+class _FunctionModes(Interpreter):
+    """The open blocks that take calls over."""
+
+    order = 0
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Offer a composite. Ops are offered under the function or the operator that users call."""
+        return offer(op.offered, *args) if op.kind == "composite" else NOT_TAKEN
+
+
+function_modes: Final = _FunctionModes()
+
+
+def set_function_modes(open_modes: tuple[Any, ...]) -> None:
+    """Let these blocks be the open ones of this thread."""
+    if open_modes:
+        list_open(function_modes, True)
+    thread.modes = open_modes
+    if not open_modes:
+        list_open(function_modes, False)
+
+
 # Classes of which nobody asks: those of most arguments, and Tensor, whose own __torch_function__ is
 # for its subclasses.
 NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(Ellipsis)}
@@ -143,10 +167,14 @@ def ask(
     """
     open_modes = thread.modes
     if open_modes:
+        listed = of_thread.interpreters
         try:
             thread.modes = open_modes[:-1]
+            if len(open_modes) == 1:
+                of_thread.interpreters = without(listed, function_modes)
             result = open_modes[-1].__torch_function__(function, types, args, kwargs)
         finally:
+            of_thread.interpreters = listed
             thread.modes = open_modes
         if result is not NotImplemented:
             return result

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, offer
-from ..interpreters.autocast import casting
 from .arguments import checked
 from .declaration import OutRule, homes_of
+from .interpreted import casting
 from .op import Op
 from .output import SignatureWithOut, written_parts
 from .pytorch_names import node_named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..core.dtypes import FLOAT8, WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
+from ..graph.modes import tls
 from ..language.scalar import CONDITIONS
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
@@ -23,7 +25,7 @@ from ..tensor.constants import (
 )
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
-from ..tensor.tensor import Tensor, from_array
+from ..tensor.tensor import Tensor, from_array, wrap
 from .argument_kinds import ArgumentError, require_tensors
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
@@ -32,7 +34,7 @@ from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route
 from .pytorch_names import recorded_as
-from .route import Route, layouts_of, order_of
+from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path
 from .tangents import carry, combined, zeros_like
 
@@ -255,6 +257,65 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
             found[i] = tensor_of_number(number, array, compute)
         return tuple(found)
 
+    def tangent_of_call(
+        self,
+        plain: Callable[..., Any],
+        primals: Sequence[Any],
+        attributes: Given,
+        tangents: Sequence[Any],
+        result: Tensor,
+    ) -> Tensor | None:
+        """Return the tangent of the result of a call that is not recorded: by the raw gradients of
+        its Route, which are those by each element, where no operand is broadcast or cast.
+        """
+        layout = result._layout
+        if not self.may_record or not layout.dtype.may_have_gradient:
+            return None
+        of = self.usual if attributes and self.is_usual(attributes) else self
+        assert isinstance(of, PointwiseOp)
+        route = layout.uniform_routes.get(of)
+        if (
+            route is not None
+            and route.layout is layout
+            and not of.number_names
+            and of.sums_raw_tangents
+            and not layout.dtype.is_complex
+            and all(one._layout is layout for one in primals)
+            and all(one is None or _is_raw(one, layout) for one in tangents)
+        ):
+            return of.sum_of_raw_tangents(route, primals, tangents, result)
+        values, derivatives = tuple(primals), of.tangent_makers(layout.dtype)
+        if self.whole.pushes is not None:
+            derivatives = (self.whole.pushes, *derivatives[1:])
+        numbers = attributes if of.number_names else (None,) * len(self.whole.number_names)
+        return combined(derivatives, (*values, *numbers, result), tangents, layout)
+
+    @functools.cached_property
+    def sums_raw_tangents(self) -> bool:
+        """Whether raw gradients are what the derivatives say."""
+        return self.whole.pushes is None and self.whole.derives is None and not any(self.refusing)
+
+    def sum_of_raw_tangents(
+        self, route: Route, primals: Sequence[Any], tangents: Sequence[Any], result: Tensor
+    ) -> Tensor | None:
+        """Return the sum of the products of raw gradients and tangents."""
+        total: Tensor | None = None
+        known = {name: one._array for name, one in zip(self.tensors, primals, strict=True)}
+        known["out"] = result._array
+        assert route.gradients is not None
+        for tangent, gradient, make in zip(
+            tangents, self.whole.gradients, route.gradients, strict=True
+        ):
+            if tangent is None or gradient is None:
+                continue
+            part = tangent
+            if make is not None:
+                known["g"] = tangent._array
+                names = gradient.raw_args
+                part = wrap(run_silently(make, [known.get(name) for name in names]), route.layout)
+            total = part if total is None else OPS["add"].public(total, part)
+        return total
+
     def carry_tangents(
         self, results: Sequence[Tensor], values: Given, route: Route, kept: Given | None = None
     ) -> None:
@@ -282,6 +343,17 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
             return (total,)
 
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
+
+
+def _is_raw(tangent: Tensor, layout: Layout) -> bool:
+    """Return whether a tangent is no more than numbers in this layout."""
+    edge, extra = tangent._edge, tangent._extra
+    return (
+        tangent.__class__ is Tensor
+        and tangent._layout is layout
+        and (edge is None or not tls.grad)
+        and (extra is None or (extra.tangents is None and extra.base is None))
+    )
 
 
 pointwise = declarator(PointwiseOp)

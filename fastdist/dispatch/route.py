@@ -20,13 +20,14 @@ from ..core.errors import DeclarationError
 from ..core.short_repr import short_repr
 from ..devices.backend import Result, backend_of
 from ..graph.unbroadcast import as_array
-from ..kernels.cpu.halves import computed_in_float32
+from ..kernels.cpu.halves import computed_in_float32, gradients_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small.call_facts import CallFacts
 from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Size, Tensor
 from ..tensor.view_steps import ViewSteps
+from .device_gradients import device_gradients
 
 
 class Plan(NamedTuple):
@@ -164,6 +165,8 @@ def find_functions(
         wanted = [(is_moved, plan.compute) for is_moved in moved]
         route.run = casting(run, device, wanted) if is_cast else run
         route.records = route.records and noting_stream(device)
+        if device is not CPU and not is_cast:
+            route.gradients = device_gradients(kernel, layouts, device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
         Layout.of(dtype, device, result.shape, strides_of(result.shape, order))
@@ -261,6 +264,9 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
         found = computed_in_float32(name, partial(small_kernel, name), facts, kinds)
         route.run = found or filling(route, name, CPU)
+        if getattr(route.op, "kernel_gradients", False):
+            find = partial(small_gradients, name)
+            route.gradients = gradients_in_float32(name, find, facts)
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:

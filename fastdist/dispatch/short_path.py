@@ -15,6 +15,7 @@ from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from ..tensor.writable import may_overlap
+from .interpreted import special_call
 from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, replace_code
 from .pointwise_form import PointwiseForm
@@ -93,8 +94,12 @@ class ShortPath:
         target: str = "",
         more: int = 0,
         called: str = "_op",
+        *,
+        looks: bool = True,
     ) -> None:
         self.op, self.general, self.target, self.called = op, general, target, called
+        # Whether interpreters and tangents were not looked for before.
+        self.looks = looks
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
         self.recorded: RecordedOp = op
         # The rest of the Route's key after the layouts, and the conditions that it is the usual
@@ -125,9 +130,11 @@ class ShortPath:
         lines += self.numbers
         if self.target:
             return [*lines, f"if _modes.special: {general}", *self._writing()]
-        concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
+        if self.looks:
+            concerned = " or ".join(["_modes.tracers", *self._per_tensor("{}._extra is not None")])
+            special = general.replace("_general", "_special", 1)
+            lines.append(f"if _modes.special and ({concerned}): {special}")
         lines += [
-            f"if _modes.special and ({concerned}): {general}",
             *self._looking_up(),
             "_run = _route.run",
             f"if _run is None: {general}",
@@ -295,6 +302,7 @@ def operator_call(
     """
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
     names = {**NAMES, "_op": op, "_general": general, "_Node": op.may_record and op.node_class}
+    names["_special"] = _special_call(op, general, names)
     lines = _short_path(op, _call_general(op, "None"))
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
@@ -316,6 +324,7 @@ def write_short_path(
         lines = _short_path(op, tail.strip(), op.tensors[0])
     else:
         known["_Node"] = op.may_record and op.node_class
+        known["_special"] = _special_call(op, known["_general"], known, more)
         lines = _short_path(op, tail.strip(), more=more)
         if op.has_out:
             into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
@@ -323,6 +332,24 @@ def write_short_path(
             given = ", ".join([*op.tensors, *op.attributes])
             lines.insert(0, f"if out is not None: return _into({given}, out)")
     replace_code(function, _indented(head, lines), called.name)
+
+
+def _special_call(
+    op: PointwiseForm | StructuredForm,
+    general: Callable[..., Any],
+    names: dict[str, Any],
+    more: int = 0,
+) -> Callable[..., Any]:
+    """Return the function that the short path calls while modes are special: see interpreted.py."""
+
+    def make_plain(general: Callable[..., Any]) -> Callable[..., Any]:
+        text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}):\n"
+        lines = _short_path(op, _call_general(op, "None"), more=more, looks=False)
+        named = {**names, "_general": general}
+        made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, named)
+        return made
+
+    return special_call(op, general, make_plain, more > 0)
 
 
 def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
@@ -348,19 +375,24 @@ def _compile_at_first_call(
 
 
 def _short_path(
-    op: PointwiseForm | StructuredForm, general: str, target: str = "", more: int = 0
+    op: PointwiseForm | StructuredForm,
+    general: str,
+    target: str = "",
+    more: int = 0,
+    *,
+    looks: bool = True,
 ) -> list[str]:
     """Return the lines of the short path of op; for an op with numbers those of two, the first with
     the numbers at their defaults.
     """
     usual = getattr(op, "usual", None)
     # A refusal may mention the op's numbers, which no short path checks.
-    looks = isinstance(op, PointwiseForm) and bool(op.attributes) and op.looks_at_operands
-    lines = [general] if looks else ShortPath(op, general, target, more).lines()
+    checks = isinstance(op, PointwiseForm) and bool(op.attributes) and op.looks_at_operands
+    lines = [general] if checks else ShortPath(op, general, target, more, looks=looks).lines()
     if usual is None or usual is op:
         return lines
     defaults = " and ".join(f"{name} is _default_{name}" for name in op.attributes)
-    of_usual = ShortPath(usual, general, target, called="_usual").lines()
+    of_usual = ShortPath(usual, general, target, called="_usual", looks=looks).lines()
     return [f"if {defaults}:", *_deeper(of_usual), *lines]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -98,6 +98,30 @@ class StructuredOp(StructuredForm[P, R], GeneralPath[P, R]):
         results, others = (results, ()) if self.several else (results[:1], results[1:])
         if self.several or results[0]._layout.dtype.may_have_gradient:
             carry(results, values, partial(self.tangents, route, others))
+
+    def tangent_of_call(
+        self,
+        plain: Callable[..., Any],
+        primals: Sequence[Any],
+        attributes: Given,
+        tangents: Sequence[Any],
+        result: Tensor,
+    ) -> Tensor | None:
+        """Return the tangent of the one result of a call that is not recorded; `plain` is the short
+        path of this op.
+        """
+        if not result._layout.dtype.may_have_gradient:
+            return None
+        if self.linear:
+            first = tangents[0]
+            if first is None:
+                return None
+            if first._extra is None:
+                return plain(first, *primals[1:], *attributes)  # type: ignore[no-any-return]
+            return self.general((first, *primals[1:]), attributes)  # type: ignore[no-any-return]
+        route, values = self.route_call(tuple(primals), attributes, self)
+        found = self.tangents(route, (), values, tangents, (result,))
+        return found[0] if found else None
 
     def tangents(
         self,

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.torch_function import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.modes import tls
 from ..tensor.layout import Layout
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
@@ -222,6 +224,47 @@ def carry(
         outs = tuple([below(result, level) for result in results])
         for result, tangent in zip(results, tangents_at(inputs, tangents, outs), strict=False):
             set_tangent(result, tangent, level)
+
+
+def carry_one_level(
+    op: Any,
+    plain: Callable[..., Any],
+    operands: Sequence[Any],
+    attributes: tuple[Any, ...],
+    has_more: bool,
+) -> Any:
+    """Return the result of an op on plain tensors with the tangent that follows from theirs, where
+    these are of one level and nothing is recorded; NOT_TAKEN otherwise.
+
+    `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
+    than one result.
+    """
+    if op.kind == "view":
+        result = plain(*operands, *attributes)
+        carry_view(result, operands[0])
+        return result
+    level, is_recorded, tangents, primals = None, False, [], []
+    for operand in operands:
+        tangent, primal = None, operand
+        if operand is not None:
+            is_recorded = is_recorded or operand._edge is not None
+            for one in () if operand._extra is None else _levels(operand._extra):
+                if level is not None and one is not level:
+                    return NOT_TAKEN
+                level, tangent = one, tangent_of(operand, one)
+                primal = wrap(operand._array, operand._layout)
+        tangents.append(tangent)
+        primals.append(primal)
+    if level is None:
+        return plain(*operands, *attributes)
+    if (is_recorded and tls.grad) or _limit.order is not None or op.several or has_more:
+        return NOT_TAKEN
+    result = plain(*primals, *attributes)
+    tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)
+    if tangent is not None:
+        tangent = _walkable(resolved(tangent), result)
+        extra_of(result).tangents = ForwardGrad.of_one(tangent, level)
+    return result
 
 
 def combined(

@@ -10,7 +10,7 @@ from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
-from ..graph.modes import modes, tls
+from ..graph.modes import modes, runs_plain, tls
 from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
@@ -149,7 +149,8 @@ class ViewOp(StructuredOp[P, R]):
         Raises  IndexError for an index that is out of range
         """
         layout = input._layout
-        if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
+        is_special = modes.special and not runs_plain()
+        if input.__class__ not in PLAIN or is_special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array, edge = input._array[index], input._edge
         unrecorded = edge is None or (modes.grad_off and not tls.grad)

@@ -14,11 +14,14 @@ explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
 zero_optimizer.py  an optimizer of which each process keeps a part of the state
+post_local_sgd_optimizer.py  an optimizer whose parameters are averaged now and then
 data_parallel    the reductions of nn.parallel.DistributedDataParallel
 links            what carries collectives between processes
 process_group    groups of processes and their collectives
 distributed_c10d.py  the names of process groups and collectives that programs call
 _functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
+collective_utils.py  results, or failures, of one member for all; c10d_logger.py: logs of errors
+utils.py         helpers of wrappers of modules, by PyTorch's private names
 device_mesh.py   processes in a grid, with a group for each row along each axis
 tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device
@@ -131,6 +134,7 @@ _ROOMS = frozenset(
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
         *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
+        *("c10d_logger", "collective_utils"),
     }
 )
 
@@ -143,6 +147,7 @@ _HOMES = {
     "PrefixStore": "store",
     "Store": "store",
     "TCPStore": "store",
+    "register_rendezvous_handler": "rendezvous",
     "_remote_device": "remote_device",
     "DeviceMesh": "device_mesh",
     "init_device_mesh": "device_mesh",

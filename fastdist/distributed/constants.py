@@ -11,5 +11,7 @@ __all__ = ["default_pg_nccl_timeout", "default_pg_timeout"]
 default_pg_timeout = timedelta(minutes=30)
 # PyTorch has one only where it is built with NCCL.
 default_pg_nccl_timeout: timedelta | None = None
+# DistributedDataParallel's first bucket is small, so that its reduction begins early.
+FIRST_BUCKET_BYTES = 1024 * 1024
 
 explain_missing(__name__)

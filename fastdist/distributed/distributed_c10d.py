@@ -16,9 +16,10 @@ from ..core.errors import DistStoreError as DistStoreError
 from ..core.errors import QueueEmptyError as QueueEmptyError
 from ..core.missing import load_later
 from ..core.refused import refused_in
+from .constants import FIRST_BUCKET_BYTES
 from .constants import default_pg_timeout as default_pg_timeout
 from .data_parallel.grad_bucket import GradBucket as GradBucket
-from .process_group import backends, coalescing, init, options, reductions, world
+from .process_group import backends, coalescing, init, options, reductions, subgroups, world
 from .process_group.backends import Backend as Backend
 from .process_group.backends import BackendConfig as BackendConfig
 from .process_group.coalescing import _coalescing_manager as _coalescing_manager
@@ -125,7 +126,8 @@ _PRIVATE_ABOVE = (
     "_Work", "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
     "_create_process_group_wrapper", "_get_default_group", "_get_process_group_name",
     "_make_nccl_premul_sum", "_rank_not_in_group", "_reduce_scatter_base",
-    "_resolve_process_group",
+    "_compute_bucket_assignment_by_size", "_DEFAULT_FIRST_BUCKET_BYTES",
+    "_resolve_process_group", "_verify_params_across_processes",
 )  # fmt: skip
 OFFERED_ABOVE: Final = frozenset({*__all__, *_PRIVATE_ABOVE}) - {
     "ProcessGroupMPI",
@@ -139,8 +141,11 @@ _Work = Work
 _create_work_from_future = work_of_future
 _CoalescingManager = coalescing.CoalescingManager
 _DistributedBackendOptions = options.DistributedBackendOptions
+_DEFAULT_FIRST_BUCKET_BYTES = FIRST_BUCKET_BYTES
 _abort_process_group = init.abort_process_group
+_find_pg_by_ranks_and_tag = subgroups.find_by_ranks_and_tag
 _get_default_group = world.default_group
+_get_group_tag = subgroups.tag_of
 _get_default_store = world.default_store
 _group_of = world.group_of
 _make_nccl_premul_sum = reductions.premultiplied_sum
@@ -271,9 +276,14 @@ else:
         "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",
         "scatter_object_list", "send_object_list",
     )  # fmt: skip
+    _WRAPPERS = (
+        "_broadcast_coalesced", "_compute_bucket_assignment_by_size",
+        "_verify_params_across_processes",
+    )  # fmt: skip
     load_later(
         __name__,
         {
+            **dict.fromkeys(_WRAPPERS, ".data_parallel.for_wrappers"),
             "rendezvous": ".rendezvous",
             **dict.fromkeys(_STORES, ".store"),
             **dict.fromkeys(_OBJECTS, ".process_group.objects"),

@@ -19,7 +19,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..concurrency.future import Future, outcome_of, outcomes
-from ..core.missing import NO_COLLECTIVES, load_later, refusing
+from ..core.missing import load_later, refusing
 from ..core.short_repr import short_repr
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
@@ -30,6 +30,7 @@ from .rpc.message import gate
 
 if TYPE_CHECKING:
     from ..optim.lr_scheduler import LRScheduler
+    from .post_local_sgd_optimizer import PostLocalSGDOptimizer as PostLocalSGDOptimizer
     from .zero_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
 
 __all__ = [
@@ -40,12 +41,17 @@ __all__ = [
 Group = dict[str, Any]
 T = TypeVar("T")
 
-PostLocalSGDOptimizer = refusing(__name__, "PostLocalSGDOptimizer", NO_COLLECTIVES)
 as_functional_optim = refusing(
     __name__,
     "as_functional_optim",
     "it serves TorchScript and the hooks of DistributedDataParallel, which are not here; an "
     "optimizer's step_with(gradients) steps with gradients that are not in .grad",
+)
+_NamedOptimizer = refusing(
+    __name__,
+    "_NamedOptimizer",
+    "an optimizer made of model.named_parameters() has the names in its groups, and "
+    "distributed.checkpoint.state_dict names its state",
 )
 
 
@@ -484,4 +490,10 @@ def _ask_all(rrefs: Iterable[rpc.RRef[Any]], function: Callable[..., T], *args: 
     return outcomes(asked)
 
 
-load_later(__name__, {"ZeroRedundancyOptimizer": ".zero_optimizer"})
+load_later(
+    __name__,
+    {
+        "PostLocalSGDOptimizer": ".post_local_sgd_optimizer",
+        "ZeroRedundancyOptimizer": ".zero_optimizer",
+    },
+)

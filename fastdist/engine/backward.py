@@ -80,9 +80,7 @@ def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
     # The inputs first: on a GPU the graph need never be walked to know that the engine must run it.
-    if not (modes.special or modes_engine.always) and all(
-        inline.is_cpu(node) for node, _ in inputs
-    ):
+    if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:
             around: InlinePass = (roots, [], chosen.users)
@@ -92,6 +90,14 @@ def _captured(
     return engine().execute(
         roots, keep=keep, create_graph=create_graph, inputs=inputs, accumulate=False
     )
+
+
+def _are_on_cpu(inputs: list[tuple[Node, int]]) -> bool:
+    for node, _ in inputs:
+        if inline.is_cpu(node):
+            continue
+        return False  # all() takes twice the time
+    return True
 
 
 class _EngineChoice:

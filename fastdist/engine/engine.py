@@ -12,7 +12,7 @@ from ..core.errors import GraphError, NoDerivativeError, out_of_memory
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import Edge, Node, next_sequence_number, node_of, oldest, output_number
+from ..graph.node import Edge, Node, next_sequence_number, oldest, output_number
 from ..instrumentation.time_ranges import time_range, time_ranges
 from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor, layout_near, layout_of, wrap
@@ -273,8 +273,12 @@ class Engine:
                     return node.apply_recorded(given, task.keep_graph)
                 with _timed(node, grads):
                     return node.apply_recorded(given, task.keep_graph)
-            raw = tuple([None if g is None else g._array for g in grads])
-            results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
+            if one:
+                g = grads[0] if grads else None
+                results = node.apply(None if g is None else g._array, task.keep_graph)
+            else:
+                raw = tuple([None if g is None else g._array for g in grads])
+                results = node.apply(raw, task.keep_graph)
         except NoDerivativeError:
             part = restrict_to_wanted(node, task.is_wanted, keep=task.keep_graph)
             if part is None:
@@ -285,7 +289,7 @@ class Engine:
             if array is None or edge is None:
                 wrapped.append(None)
                 continue
-            layout = node_of(edge).output_layout
+            layout = (edge.node if edge.__class__ is Edge else edge).output_layout
             if layout.__class__ is tuple:
                 layout = layout[output_number(edge)]
             if layout is not None:
@@ -321,7 +325,12 @@ class Engine:
                 info = exec_info.get(next_node)
                 if info is None or not info.should_execute():
                     continue
-            stream = stream_of(task, next_node) if streams else None
+            stream = None
+            if streams:  # `stream_of`, without a call
+                if not next_node.is_accumulate:
+                    stream = getattr(next_node, "stream", None)
+                if stream is None:
+                    stream = streams.get(device_of(next_node))
             # A stream belongs to one device: the next Node on `here` is on this Node's device.
             if stream is None or (stream is here and (g is None or g._layout.device is own)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
@@ -379,7 +388,7 @@ def _arrive(
                 waiting[node] = buffer
         elif not left:
             del waiting[node]
-        buffer.add(output_number(edge), g, fresh)
+        buffer.add(edge.output_nr if edge.__class__ is Edge else 0, g, fresh)
         if left:
             dependencies[node] = left
             return None

@@ -46,24 +46,30 @@ class GradPass:
     def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
         # A Node leads only to older ones: nothing below the oldest input is visited.
-        stack = [node_of(edge) for edge in edges]
+        # Edges are looked at inline: node_of as a call is a third of the walk.
+        stack = [edge.node if edge.__class__ is Edge else edge for edge in edges]
         visited = set(stack)
         while stack:
             for edge in stack.pop().edges:
                 if edge is None:
                     continue
-                node = node_of(edge)
+                node = edge.node if edge.__class__ is Edge else edge
                 if node not in visited and node.seq >= floor:
                     visited.add(node)
                     stack.append(node)
         # Oldest first: a Node leads only to older ones, except for leaves, which lead nowhere.
         for node in sorted(visited, key=_age):
+            leads_there = False
             for edge in node.edges:
-                if edge is not None and (target := node_of(edge)) in users:
+                if edge is None:
+                    continue
+                target = edge.node if edge.__class__ is Edge else edge
+                if target in users:
                     users[target] += 1
-                    if node not in runs:
-                        runs.add(node)
-                        users.setdefault(node, 0)
+                    leads_there = True
+            if leads_there:
+                runs.add(node)
+                users.setdefault(node, 0)
         for edge in edges:
             if (node := node_of(edge)) in users:
                 users[node] += 1
@@ -77,12 +83,14 @@ class GradPass:
         """
         for edge, g in roots:
             self._arrive(edge, g if recorded else g._array, recorded)
-        ready = self._ready
+        ready, users, slots = self._ready, self.users, self._slots
+        captures, runs = self._captures, self.runs
         while ready:
             _, node, grads = heappop(ready)
             hooks = node.hooks
-            grads = self._captured(node, grads)
-            if node not in self.runs:
+            if hooks is not None or node in captures:
+                grads = self._captured(node, grads)
+            if node not in runs:
                 continue
             if hooks is not None and hooks.pre:
                 grads = run_prehooks(node, grads)
@@ -95,14 +103,24 @@ class GradPass:
                 else:
                     results = node.apply(grads, keep)
             except NoDerivativeError:
-                part = restrict_to_wanted(node, self.users.__contains__, keep=keep)
+                part = restrict_to_wanted(node, users.__contains__, keep=keep)
                 if part is None:
                     raise
                 results = (part.apply_recorded if recorded else part.apply)(grads, keep)
             if hooks is not None:
                 results = run_post_hooks(node, results, grads)
             for edge, g in zip(node.edges, results):
-                if edge is not None:
+                if edge is None:
+                    continue
+                # What _arrive does first: most Nodes get one gradient.
+                target = edge.node if edge.__class__ is Edge else edge
+                left = users.get(target)
+                if left == 1 and target.num_outputs == 1 and target not in slots:
+                    if target.is_accumulate:
+                        self._captured(target, g)
+                    else:
+                        heappush(ready, (-target.seq, target, g))
+                elif left is not None:
                     self._arrive(edge, g, recorded)
         return [each if each is None or recorded else from_array(each) for each in self._results]
 

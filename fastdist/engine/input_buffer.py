@@ -31,8 +31,11 @@ class InputBuffer:
         have = self.values[position]
         if have is None:
             self.values[position] = value
-            if fresh and value._layout.contiguous and _is_writable(value):
-                self._owned |= 1 << position
+            if fresh and value._layout.contiguous:
+                array = value._array
+                # A device's memory in C order may always be written to.
+                if array.__class__ is not np.ndarray or is_dense(array, value._layout):
+                    self._owned |= 1 << position
             return
         bit = 1 << position
         self.values[position] = add_gradients(have, value, bool(self._owned & bit))
@@ -41,9 +44,3 @@ class InputBuffer:
     def owns(self, position: int) -> bool:
         """Return whether a slot's tensor belongs to this pass alone."""
         return bool(self._owned & (1 << position))
-
-
-def _is_writable(value: Tensor) -> bool:
-    """Return whether memory in C order may be written to; a device's always may."""
-    array = value._array
-    return array.__class__ is not np.ndarray or is_dense(array, value._layout)

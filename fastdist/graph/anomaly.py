@@ -7,15 +7,16 @@ import threading
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..core.errors import GraphError
+from ..core.interpreter import Interpreter, list_in_process
 from ..devices.backend import backend_of
 from ..system.forked_locks import renew_in_children
 from ..tensor.tensor import Tensor
-from .modes import count_special, count_tracers
+from .modes import count_tracers
 from .node import Node
 
 _KEY = "fastdist.forward_traceback"
@@ -32,6 +33,15 @@ class _Anomaly:
 
 
 anomaly = _Anomaly()
+
+
+class _Noting(Interpreter):
+    """Notes where Nodes are recorded, which the general path does."""
+
+    order = 6
+
+
+_noting: Final = _Noting()
 # Held while the mode is switched, so that the ops are notified once of each change.
 _switch_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_switch_lock")
@@ -42,9 +52,11 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
     with _switch_lock:
         if enabled is not anomaly.enabled:
             change = 1 if enabled else -1
+            if enabled:
+                list_in_process(_noting, True)
             count_tracers(change)
-            count_special(change)
         anomaly.enabled, anomaly.check_nan = enabled, check_nan
+        list_in_process(_noting, enabled)
 
 
 def note_forward(node: Node) -> None:

@@ -190,6 +190,12 @@ class ForwardADLevel:
         with self._grads_lock:
             self._grads.add(grad)
 
+    def _insert_open(self, grad: ForwardGrad) -> None:
+        with self._grads_lock:
+            if self._released:
+                raise GraphError(f"{_INVALID} It is {self!r}")
+            self._grads.add(grad)
+
     def erase(self, grad: ForwardGrad) -> None:
         """Remove grad, which may be unregistered."""
         with self._grads_lock:
@@ -264,6 +270,21 @@ class ForwardGrad:
         # Guards _content.
         self._content_lock = threading.Lock()
         self._content: dict[ForwardADLevel, Any] = {}
+
+    @classmethod
+    def of_one(cls, value: Any, level: ForwardADLevel) -> ForwardGrad:
+        """Return the tangents of a new tensor, which has one.
+
+        Raises  GraphError if the level is over
+        """
+        made = cls()
+        made._content[level] = value
+        level._insert_open(made)
+        return made
+
+    def items(self) -> tuple[tuple[ForwardADLevel, Any], ...]:
+        """Return the levels and their tangents, in no order."""
+        return tuple(self._content.items())  # one step of the interpreter, so no lock
 
     def set_value(self, value: Any, level: int | ForwardADLevel) -> None:
         """Store a tangent, unless there is one at this level already.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
+from ..core.interpreter import open_interpreters, see_plain
 from ..system.forked_locks import renew_in_children
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,9 +70,25 @@ def count_special(change: int) -> None:
 
 
 def count_tracers(change: int) -> None:
-    """Notify the ops that `change` more (or fewer) tracers want to see every call."""
+    """Notify the ops that `change` more (or fewer) tracers want to see every call; they are special
+    as well.
+    """
     with _modes_lock:
+        # In this order: `special` is never less than the tracers and the forward levels together.
+        if change > 0:
+            modes.special += change
         modes.tracers += change
+        if change < 0:
+            modes.special += change
+
+
+def runs_plain() -> bool:
+    """Return whether calls on plain tensors run as they are in this thread: no interpreter sees
+    them, and no tangent exists.
+
+    Note    called where modes.special is not zero
+    """
+    return modes.special == modes.tracers and not see_plain(open_interpreters())
 
 
 class Counted(Protocol):
@@ -87,8 +104,11 @@ def count_open(thread: Counted, number: int) -> None:
     with _modes_lock:
         # Assignments alone: no Ctrl-C can interrupt between them.
         change = number - thread.counted
-        modes.special += change
+        if change > 0:
+            modes.special += change
         modes.tracers += change
+        if change < 0:
+            modes.special += change
         thread.counted = number
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
-from .modes import count_special, count_tracers
+from .modes import count_tracers
 
 # Guards the two names below it.
 _lock = threading.Lock()
@@ -23,8 +23,6 @@ def begin(recording: Recording) -> None:
     with ExitStack() as undoing:
         recording.start()
         undoing.callback(time_ranges.forget, recording)
-        count_special(1)
-        undoing.callback(count_special, -1)
         count_tracers(1)
         undoing.callback(count_tracers, -1)
         try:
@@ -39,7 +37,6 @@ def end(recording: Recording) -> list[TimeRange]:
     """End the recording; return the ranges."""
     _count(-1)
     count_tracers(-1)
-    count_special(-1)
     return recording.stop()
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..core.errors import GraphError
+from ..core.interpreter import Interpreter, list_open
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage
 from ..tensor.tensor import Tensor, wrap
@@ -27,14 +28,21 @@ Unpack = Callable[[Any], Tensor]
 class _ThreadHooks(threading.local):
     # Innermost last; each thread has its own, as in PyTorch. A tuple: code that must not leave
     # hooks open restores the earlier one by an assignment, which no Ctrl-C can miss (see Note
-    # [Ctrl-C and grad mode]), and then calls `count_open`.
+    # [Ctrl-C and grad mode]), and then calls `count_hooks`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
     # How many of them ops have counted. A count that is too high only costs time.
     counted = 0
     disabled: str | None = None
 
 
+class _Packing(Interpreter):
+    """Packs what Nodes save, which the general path does."""
+
+    order = 5
+
+
 open_hooks = _hooks = _ThreadHooks()
+_packing: Final = _Packing()
 # The edge of a PackedTensor: it belongs to no Node, so that a reader makes a Tensor with the right
 # one.
 _UNKNOWN: Any = object()
@@ -48,14 +56,23 @@ def push_hooks(pack: Pack, unpack: Unpack) -> None:
     if _hooks.disabled is not None:
         raise GraphError(_hooks.disabled)
     # Counted before they can be found: an op that misses the count would not pack.
-    count_open(_hooks, len(_hooks.stack) + 1)
+    count_hooks(len(_hooks.stack) + 1)
     _hooks.stack = (*_hooks.stack, (pack, unpack))
 
 
 def pop_hooks() -> None:
     """Restore the hooks before the innermost."""
     _hooks.stack = _hooks.stack[:-1]
-    count_open(_hooks, len(_hooks.stack))
+    count_hooks(len(_hooks.stack))
+
+
+def count_hooks(number: int) -> None:
+    """Notify the ops how many hooks are open in this thread."""
+    if number:
+        list_open(_packing, True)
+    count_open(_hooks, number)
+    if not number:
+        list_open(_packing, False)
 
 
 def disable_hooks(message: str | None) -> str | None:

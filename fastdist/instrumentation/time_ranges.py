@@ -127,6 +127,8 @@ class Recording:
         self.wanted = wanted
         self.ranges: list[TimeRange] = []
         self.works: list[DeviceWork] = []
+        # Ranges of ops without further data, as the arguments of `range_of_op`.
+        self.ops: list[tuple[Any, ...]] = []
         self.dropped = 0
         self.wall_offset_ns = time.time_ns() - clock()
         self._limit = limit
@@ -144,6 +146,8 @@ class Recording:
         """
         time_ranges.forget(self)
         self.await_devices()
+        ops, self.ops = self.ops, []
+        self.ranges += [range_of_op(*one) for one in ops]
         # Sorted aside: a thread that is about to add its last range still has the old list.
         return sorted(self.ranges, key=lambda known: known.start_ns)
 
@@ -167,9 +171,18 @@ class Recording:
         if self._keeps_device if known.category == "kernel" else self._keeps_cpu:
             self.keep(known)
 
+    def take_op(self, *given: Any) -> None:
+        """Take the range of an op, as the arguments of `range_of_op`."""
+        if not self._keeps_cpu:
+            return
+        if len(self.ranges) + len(self.ops) < self._limit:
+            self.ops.append(given)
+        else:
+            self.dropped += 1
+
     def keep(self, known: TimeRange) -> None:
         """Keep one range."""
-        if len(self.ranges) < self._limit:
+        if len(self.ranges) + len(self.ops) < self._limit:
             self.ranges.append(known)
         else:
             self.dropped += 1
@@ -197,11 +210,19 @@ class Recording:
         self.stop()
 
 
+def range_of_op(
+    name: str, start_ns: int, stop_ns: int, thread: tuple[int, str], node_id: int, number: int
+) -> TimeRange:
+    """Return the range of an op without further data; number is its sequence_nr."""
+    return TimeRange(name, "op", start_ns, stop_ns, *thread, node_id, sequence_nr=number)
+
+
 class TimeRanges:
     """Where ranges are handed in; there is one, and `on` says whether anybody listens.
 
     `node_id` is this process's worker id while it is in a group; `wanted` is what somebody wants to
-    know of each range, and `follows_calls` says whether what calls take elsewhere is;
+    know of each range, `is_full` says whether that is more than its name and its times, or when it
+    begins, and `follows_calls` whether what calls take elsewhere is;
     `hearing_beginnings` are the listeners that are told when a block begins.
     """
 
@@ -211,6 +232,7 @@ class TimeRanges:
         "_watchers",
         "follows_calls",
         "hearing_beginnings",
+        "is_full",
         "node_id",
         "on",
         "wanted",
@@ -218,6 +240,7 @@ class TimeRanges:
 
     def __init__(self) -> None:
         self.on = False
+        self.is_full = False
         self.hearing_beginnings: tuple[Recording, ...] = ()
         self.follows_calls = False
         self.wanted = NOTHING
@@ -238,7 +261,7 @@ class TimeRanges:
             self._watchers[-1].see(self._is(name))
 
     def _is(self, name: str) -> bool:
-        return self.on if name == "on" else bool(getattr(self.wanted, name))
+        return bool(getattr(self if name in ("on", "is_full") else self.wanted, name))
 
     def add(
         self, name: str, category: str, start_ns: int, stop_ns: int | None = None, **more: Any
@@ -251,6 +274,15 @@ class TimeRanges:
         self.hand_in(
             TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
+
+    def add_op(self, name: str, start_ns: int, number: int) -> None:
+        """Hand in the range of an op of the calling thread, which ends now, without further data;
+        number is its sequence_nr.
+        """
+        stop_ns = clock()
+        for recording in self._listeners:
+            thread = _thread.ident_and_name or _thread.own()
+            recording.take_op(name, start_ns, stop_ns, thread, self.node_id, number)
 
     def hand_in(self, known: TimeRange) -> None:
         """Let all who listen have a range."""
@@ -297,6 +329,7 @@ class TimeRanges:
         self.on, self.wanted = bool(self._listeners), wanted
         self.follows_calls = any(recording.follows_calls for recording in self._listeners)
         self.hearing_beginnings = tuple([r for r in self._listeners if r.hears_beginnings])
+        self.is_full = wanted != NOTHING or bool(self.hearing_beginnings)
         for watcher in self._watchers:
             watcher.see(self._is(watcher.name))
 
@@ -317,6 +350,11 @@ class _Watcher:
 
 class _Thread(threading.local):
     name: str | None = None
+    ident_and_name: tuple[int, str] | None = None
+
+    def own(self) -> tuple[int, str]:
+        found = self.ident_and_name = threading.get_ident(), self.name_or_find()
+        return found
 
     def name_or_find(self) -> str:
         if self.name is None:

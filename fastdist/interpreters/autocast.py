@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from ..core.dtypes import DType, float32, float64, promote
-from ..graph.modes import count_special, count_tracers, tls
+from ..core.interpreter import NOT_TAKEN, Interpreter, list_open, resumed
+from ..graph.modes import count_tracers, tls
 from ..tensor.tensor import Tensor
 
 
@@ -43,15 +44,15 @@ _LOSSES = """
     binary_cross_entropy_with_logits multilabel_soft_margin_loss
 """
 # Device type -> the ops that compute in autocast's dtype, in float32, in the widest of their
-# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h; with the names of the ops here.
+# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h.
 _LOWER = {
     "cpu": _words(
-        f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear linear_kernel matmul mm prelu
-        prelu_kernel scaled_dot_product_attention"""
+        f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear matmul mm prelu
+        scaled_dot_product_attention"""
     ),
     "cuda": _words(
         f"""{_CONVOLUTIONS} addbmm addmm addmv addr baddbmm bmm chain_matmul einsum linear
-        linear_kernel linalg.multi_dot matmul mm mv prelu prelu_kernel
+        linalg.multi_dot matmul mm mv prelu
         scaled_dot_product_attention"""
     ),
 }
@@ -82,7 +83,7 @@ class _ThreadCasts(threading.local):
     dtypes: dict[str, DType | None]
     depth = 0
     # Parameters cast in this outermost block, each with its version: a weight is cast once.
-    cache: dict[int, tuple[Tensor, int, Tensor]]
+    cache: dict[tuple[int, bool, DType], tuple[Tensor, int, Tensor]]
     is_cached = True
     # The dtype of a block without dtype=, if set_autocast_dtype has set it.
     chosen: dict[str, DType]
@@ -96,6 +97,35 @@ class _ThreadCasts(threading.local):
 
 
 casts = _ThreadCasts()
+
+
+class _Autocast(Interpreter):
+    """Casts the operands of calls."""
+
+    order = 3
+    sees_plain = False
+    needs_general_path = False
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Make a call again on cast operands, if the lists cast one of them."""
+        given, more = args
+        if op.kind == "composite":
+            wanted = wanted_dtype(op.cast_as, (*given, *more.values()))
+        else:
+            wanted = wanted_dtype(op.name, given)
+        if wanted is None or not any(is_to_cast(one, wanted) for one in _flat(_values(args))):
+            return NOT_TAKEN
+        cast = tuple([_cast(one, wanted) for one in given])
+        if op.kind == "composite":
+            more = {name: _cast(one, wanted) for name, one in more.items()}
+        return resumed(op, rest, op.general, cast, more, target)
+
+
+autocast: Final = _Autocast()
+
+
+def _is_on() -> bool:
+    return any(one is not None for one in casts.dtypes.values())
 
 
 def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
@@ -113,8 +143,8 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
     casts.depth = depth
     if depth == 0:
         casts.cache.clear()
+    list_open(autocast, _is_on())
     count_tracers(-1)
-    count_special(-1)
 
 
 @contextmanager
@@ -141,8 +171,8 @@ def casting_now() -> tuple[Any, bool]:
 
 
 def _enter(state: tuple[Any, bool]) -> None:
-    count_special(1)
     count_tracers(1)
+    list_open(autocast, True)
     # Last: a Ctrl-C before this changes nothing.
     casts.depth += 1
     casts.dtypes, casts.is_cached = state
@@ -152,11 +182,12 @@ def switch(device_type: str, dtype: DType | None) -> None:
     """Cast on a device from now on (None: no longer) in this thread, until another switch or the
     end of the block around.
     """
+    list_open(autocast, True)
     casts.dtypes = {**casts.dtypes, device_type: dtype}
-    is_on = any(one is not None for one in casts.dtypes.values())
+    is_on = _is_on()
+    list_open(autocast, is_on)
     if is_on is not casts.is_counted:
         casts.is_counted = is_on
-        count_special(1 if is_on else -1)
         count_tracers(1 if is_on else -1)
 
 
@@ -170,26 +201,37 @@ def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
 
     Note    called where modes.tracers is not zero
     """
+    wanted = wanted_dtype(name, operands)
+    return tuple(operands if wanted is None else [_cast(one, wanted) for one in operands])
+
+
+def wanted_dtype(name: str, operands: Sequence[Any]) -> DType | None:
+    """Return the dtype to which this thread casts operands of an op or a composite, None for as
+    they are.
+    """
     dtypes = casts.dtypes
     if not dtypes or name not in NAMES:
-        return tuple(operands)
+        return None
     tensors = [one for one in _flat(operands) if isinstance(one, Tensor)]
     if not tensors:
-        return tuple(operands)
+        return None
     place = tensors[0]._layout.device.type
     lower = dtypes.get(place)
     if lower is None:
-        return tuple(operands)
+        return None
     if name in _LOWER[place]:
-        wanted = lower
-    elif name in _FLOAT32[place]:
-        wanted = float32
-    elif name in _WIDEST[place]:
+        return lower
+    if name in _FLOAT32[place]:
+        return float32
+    if name in _WIDEST[place]:
         eligible = [one._layout.dtype for one in tensors if _is_eligible(one)]
-        wanted = functools.reduce(promote, eligible, lower)
-    else:
-        return tuple(operands)
-    return tuple([_cast(one, wanted) for one in operands])
+        return functools.reduce(promote, eligible, lower)
+    return None
+
+
+def _values(args: Any) -> list[Any]:
+    given, more = args
+    return [*given, *more.values()] if isinstance(more, dict) else [*given]
 
 
 def _flat(operands: Sequence[Any]) -> list[Any]:
@@ -208,34 +250,28 @@ def _is_eligible(tensor: Tensor) -> bool:
 def _cast(value: Any, wanted: DType) -> Any:
     if value.__class__ in (tuple, list):
         return type(value)([_cast(one, wanted) for one in value])
-    if not isinstance(value, Tensor) or not _is_eligible(value) or value._layout.dtype is wanted:
-        return value
+    return cast_one(value, wanted) if is_to_cast(value, wanted) else value
+
+
+def is_to_cast(value: Any, wanted: DType | None) -> bool:
+    """Return whether a value is a tensor that is cast where a dtype is wanted."""
+    return (
+        wanted is not None
+        and isinstance(value, Tensor)
+        and _is_eligible(value)
+        and value._layout.dtype is not wanted
+    )
+
+
+def cast_one(value: Tensor, wanted: DType) -> Tensor:
+    """Return a tensor in another dtype; a parameter is cast once in an outermost block."""
     edge = value._edge
-    if (
-        wanted is float32
-        or edge is None
-        or not edge.is_accumulate
-        or not casts.is_cached
-        or not tls.grad
-    ):
+    if edge is None or not edge.is_accumulate or wanted is float32 or not casts.is_cached:
         return value.to(wanted)
-    version = value._version
-    found = casts.cache.get(id(value))
+    # Without grad mode it is another tensor, which is in no graph.
+    cache, key, storage = casts.cache, (id(value), tls.grad, wanted), value._storage
+    version = 0 if storage is None else storage.version
+    found = cache.get(key)
     if found is None or found[0] is not value or found[1] != version:
-        found = casts.cache[id(value)] = (value, version, value.to(wanted))
+        found = cache[key] = (value, version, value.to(wanted))
     return found[2]
-
-
-def casting(name: str) -> Callable[..., Any] | None:
-    """Return the function that casts the arguments of a composite of this name, if it is in the
-    lists.
-    """
-    if name not in NAMES:
-        return None
-
-    def cast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        # Together: the widest dtype is that of all.
-        found = cast_operands(name, (*args, *kwargs.values()))
-        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
-
-    return cast

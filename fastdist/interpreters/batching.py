@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from ..core.torch_function import NOT_TAKEN
-from ..graph.modes import count_special, count_tracers
+from ..core.interpreter import NOT_TAKEN, Interpreter, list_open
+from ..graph.modes import count_tracers
 from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
-from .batch_loop import loop, warn_of_loop
+from .batch_loop import loop, over_batch, warn_of_loop
 from .batched_tensor import (
     Batched,
     NeedsNumbers,
@@ -38,6 +38,23 @@ from .batched_tensor import (
 # batches of an outer level, and so recurses; nested vmap needs nothing else.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
+
+class _Batches(Interpreter):
+    """Runs calls on batches. Plain tensors are the same in all calls of a batch."""
+
+    order = 1
+    sees_plain = False
+    needs_general_path = False
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Run a call that has a batch among its operands, or that draws."""
+        if op.kind == "composite":
+            return over_batch(op, rest, *args) if levels.depth else NOT_TAKEN
+        operands, attributes = args
+        return offer_batch(op, operands, attributes, target)
+
+
+batches: Final = _Batches()
 Rule = Callable[..., Any]
 Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 
@@ -59,15 +76,15 @@ def levels_now() -> Levels:
 def using_levels(open: Levels) -> Iterator[None]:
     """Open exactly these levels in this thread inside this block."""
     before = levels_now()
+    list_open(batches, True)
     levels.depth, levels.sizes, levels.randomness = open
-    count_special(1)
     count_tracers(1)
     try:
         yield
     finally:
         count_tracers(-1)
-        count_special(-1)
         levels.depth, levels.sizes, levels.randomness = before
+        list_open(batches, before[0] > 0)
 
 
 def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:

@@ -74,6 +74,9 @@ class _Emitted(Recording):
     def take(self, known: TimeRange) -> None:
         """Let it go."""
 
+    def take_op(self, *given: Any) -> None:
+        """Let it go."""
+
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
         """Push a range."""
         number = more.get("sequence_nr", -1)

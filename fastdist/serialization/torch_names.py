@@ -99,7 +99,23 @@ def find(module: str, name: str) -> Any:
         except AttributeError:
             continue
         return thing
+    found = _defined_by_program(module, name)
+    if found is not None:
+        return found
     raise AttributeError(
         f"this file needs {module}.{name}, and fastdist has nothing of that name; save the "
         "state_dict() instead of the whole object, with PyTorch"
     )
+
+
+def _defined_by_program(module: str, name: str) -> Any:
+    """Return the object of a module that a program has put below `torch`, which is fastdist here.
+
+    None without such an object.
+    """
+    torch, thing = sys.modules.get("torch"), sys.modules.get(module)
+    if torch is None or getattr(torch, "Tensor", None) is not Tensor:
+        return None
+    for step in name.split("."):
+        thing = getattr(thing, step, None)
+    return thing

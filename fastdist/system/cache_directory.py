@@ -20,11 +20,9 @@ import os
 import platform
 import sys
 import threading
-from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from .digest import sha256
 from .own_folder import ForeignFolderError, make_own_folder, require_trusted_folder
@@ -34,7 +32,7 @@ _modules_lock = threading.Lock()  # held while a generated module runs; its code
 
 
 @functools.cache
-def cache_directory(name: str = "") -> Path | None:
+def cache_directory(name: str = "") -> str | None:
     """Return the cache directory, or a folder of it, made; None where there can be none.
 
     That is where nothing can be written, or where somebody else could write: what lies there is
@@ -50,7 +48,7 @@ SHIPPED: Final = "FASTDIST_SHIPPED_CACHE_DIR"
 
 
 @functools.cache
-def shipped_directory(name: str = "") -> Path | None:
+def shipped_directory(name: str = "") -> str | None:
     """Return the directory of what came with an image, or a folder of it; None if there is none.
 
     Note    what is not there, or where somebody else than root could write, is told by the log
@@ -66,13 +64,13 @@ def why_nothing_shipped() -> str:
     return _find_shipped("")[1]
 
 
-def _find_shipped(name: str) -> tuple[Path | None, str]:
+def _find_shipped(name: str) -> tuple[str | None, str]:
     root = os.environ.get(SHIPPED)
     if not root:
         return None, ""
-    path = Path(root).expanduser() / name
+    path = _joined(os.path.expanduser(root), name)
     try:
-        require_trusted_folder(str(path))
+        require_trusted_folder(path)
     except (OSError, ForeignFolderError) as error:
         return None, f"no kernels are read from {SHIPPED}={root}: {error}"
     return path, ""
@@ -83,20 +81,22 @@ def why_no_cache() -> str:
     return _find("")[1]
 
 
-def _find(name: str) -> tuple[Path | None, str]:
+def _find(name: str) -> tuple[str | None, str]:
     root = os.environ.get("FASTDIST_CACHE_DIR")
-    folder = Path(root).expanduser() if root else _default_directory()
-    path = folder / name
+    folder = os.path.expanduser(root) if root else _default_directory()
+    if folder.startswith("~"):  # the user has no home
+        return None, ""
+    path = _joined(folder, name)
     try:
         for each in dict.fromkeys((folder, path)):
-            make_own_folder(str(each))
+            make_own_folder(each)
         if not os.access(path, os.W_OK | os.X_OK):
             return None, ""
     except OSError:
         return None, ""
     except ForeignFolderError as error:
         return None, (
-            f"kernels are not cached at {str(folder)!r}, and compile again in each process, "
+            f"kernels are not cached at {folder!r}, and compile again in each process, "
             f"because others could put their code there: {error}; set FASTDIST_CACHE_DIR to a "
             "folder of your own, or remove what others could write to"
         )
@@ -108,11 +108,15 @@ def _warn_once(why: str) -> None:
     _logger.warning("%s", why)
 
 
-def _default_directory() -> Path:
+def _joined(folder: str, name: str) -> str:
+    return os.path.join(folder, name) if name else folder
+
+
+def _default_directory() -> str:
     # By name, because core may not import the root package, which is loaded whenever core is.
     root_package = sys.modules[__name__.partition(".")[0]]
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "fastdist" / f"{root_package.__version__}-{_cpu()}"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")
 
 
 def _cpu() -> str:
@@ -141,23 +145,24 @@ def load_generated(source: str, label: str) -> ModuleType:
         if found is not None:
             return found
         directory = cache_directory("generated")
-        path = (directory or Path("<fastdist>")) / f"{name}.py"
+        path = os.path.join(directory or "<fastdist>", f"{name}.py")
         if directory is not None:
             _write_once(path, source)
         return _run(name, path, source)
 
 
-def _write_once(path: Path, source: str) -> None:
+def _write_once(path: str, source: str) -> None:
     """Write the file unless it is there, or the directory went away or is full by now."""
+    if os.path.exists(path):
+        return
     import tempfile  # with what it imports 0.4 MB, of use to processes that compile alone
 
     with contextlib.suppress(OSError):
-        if path.exists():
-            return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.path.dirname(path)
+        os.makedirs(folder, 0o700, exist_ok=True)
         # Written aside and renamed: another process sees all of the file or none.
         with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
+            "w", dir=folder, suffix=".tmp", delete=False, encoding="utf-8"
         ) as file:
             try:
                 file.write(source)
@@ -168,12 +173,12 @@ def _write_once(path: Path, source: str) -> None:
                 raise
 
 
-def _run(name: str, path: Path, source: str) -> ModuleType:
-    loader = _Loader(source, str(path))
-    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
-    module.__file__ = str(path)
+def _run(name: str, path: str, source: str) -> ModuleType:
+    loader: Any = _Loader(source, path)
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=path))
+    module.__file__ = path
     # Tracebacks and Numba read source lines from here, whether or not there is a file.
-    linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -183,8 +188,11 @@ def _run(name: str, path: Path, source: str) -> ModuleType:
     return module
 
 
-class _Loader(InspectLoader):
-    """Runs text that we hold; the file is for people and debuggers, and never read back."""
+class _Loader:
+    """Runs text that we hold; the file is for people and debuggers, and never read back.
+
+    It derives from nothing: importlib.abc brings tempfile, shutil, bz2 and lzma, 0.8 MB.
+    """
 
     def __init__(self, source: str, path: str) -> None:
         self._source, self._path = source, path
@@ -194,3 +202,12 @@ class _Loader(InspectLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         return compile(self._source, self._path, "exec")
+
+    def is_package(self, fullname: str) -> bool:
+        return False
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None  # the usual one
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.get_code(module.__name__), module.__dict__)

@@ -20,6 +20,11 @@ from collections.abc import Callable, Sequence
 from ..core.errors import FastdistError
 
 _MOST_LINKS = 40
+_MOST_BYTES = 256 << 20
+# Those that the system has.
+_CLOEXEC, _NONBLOCK, _NOFOLLOW = [
+    getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW")
+]
 _UID_MAP, _OVERFLOW_UID = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"
 
 
@@ -92,14 +97,26 @@ def _require_folder_of(
         raise ForeignFolderError(_open_to_others(place, found))
 
 
-def is_own_file(found: os.stat_result) -> bool:
-    """Return whether a file is this user's; so is what lies in its folder, unless that was open."""
-    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
+    """Return the content of a file that this user alone can write, or root with or_roots.
 
+    A folder that make_own_folder accepts may have been open to others before. So the function does
+    not read files of theirs, files that they can write to, links (which could lead to a file that
+    this user has downloaded), pipes, which would block, and files larger than any kernel. With
+    or_roots, links are followed: nobody else could write to such a folder.
 
-def is_trusted_file(found: os.stat_result) -> bool:
-    """Return whether a file is this user's or root's."""
-    return is_own_file(found) or found.st_uid == 0
+    Raises  OSError where it cannot be opened or read
+    """
+    flags = os.O_RDONLY | _CLOEXEC | _NONBLOCK | (0 if or_roots else _NOFOLLOW)
+    with open(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            return None
+        if hasattr(os, "geteuid"):
+            is_trusted = found.st_uid == os.geteuid() or (or_roots and found.st_uid == 0)
+            if not is_trusted or _lets_others_write(found):
+                return None
+        return file.read()
 
 
 def _look_or_make(path: str) -> os.stat_result:

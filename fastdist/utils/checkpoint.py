@@ -18,8 +18,8 @@ from ..core.folded_frames import folds
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
-from ..graph.modes import count_open, enable_grad, tls
-from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
+from ..graph.modes import enable_grad, tls
+from ..graph.saved_tensors import count_hooks, open_hooks, pack_one, push_hooks
 from ..interpreters.autocast import casting_as, casting_now
 from ..interpreters.batched_tensor import Batched, batched
 from ..interpreters.batching import levels_now, using_levels
@@ -190,7 +190,7 @@ def _run_first(
     finally:
         # Left open by a Ctrl-C, they would pack what others save.
         open_hooks.stack = before
-        count_open(open_hooks, len(before))
+        count_hooks(len(before))
 
 
 def _is_reentrant(given: bool | None, name: str) -> bool:
@@ -308,7 +308,7 @@ class _Frame:
             finally:
                 # `keep`, left open by a Ctrl-C, would end what others compute.
                 open_hooks.stack = before
-                count_open(open_hooks, len(before))
+                count_hooks(len(before))
         self._require_same(found, lines)
         return found
 

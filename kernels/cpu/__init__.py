@@ -15,6 +15,8 @@ rows    what works along rows (softmax, norms, losses, sums over the last axes):
         and `long_columns` choose among them from the layouts of a call.
         Rows of few numbers have exact kernels: NumPy (`numpy_twins`) and a compiled loop
         (`exact_row_code`) make the same bits, and `small_loops` says which of them serves.
+        `small_rows`, `small_groups` and `small_columns` make results and gradients by them,
+        `small_slopes` second gradients.
 small   kernels for small arrays, which decide once per layout what the others decide per call.
 
 `pointwise/pointwise.py` chooses a side by size, dtype, layout and body alone, never by what happens

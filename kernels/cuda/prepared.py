@@ -52,7 +52,8 @@ def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
 class Prepared:
     """Launches, ready for all arrays of the layouts that they were planned for."""
 
-    __slots__ = ("_numbers", "_others", "_scratch", "_steps")
+    __slots__ = ("_numbers", "_others", "_scratch", "_steps", "run")
+    run: Callable[[tuple[Any, ...]], object]
 
     def __init__(self, launches: Sequence[Launch | Call], count: int) -> None:
         """Prepare launches over slots, of which a call has count."""
@@ -77,8 +78,18 @@ class Prepared:
             )
             for step in launches
         ]
+        self.run = self._run_all
+        if len(launches) == 1 and not numbers and not scratch:
+            only = launches[0].args
+            places = [arg.place if isinstance(arg, Slot) else behind[id(arg)] for arg in only]
+            in_order = places == [*range(count + len(others))]
+            direct = getattr(self._steps[0][0], "multiply", None)
+            if in_order and direct is not None:
+                self.run = direct  # a product, which has no grid
+            else:
+                self.run = _one_launch(*self._steps[0], self._others, in_order=in_order)
 
-    def run(self, given: tuple[Any, ...]) -> None:
+    def _run_all(self, given: tuple[Any, ...]) -> None:
         """Launch over the arrays of a call, on the current stream of the current device."""
         pool = given
         if self._numbers:
@@ -89,6 +100,25 @@ class Prepared:
         pool += self._others
         for kernel, grid, block, arguments in self._steps:
             kernel(grid, block, arguments(pool))
+
+
+def _one_launch(
+    kernel: Callable[..., None],
+    grid: Any,
+    block: Any,
+    arguments: Callable[[Any], Any],
+    others: tuple[Any, ...],
+    *,
+    in_order: bool,
+) -> Callable[[tuple[Any, ...]], object]:
+    """Return the function that launches over the arrays of a call, as `run` does, for one launch
+    that needs no numbers and no scratch; in_order says that it takes all that there is.
+    """
+    if in_order and others:
+        return lambda given: kernel(grid, block, (*given, *others))
+    if in_order:
+        return lambda given: kernel(grid, block, given)
+    return lambda given: kernel(grid, block, arguments((*given, *others)))
 
 
 def _base(arg: Any) -> Any:

@@ -30,11 +30,13 @@ def test_each_case_tells_its_launches_and_is_held_against_its_bound() -> None:
     )
     found = {name: (bound, seconds) for name, bound, seconds in json.loads(done.stdout)}
     bounds = {name: round(bound * 1e6, 6) for name, (bound, _) in found.items()}
-    assert bounds["x + y (1 launches)"] == bounds["sum (1 launches)"] == 10
-    assert bounds["x.T + y.T (1 launches)"] == bounds["in place (1 launches)"] == 10
-    assert bounds["view (0 launches)"] == 10
-    assert bounds["one more Node: mul (2 launches)"] == 25
-    assert bounds["one more Node: mul of two that require grad (4 launches)"] == 25
+    assert bounds["x + y (1 launches)"] == bounds["sum (1 launches)"] == 3
+    assert bounds["x.T + y.T (1 launches)"] == bounds["linear with a bias (1 launches)"] == 5
+    assert bounds["view (0 launches)"] == 5
+    assert bounds["one more Node: mul (2 launches)"] == 15
+    assert bounds["one more Node: mul of two that require grad (4 launches)"] == 15
+    assert bounds["one more Node: linear (2 launches)"] == 15
+    assert bounds["one more Node: matmul of two that require grad (4 launches)"] == 18
     assert bounds["one more parameter: Adam, foreach (0.01 launches)"] == 2
     assert all(seconds > 0 for name, (_, seconds) in found.items() if "more" not in name)
 

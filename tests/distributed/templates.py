@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +33,10 @@ PRELOADED = (
     *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
     # Half of the files import the first, and workers the others once they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
+    # Members of process groups would need 25 ms each for these.
+    *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
+    *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
+    *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
 )
 # A file that tests devices imports this too, for which a worker would need 0.14 s.
 _OF_DEVICES = "tests.device_kinds"
@@ -43,6 +48,12 @@ _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
     *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
 )
+# To end as an interpreter does, which takes all that was imported apart, costs a worker 42 ms of a
+# core: it copies each page that it shares with its template. One in so many workers does so, chosen
+# by the name of the test and the rank, and with --slow each. The others end when what is called at
+# their exit has been called.
+ENDS_WHOLE_ONE_IN = 4
+WHOLE, AT_ONCE = "whole", "at once"
 _STATUS = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # of a request, which holds an environment
 
@@ -129,12 +140,19 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     if not is_usual(whole):
         command = [sys.executable, _WORKERS, file, str(connection), str(rank)]
         return subprocess.Popen(command, pass_fds=[connection], env=whole)
-    words = ([file, str(rank)], whole, os.getcwd())
+    words = ([file, str(rank), how_it_ends(rank, whole)], whole, os.getcwd())
     number = rank % NUM_TEMPLATES
     if tests_devices(file):
         key = f"{number} of devices"
         return fork(key, _WORKERS, words, connection, (0, 1, 2), _OF_DEVICES)
     return fork(number, _WORKERS, words, connection, (0, 1, 2))
+
+
+def how_it_ends(rank: int, environment: Mapping[str, str]) -> str:
+    """Return whether a forked process ends as an interpreter does, WHOLE, or AT_ONCE."""
+    test = environment.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    is_whole = zlib.crc32(f"{test} {rank}".encode()) % ENDS_WHOLE_ONE_IN == 0
+    return WHOLE if is_whole else AT_ONCE
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,22 @@ def hash_of_a_word() -> int:
 
 def write_at_exit(path: str) -> None:
     atexit.register(lambda: Path(path).write_text("ended"))
+
+
+class WritesWhenFinalized:
+    def __init__(self, descriptor: int, word: bytes) -> None:
+        self.itself, self.descriptor, self.word = self, descriptor, word
+
+    def __del__(self, write: Callable[[int, bytes], int] = os.write) -> None:
+        write(self.descriptor, self.word)
+
+
+def make_what_writes_at_the_end(path: str) -> None:
+    written = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    atexit.register(os.write, written, b"exit ")
+    WritesWhenFinalized(written, b"cycle ")
+    globals()["kept"] = WritesWhenFinalized(written, b"kept ")
+    os.__dict__["kept_for_the_test"] = WritesWhenFinalized(written, b"interpreter ")
 
 
 def print_a_word() -> None:
@@ -83,6 +100,29 @@ def test_it_begins_with_one_thread_and_no_children() -> None:
 def test_it_ends_as_a_program_does(tmp_path: Path) -> None:
     run_group(write_at_exit, 1, str(tmp_path / "word"))
     assert (tmp_path / "word").read_text() == "ended"
+
+
+@pytest.mark.parametrize("one_in", [1, 1 << 40])
+def test_it_ends_as_an_interpreter_does_or_once_all_of_the_test_has_ended(
+    one_in: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", one_in)
+    run_group(make_what_writes_at_the_end, 1, str(tmp_path / "words"))
+    first, *words = (tmp_path / "words").read_text().split()
+    assert first == "exit"
+    assert sorted(words) == ["cycle", *(["interpreter"] * (one_in == 1)), "kept"]
+
+
+def test_some_processes_end_as_an_interpreter_does_the_same_in_each_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", 4)  # --slow sets another
+    tests = [{"PYTEST_CURRENT_TEST": f"test_{number}.py::test_it (call)"} for number in range(400)]
+    ends = [templates.how_it_ends(rank, test) for test in tests for rank in range(3)]
+    assert 0.2 < ends.count(templates.WHOLE) / len(ends) < 0.3
+    for test, of_one in zip(tests, ends[::3], strict=True):
+        setup = {name: value.replace("(call)", "(setup)") for name, value in test.items()}
+        assert templates.how_it_ends(0, setup) == of_one
 
 
 def test_what_it_writes_goes_where_this_process_writes(capfd: pytest.CaptureFixture[str]) -> None:

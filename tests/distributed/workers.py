@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import importlib.util
 import os
@@ -226,8 +228,23 @@ def _live(file: str, connection: Connection) -> None:
         connection.send_bytes(packed)
 
 
+def _end_at_once() -> None:
+    """End this process, if it ended well and is not one that is to end as an interpreter does."""
+    if not _ended_well or sys.argv[3:] != [templates.AT_ONCE]:
+        return
+    vars(sys.modules.pop(_MODULE)).clear()
+    gc.collect()  # what the test made is finalized; what the template made is frozen
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+_ended_well = False
+
 if __name__ == "__main__":
     import faulthandler
+
+    atexit.register(_end_at_once)  # before all others, so that it is called last
 
     faulthandler.enable()
     # The folder of this file must not hide modules of the standard library or the project.
@@ -238,3 +255,4 @@ if __name__ == "__main__":
     else:
         its_connection = int(sys.argv[2])
     _live(sys.argv[1], Connection(its_connection))
+    _ended_well = True

@@ -16,7 +16,7 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from fastdist.kernels.cuda.launch import Struct
-from tests.fibre_shim import cufft, ipc, nccl
+from tests.fibre_shim import cufft, ipc
 from tests.fibre_shim.driver import run_text
 from tests.fibre_shim.operators import Operators, computed
 from tests.fibre_shim.streams import (
@@ -462,7 +462,6 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
 # What a profiler was told.
 profiler: list[str] = []
 cuda = SimpleNamespace(
-    nccl=nccl,
     device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),
     Device=Device,
     Event=Event,

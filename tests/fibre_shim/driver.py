@@ -25,6 +25,9 @@ _FLAGS: Final = (
     *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
     # A checked longjmp takes the jump between stacks for a mistake.
     "-U_FORTIFY_SOURCE",
+    # Some systems turn this on, but not for texts without the libraries: a header that was compiled
+    # one way cannot be used the other.
+    "-fno-stack-protector",
 )
 # The linker spends as long on the libraries as the compiler on a text; they are there already.
 _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")

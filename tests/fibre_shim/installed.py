@@ -17,7 +17,7 @@ from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.linalg import library_product
 from fastdist.kernels.cuda.nn import attention, convolution
 from fastdist.kernels.cuda.pointwise import pointwise
-from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, streams
+from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, nccl, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
 # What of it multiplies stands in a file of its own.
@@ -26,7 +26,8 @@ _LIBRARIES.cusolver = lapack.cusolver
 _AVAILABLE: Any = ModuleType("cupyx.cusolver")
 _AVAILABLE.check_availability = lambda name: name == "geev"
 STANDS_FOR: dict[str, ModuleType] = {one.__name__: one for one in (_LIBRARIES, _AVAILABLE)} | {
-    "cupy": cupy
+    "cupy": cupy,
+    "cupy.cuda.nccl": nccl,  # as in CuPy, `import cupy` does not load it
 }
 
 

@@ -1,5 +1,9 @@
 """CuPy's bindings of NCCL, for members that are threads of one process.
 
+They are as strict as those of CuPy 14: arguments have the types of its declarations, numbers are
+those that NCCL knows, and calls on a communicator that has ended are invalid. Members of one GPU
+are refused, and `destroy` returns when all members have come to it, as NCCL documents.
+
 Each communicator has a thread of its own that does what a stream was given, when all members have
 come: until then later work of that stream waits, and an event behind it is not passed.
 """
@@ -21,7 +25,8 @@ from tests.fibre_shim import streams
 available = True
 _TYPES = {
     0: np.int8, 1: np.uint8, 2: np.int32, 3: np.uint32, 4: np.int64, 5: np.uint64, 6: np.float16,
-    7: np.float32, 8: np.float64, 9: ml_dtypes.bfloat16,
+    7: np.float32, 8: np.float64, 9: ml_dtypes.bfloat16, 10: ml_dtypes.float8_e4m3fn,
+    11: ml_dtypes.float8_e5m2,
 }  # fmt: skip
 _OPS: list[Callable[..., Any]] = [np.add, np.multiply, np.maximum, np.minimum, np.add]
 _AVG = 4
@@ -31,12 +36,39 @@ _numbers = itertools.count(1)
 calls: list[tuple[str, int]] = []
 
 
+_INVALID_ARGUMENT, _INVALID_USAGE = 4, 5
+_TEXTS = {
+    0: "SUCCESS",
+    1: "UNHANDLED_CUDA_ERROR",
+    2: "SYSTEM_ERROR",
+    3: "INTERNAL_ERROR",
+    4: "INVALID_ARGUMENT",
+    5: "INVALID_USAGE",
+    6: "REMOTE_ERROR",
+}
+
+
 class NcclError(RuntimeError):
     __module__ = "tests.fibre_shim.cupy"
 
     def __init__(self, status: int) -> None:
         self.status = status
-        super().__init__(f"NCCL_ERROR {status}")
+        # A KeyError for later codes is CuPy's.
+        super().__init__(f"NCCL_ERROR_{_TEXTS[status]}: text of NCCL")
+
+
+def _require(is_valid: bool, status: int = _INVALID_ARGUMENT) -> None:
+    if not is_valid:
+        raise NcclError(status)
+
+
+def _require_c_types(*, sizes: Sequence[Any] = (), numbers: Sequence[Any] = ()) -> None:
+    """Raise what Cython does for arguments that are not whole numbers, or too small for size_t."""
+    for one in (*sizes, *numbers):
+        if not hasattr(one, "__index__"):
+            raise TypeError("an integer is required")
+    if any(one < 0 for one in sizes):
+        raise OverflowError("can't convert negative value to size_t")
 
 
 class _World:
@@ -48,18 +80,18 @@ class _World:
         # (rank, number of the launch) -> (name, what it does there).
         self.calls: dict[tuple[int, int], Any] = {}
         self.mail: dict[tuple[int, int], list[np.ndarray]] = {}
-        self.came: set[int] = set()
+        self.came: dict[int, int] = {}  # rank -> its GPU
+        self.gone: set[int] = set()
         self.left: dict[int, int] = {}
 
 
-_worlds: dict[tuple[int, ...], _World] = {}
+_worlds: dict[bytes, _World] = {}
 _worlds_lock = threading.Lock()
 
 
-def get_unique_id() -> tuple[int, ...]:
-    number = next(_numbers)
-    # NCCL's bytes are signed.
-    return tuple([number % 128, -(number // 128) - 1] + [0] * 126)
+def get_unique_id() -> bytes:
+    # With a zero byte within, and one above 127.
+    return next(_numbers).to_bytes(8, "little") + b"\xff" + bytes(119)
 
 
 def get_version() -> int:
@@ -81,6 +113,7 @@ def groupStart() -> None:
 
 
 def groupEnd() -> None:
+    _require(_grouped.depth > 0)
     _grouped.depth -= 1
     if _grouped.depth:
         return
@@ -94,8 +127,14 @@ def groupEnd() -> None:
 
 
 class NcclCommunicator:
-    def __init__(self, size: int, unique_id: tuple[int, ...], rank: int) -> None:
-        assert len(unique_id) == 128 and all(-128 <= one < 128 for one in unique_id)
+    def __init__(self, size: int, unique_id: bytes, rank: int) -> None:
+        if not isinstance(unique_id, bytes):
+            kind = type(unique_id).__name__
+            raise TypeError(f"Argument 'commId' has incorrect type (expected bytes, got {kind})")
+        if len(unique_id) != 128:
+            raise ValueError(f"commId length {len(unique_id)} != 128.")
+        _require_c_types(numbers=(size, rank))
+        _require(0 <= rank < size)
         self.device = streams.state.device
         with _worlds_lock:
             self.world = _worlds.setdefault(unique_id, _World(size))
@@ -104,9 +143,11 @@ class NcclCommunicator:
         self.is_open = True
         world = self.world
         with world.changed:
-            world.came.add(rank)
+            assert rank not in world.came, "a rank that another member has"
+            world.came[rank] = self.device
             world.changed.notify_all()
             assert world.changed.wait_for(lambda: len(world.came) == size, _PATIENCE_S)
+        _require(len(set(world.came.values())) == size, _INVALID_USAGE)  # two on one GPU
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="nccl stand-in", daemon=True)
         self._thread.start()
@@ -116,25 +157,33 @@ class NcclCommunicator:
             job()
 
     def destroy(self) -> None:
-        if self.is_open:
+        if not self.is_open:
+            return
+        self._jobs.put(None)
+        self._thread.join(_PATIENCE_S)
+        world = self.world
+        with world.changed:
             self.is_open = False
-            self._jobs.put(None)
-            self._thread.join(_PATIENCE_S)
+            world.gone.add(self.rank)
+            world.changed.notify_all()
+            all_left = world.changed.wait_for(lambda: len(world.gone) == world.size, _PATIENCE_S)
+        assert all_left, "a member that never comes to destroy: NCCL would wait for ever"
 
     def abort(self) -> None:
         with self.world.changed:
             self.is_open = False
+            self.world.gone.add(self.rank)
             self.world.changed.notify_all()
         self._jobs.put(None)
 
     def check_async_error(self) -> None:
+        _require(self.is_open)
         if self.error:
-            raise {6: KeyError(6)}.get(self.error, NcclError(self.error))
+            raise NcclError(self.error)
 
     # What a stream is given.
 
     def _launch(self, handle: int, works: list[Callable[[], None]]) -> None:
-        assert self.is_open, "a communicator that is closed"
         assert streams.state.device == self.device, "a stream of another device"
         stream = _stream_of(handle)
         if stream.captured is not None:
@@ -160,7 +209,14 @@ class NcclCommunicator:
         stream.add_pending([done])
         self._jobs.put(job)
 
-    def _call(self, name: str, stream: int, work: Callable[[], None], *used: int) -> None:
+    def _call(
+        self, name: str, stream: int, work: Callable[[], None], *used: int, count: int,
+        kind: int, op: int = 0, peer: int = 0,
+    ) -> None:  # fmt: skip
+        _require_c_types(sizes=(count,), numbers=(*used, kind, op, peer, stream))
+        _require(self.is_open)
+        _require(kind in _TYPES and 0 <= op < len(_OPS) and 0 <= peer < self.world.size)
+        assert not count or all(_memory_of([one]) for one in used), "memory of no GPU"
         calls.append((name, self.rank))
         # The pool gives what is freed to later work of the same stream: it is there until then.
         work.kept = _memory_of(used)  # type: ignore[attr-defined]
@@ -194,7 +250,7 @@ class NcclCommunicator:
             given, room = _seen(src, n, kind).copy(), _seen(out, n, kind)
             self._all("allReduce", given, lambda all: np.copyto(room, _reduced(all, op)))
 
-        self._call("allReduce", stream, work, src, out)
+        self._call("allReduce", stream, work, src, out, count=n, kind=kind, op=op)
 
     def reduce(
         self, src: int, out: int, n: int, kind: int, op: int, root: int, stream: int
@@ -206,7 +262,7 @@ class NcclCommunicator:
 
             self._all("reduce", _seen(src, n, kind).copy(), take)
 
-        self._call("reduce", stream, work, src, out)
+        self._call("reduce", stream, work, src, out, count=n, kind=kind, op=op, peer=root)
 
     def broadcast(self, src: int, out: int, n: int, kind: int, root: int, stream: int) -> None:
         def work() -> None:
@@ -215,7 +271,7 @@ class NcclCommunicator:
                 "broadcast", _seen(src, n, kind).copy(), lambda all: np.copyto(room, all[root])
             )
 
-        self._call("broadcast", stream, work, src, out)
+        self._call("broadcast", stream, work, src, out, count=n, kind=kind, peer=root)
 
     def reduceScatter(self, src: int, out: int, n: int, kind: int, op: int, stream: int) -> None:
         def work() -> None:
@@ -226,7 +282,7 @@ class NcclCommunicator:
 
             self._all("reduceScatter", _seen(src, n * size, kind).copy(), take)
 
-        self._call("reduceScatter", stream, work, src, out)
+        self._call("reduceScatter", stream, work, src, out, count=n, kind=kind, op=op)
 
     def allGather(self, src: int, out: int, n: int, kind: int, stream: int) -> None:
         def work() -> None:
@@ -237,7 +293,7 @@ class NcclCommunicator:
                 lambda all: np.copyto(room, np.concatenate(all)),
             )
 
-        self._call("allGather", stream, work, src, out)
+        self._call("allGather", stream, work, src, out, count=n, kind=kind)
 
     def send(self, src: int, n: int, kind: int, peer: int, stream: int) -> None:
         def work() -> None:
@@ -246,7 +302,7 @@ class NcclCommunicator:
                 box.append(_seen(src, n, kind).copy())
                 self.world.changed.notify_all()
 
-        self._call("send", stream, work, src)
+        self._call("send", stream, work, src, count=n, kind=kind, peer=peer)
 
     def recv(self, out: int, n: int, kind: int, peer: int, stream: int) -> None:
         def work() -> None:
@@ -255,7 +311,7 @@ class NcclCommunicator:
                 self._wait(lambda: bool(box))
                 np.copyto(_seen(out, n, kind), box.pop(0))
 
-        self._call("recv", stream, work, out)
+        self._call("recv", stream, work, out, count=n, kind=kind, peer=peer)
 
 
 def _memory_of(addresses: Sequence[int]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +63,11 @@ IMPORTS_BY_CALL = {"import_module", "__import__"}
 @functools.cache
 def parsed() -> dict[str, Parsed]:
     """Return these parts of every file of Python, and parse each file once."""
-    return {name: parse(text) for name, text in files({".py"})}
+    gc.disable()  # trees hold no cycles, and to look at them again and again takes 1.3 of 4.6 s
+    try:
+        return {name: parse(text) for name, text in files({".py"})}
+    finally:
+        gc.enable()
 
 
 def parse(text: str) -> Parsed:

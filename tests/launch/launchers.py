@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import runpy
@@ -42,7 +43,7 @@ def begin(
             stderr=err,
             process_group=0,
         )
-    words = ([*arguments], {**environment}, os.getcwd())
+    words = ([templates.how_it_ends(0, environment), *arguments], {**environment}, os.getcwd())
     with open(os.devnull, "rb") as nothing:
         streams = (nothing.fileno(), out, err)
         return templates.fork("launcher", __file__, words, nothing.fileno(), streams)
@@ -59,8 +60,25 @@ def _open_streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def _end_at_once() -> None:
+    """End this process once all else that is called at its exit was."""
+    if isinstance(_status, int):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_status)
+
+
+_status: object = None
+
 if __name__ == "__main__":
+    atexit.register(_end_at_once)  # before all others, so that it is called last
     os.close(templates.serve(int(sys.argv[1]), ["fastdist.launch.main"], leads=True))
     _open_streams()
     sys.path[0] = os.getcwd()
-    runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
+    how = sys.argv.pop(1)
+    try:
+        runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if how == templates.AT_ONCE:
+            _status = ended.code
+        raise

@@ -41,7 +41,11 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
     assert int(found["parent"]) in parents
 
 
-def test_a_mistake_is_told_by_the_name_of_the_command(run_command: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("one_in", [1, 1 << 40])
+def test_a_mistake_is_told_by_the_name_of_the_command_however_it_ends(
+    one_in: int, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "ENDS_WHOLE_ONE_IN", one_in)
     runs = [run_command("-n", "0", "x.py", is_child=is_child) for is_child in (False, True)]
     assert [run.end() for run in runs] == [2, 2]
     assert runs[0].err == runs[1].err and runs[0].err.startswith(b"python -m fastdist.run: ")

@@ -379,5 +379,14 @@ VIEWS: dict[str, list[Case]] = {
     ],
 }
 CASES = {**ORDER, **MEASURES, **WRITES, **VIEWS}
-COVERED_BY = {"nth_along": "kthvalue", "reduced": "scatter_reduce", "strided": "as_strided"}
+COVERED_BY = {
+    "nth_along": "kthvalue",
+    "reduced": "scatter_reduce",
+    "strided": "as_strided",
+    "softmax_slope": "softmax",
+    "log_softmax_slope": "log_softmax",
+    "cross_entropy_slope": "cross_entropy",
+    "logsumexp_slope": "logsumexp",
+    "variance_slope": "var",
+}
 ELSEWHERE = frozenset({"float_power_", "tril_indices", "triu_indices", "logspace"})

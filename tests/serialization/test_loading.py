@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sys
 from collections import Counter, OrderedDict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -383,3 +385,33 @@ def test_memory_of_large_tensors_is_their_own_and_can_be_written(tmp_path: Path)
     one[0] = 7
     assert other[0].item() == 0 and (one[1:] == given[1:]).all().item()
     assert one.untyped_storage().nbytes() == 24 << 20
+
+
+class Defined(nn.Module):
+    """A class that a program puts into a module below torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+
+
+def test_classes_in_modules_that_a_program_puts_below_torch_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = ModuleType("torch.testing._internal.own")
+    place.Defined = Defined  # type: ignore[attr-defined]
+    monkeypatch.setattr(Defined, "__module__", place.__name__)
+    monkeypatch.setitem(sys.modules, place.__name__, place)
+    # As in a program for PyTorch that runs on fastdist.
+    monkeypatch.setitem(sys.modules, "torch", fastdist)
+    file = io.BytesIO()
+    fastdist.save(Defined(), file)
+    assert isinstance(fastdist.load(io.BytesIO(file.getvalue()), weights_only=False), Defined)
+    # The names of PyTorch itself, where that is `torch`, are not taken for ours.
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    with pytest.raises(AttributeError, match=r"needs torch\.testing\._internal\.own\.Defined"):
+        fastdist.load(io.BytesIO(file.getvalue()), weights_only=False)
+    monkeypatch.setitem(sys.modules, "torch", fastdist)
+    monkeypatch.delattr(place, "Defined")
+    with pytest.raises(AttributeError, match=r"needs torch\.testing\._internal\.own\.Defined"):
+        fastdist.load(io.BytesIO(file.getvalue()), weights_only=False)

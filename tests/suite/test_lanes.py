@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +19,12 @@ from tests.conftest import ROOT
 from tests.lanes import (
     _COMPILING,
     _JOBS,
+    _LONG,
     _PARSING,
     _PARTS,
-    LAUNCHED,
-    WAITING,
     FewReports,
     Lanes,
+    is_job,
     lane_of,
     num_processes,
 )
@@ -39,9 +39,9 @@ SOURCES = pytest.Config.ArgsSource
 @pytest.mark.parametrize(
     ("source", "cores", "marks", "has_gpu", "expected"),
     [
-        (SOURCES.TESTPATHS, 2, "", False, 3),
+        (SOURCES.TESTPATHS, 2, "", False, 4),
         (SOURCES.TESTPATHS, 2, "gpu", True, 0),
-        (SOURCES.TESTPATHS, 4, "", False, 5),
+        (SOURCES.TESTPATHS, 4, "", False, 6),
         (SOURCES.TESTPATHS, 16, "", False, 9),
         (SOURCES.TESTPATHS, 16, "", True, 2),
         (SOURCES.TESTPATHS, 16, "nvrtc", True, 16),
@@ -50,7 +50,7 @@ SOURCES = pytest.Config.ArgsSource
         (SOURCES.ARGS, 64, "", False, 0),
     ],
 )
-def test_all_tests_are_shared_by_lanes_of_jobs_and_cores_and_a_few_by_none(
+def test_all_tests_are_shared_by_processes_for_jobs_and_cores_and_a_few_by_none(
     source: Any,
     cores: int,
     marks: str,
@@ -80,20 +80,23 @@ def test_reports_are_sent_of_calls_of_failures_and_of_what_took_long(
         told.assert_called_once_with(nodeid=item.nodeid, location=item.location)
 
 
-def test_jobs_are_two_lanes_and_every_other_file_its_own() -> None:
-    assert lane_of("tests/distributed/rpc/test_faults.py::test_it[tcp]") == WAITING
-    assert lane_of("tests/distributed/test_soak.py::test_it") == WAITING
-    assert lane_of("tests/launch/test_nodes.py::test_it") == LAUNCHED
-    assert lane_of("tests/kernels/cpu/test_launch.py::test_it") == "kernels/cpu/test_launch.py"
-    assert lane_of("tests/distributed/store/test_wire.py::test_it") == (
-        "distributed/store/test_wire.py"
-    )
+def test_a_file_is_run_by_one_process_and_is_a_job_or_computes() -> None:
     passes = "distributed/autograd/simulation/test_simulated_passes.py"
-    assert (ROOT / "tests" / passes).exists() and lane_of(f"tests/{passes}::test_it[0]") == passes
+    assert (ROOT / "tests" / passes).exists()
+    for path, waits in {
+        "distributed/rpc/test_faults.py": True,
+        "distributed/test_soak.py": True,
+        "distributed/store/test_wire.py": True,
+        "launch/test_nodes.py": True,
+        "kernels/cpu/test_launch.py": False,
+        passes: False,
+    }.items():
+        assert lane_of(f"tests/{path}::test_it[tcp]") == path
+        assert is_job(path) == waits
     compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
     assert len(compiled) == _PARTS
     assert len({lane_of(f"tests/{path}::test_it") for path in _PARSING}) == 1
-    for start in (*chain(*_JOBS.values()), *_COMPILING, *_PARSING):
+    for start in (*_JOBS, *_COMPILING, *_PARSING, *_LONG):
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
 
 
@@ -105,28 +108,66 @@ def test_all_that_is_compiled_without_a_gpu_is_where_the_commit_gate_looks() -> 
     assert f"-m nvrtc tests/{folder}\n" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_jobs_are_given_out_first_and_what_has_run_is_forgotten() -> None:
-    config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=1, tx=["popen"]))
-    config.getvalue = config.getoption = lambda name: ["popen"]
+TESTS = [
+    "tests/ops/test_table.py::test_it", "tests/launch/test_run.py::test_it",
+    "tests/distributed/rpc/test_rpc.py::test_it", "tests/ops/test_random.py::test_it",
+    "tests/examples/test_demos.py::test_it", "tests/launch/test_ending.py::test_it",
+]  # fmt: skip
+
+
+def lanes_of(count: int, tests: Sequence[str] = TESTS) -> tuple[Lanes, list[Any], list[list[int]]]:
+    """Return what gives out tests to so many processes, these, and what each is given."""
+    config: Any = SimpleNamespace(option=SimpleNamespace(numprocesses=count, tx=["popen"] * count))
+    config.getvalue = config.getoption = lambda name: ["popen"] * count
     lanes = Lanes(config, SimpleNamespace(loadscopesched=lambda *words: None))
-    given: list[int] = []
-    node = Mock(shutting_down=False, send_runtest_some=given.extend)
-    tests = [
-        "tests/ops/test_table.py::test_it", "tests/launch/test_run.py::test_it",
-        "tests/distributed/rpc/test_rpc.py::test_it", "tests/ops/test_random.py::test_it",
-    ]  # fmt: skip
-    lanes.registered_collections[node] = tests
-    lanes.assigned_work[node] = {}
+    given: list[list[int]] = [[] for _ in range(count)]
+    nodes = [Mock(shutting_down=False, send_runtest_some=one.extend) for one in given]
+    for node in nodes:
+        lanes.registered_collections[node] = [*tests]
+        lanes.assigned_work[node] = {}
     lanes.workqueue.update({lane_of(test): {test: False} for test in tests})
+    return lanes, nodes, given
+
+
+def test_three_processes_begin_with_jobs_and_the_others_with_what_computes() -> None:
+    lanes, nodes, given = lanes_of(4)
+    for node in [*nodes, nodes[3], nodes[3]]:
+        lanes._assign_work_unit(node)
+    # The fourth runs a job once nothing else is left.
+    assert given == [[1], [2], [4], [0, 3, 5]]
+
+
+def test_long_files_are_given_out_before_others_of_their_kind() -> None:
+    long = ["tests/house/test_docs.py::test_it", "tests/launch/test_nodes.py::test_it"]
+    lanes, nodes, given = lanes_of(4, [*TESTS[:5], *long])
+    for node in nodes:
+        lanes._assign_work_unit(node)
+    assert given == [[6], [1], [2], [5]]
+
+
+def test_a_process_that_takes_the_place_of_a_crashed_one_begins_as_that_did() -> None:
+    lanes, nodes, given = lanes_of(4)
+    for node in nodes:
+        lanes._assign_work_unit(node)
+        node.shutting_down = True  # so that what is left waits for the late one
+    lanes.remove_node(nodes[1])
+    late = Mock(shutting_down=False, send_runtest_some=(began := []).extend)
+    lanes.registered_collections[late] = TESTS
+    lanes._assign_work_unit(late)
+    assert given == [[1], [2], [4], [0]] and began == [5]
+
+
+def test_a_process_alone_begins_with_jobs_and_what_has_run_is_forgotten() -> None:
+    lanes, (node,), (given,) = lanes_of(1)
     while lanes.workqueue:
         lanes._assign_work_unit(node)
-    assert given == [2, 1, 0, 3]
-    assert lanes._pending_of(lanes.assigned_work[node]) == 4 and not lanes.tests_finished
-    for left, number in enumerate((2, 1, 0, 3)):
+    assert given == [1, 2, 4, 5, 0, 3]
+    assert lanes._pending_of(lanes.assigned_work[node]) == 6 and not lanes.tests_finished
+    for left, number in enumerate(given):
         lanes.mark_test_complete(node, number)
-        assert lanes._pending_of(lanes.assigned_work[node]) == 3 - left
+        assert lanes._pending_of(lanes.assigned_work[node]) == 5 - left
     assert lanes.assigned_work[node] == {} and not lanes.has_pending
-    assert len(given) == 4 and node.shutdown.called
+    assert len(given) == 6 and node.shutdown.called
 
 
 CRASHES = """

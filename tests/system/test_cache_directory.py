@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import inspect
+import os
 import shutil
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +16,17 @@ import pytest
 
 from fastdist.system import cache_directory as module
 from fastdist.system.cache_directory import cache_directory, load_generated
+
+# Prints the modules that the cache loads, without those that a .pth file has loaded.
+_LOADED = """
+import sys
+import fastdist.system.cache_directory as module
+assert module.load_generated("x = 1", "of_test").x == 1
+for name in ("importlib.abc", "tempfile", "shutil", "bz2", "lzma", "pathlib"):
+    if name in sys.modules:
+        print(name)
+"""
+_ROOTS = os.pathsep.join(path for path in sys.path if path)
 
 
 @pytest.fixture
@@ -25,7 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_environment_names_the_directory_and_it_is_private(root: Path) -> None:
-    assert module.cache_directory("numba") == root / "numba"
+    assert module.cache_directory("numba") == str(root / "numba")
     assert (root / "numba").stat().st_mode & 0o077 == 0
 
 
@@ -33,8 +46,26 @@ def test_default_lies_under_the_users_cache(root: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("FASTDIST_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(root))
     found = module.cache_directory()
-    assert found is not None and found.parent == root / "fastdist"
-    assert found.name.startswith(f"{sys.modules['fastdist'].__version__}-")
+    assert found is not None and Path(found).parent == root / "fastdist"
+    assert Path(found).name.startswith(f"{sys.modules['fastdist'].__version__}-")
+
+
+def test_user_without_a_home_has_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root.parent)
+    monkeypatch.setenv("FASTDIST_CACHE_DIR", "~no-such-user/cache")
+    assert module.cache_directory() is None
+    assert not list(root.parent.iterdir())
+
+
+def test_directory_needs_no_modules_that_workers_do_without(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": _ROOTS, "FASTDIST_CACHE_DIR": str(tmp_path)}
+    for is_written in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", _LOADED], env=environment, capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+        assert ("tempfile" in done.stdout.split()) is is_written
+    assert done.stdout.split() == []
 
 
 def test_directory_that_cannot_be_made_is_none(root: Path) -> None:
@@ -83,7 +114,7 @@ def test_directory_that_goes_away_while_the_process_runs_is_not_needed(
 ) -> None:
     monkeypatch.setattr(module, "cache_directory", cache_directory)
     cache_directory.cache_clear()
-    assert module.cache_directory("generated") == root / "generated"
+    assert module.cache_directory("generated") == str(root / "generated")
     shutil.rmtree(root)
     if kind == "a file":
         root.touch()

@@ -13,9 +13,8 @@ import pytest
 from fastdist.system import own_folder
 from fastdist.system.own_folder import (
     ForeignFolderError,
-    is_own_file,
-    is_trusted_file,
     make_own_folder,
+    read_own_file,
     require_trusted_folder,
 )
 
@@ -206,13 +205,28 @@ def test_where_the_system_knows_no_users_the_folder_is_made(
     base.chmod(0o777)
     monkeypatch.delattr(own_folder.os, "geteuid")
     make_own_folder(str(base / "a" / "b"))
-    assert (base / "a" / "b").is_dir() and is_own_file(base.stat())
+    assert (base / "a" / "b").is_dir()
+    (base / "file").write_bytes(b"content")
+    assert read_own_file(str(base / "file")) == b"content"
+
+
+def test_files_of_others_are_not_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = base / "file"
+    path.write_bytes(b"content")
+    assert read_own_file(str(path)) == b"content"
+    if os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY)
+    else:
+        monkeypatch.setattr(own_folder.os, "geteuid", lambda: NOBODY)
+    assert read_own_file(str(path)) is None
+    assert read_own_file(str(path), or_roots=True) is None
 
 
 def test_a_folder_that_is_only_read_may_be_roots_and_is_not_made(base: Path) -> None:
     require_trusted_folder("/usr")
     require_trusted_folder(str(base))
-    assert is_trusted_file(os.stat("/usr"))
+    [path] = [path for path in ("/etc/passwd", "/usr/lib/os-release") if os.path.exists(path)][:1]
+    assert read_own_file(path, or_roots=True)
     with pytest.raises(FileNotFoundError):
         require_trusted_folder(str(base / "missing"))
     assert not (base / "missing").exists()

@@ -14,7 +14,7 @@ import numpy as np
 
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.precision import products
-from fastdist.kernels.cuda.pointwise.pointwise import kernel_of_body, pointwise, table_of
+from fastdist.kernels.cuda.pointwise.pointwise import kernel_of_body, pointwise
 from fastdist.language.scalar import parse
 
 from ..backend import Result, replace_backend
@@ -22,7 +22,7 @@ from ..find_kernel import find_kernel
 from ..host_ring import HostRing
 from .float8 import downloaded, uploaded, without_gaps
 from .library import cupy, device_errors, raise_as_ours
-from .making import making
+from .making import adding, making
 from .memory import Allocator, give_back_lent, hold_for
 from .pinned import copied_in, copied_out, forget_all, hold_until, is_pinned, pinned_empty
 from .stream import CudaEvent, CudaStream, event_of_handle, shared_event
@@ -45,7 +45,6 @@ _NO_UPLOADS: Final = (
     "the block into a tensor that it reads; full(), zeros() and arange() are allowed in it"
 )
 _COPY: Final = parse("x", ("x",))
-_ADD: Final = parse("x + y", ("x", "y"))
 
 
 class CudaBackend:
@@ -67,7 +66,7 @@ class CudaBackend:
         self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # by device, goes first
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
-        self._adding = table_of(_ADD)
+        self.add_into = adding(self._add_elsewhere)
         # For all of CuPy, since reshapes and products allocate by themselves.
         self.allocator = Allocator(cuda.get_allocator())
         cuda.set_allocator(self.allocator.allocate)
@@ -254,18 +253,8 @@ class CudaBackend:
         found = self.kernel(kernel, reads) if isinstance(kernel, str) else kernel_of_body(kernel)
         return making(found, results, numbers, self._device(index).id, of_any_layout=of_any_layout)
 
-    def add_into(self, accumulator: Any, array: Any) -> None:
-        device = accumulator.device
-        if self._current_device() != device.id or array.__class__ is not accumulator.__class__:
-            self.pointwise(_ADD, [accumulator, array], accumulator)
-            return
-        # As `pointwise`, in half its time: sums of gradients come as often as Nodes.
-        if array.device.id != device.id:
-            _require_one_device(_ADD.text, [array], device.id)
-        try:
-            self._adding.run(accumulator, array, accumulator)
-        except Exception as error:
-            raise_as_ours(error)
+    def _add_elsewhere(self, body: Body, accumulator: Any, array: Any) -> None:
+        self.pointwise(body, [accumulator, array], accumulator)
 
     def current_stream(self, index: int | None = None) -> CudaStream:
         number = index or 0

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from fastdist.core.determinism import determinism
+from fastdist.kernels.cuda.pointwise.pointwise import kernel_of_body
 from fastdist.kernels.cuda.prepared import PreparedTable, is_aligned, key_of
+from fastdist.language.scalar import parse
 
 from ..backend import Result
 from .library import cupy, raise_as_ours
+
+if TYPE_CHECKING:
+    from fastdist.language.scalar import Body
 
 
 def making(
@@ -56,13 +63,115 @@ def making(
 
     if len(results) > 1 or results[0].order is not None:
         return make
-    shape, dtype = results[0].shape, results[0].dtype
+    if heeds or results[0].kernel_shape != results[0].shape:
 
-    def make_one(*arrays: Any) -> Any:
+        def make_one(*arrays: Any) -> Any:
+            if current_device() != index:
+                return make(*arrays)
+            out = empty(results[0].shape, results[0].dtype)
+            fill(arrays, (out,))
+            return out
+
+        return make_one
+    # The usual case, in which the calls of `fill` and of what it calls are measurable.
+    write = _of_any_layout if of_any_layout else _of_one_layout
+    return write(results[0], index, found, make, fill)
+
+
+Make = Callable[..., Any]
+Fill = Callable[[tuple[Any, ...], tuple[Any, ...]], None]
+
+
+def _of_one_layout(
+    result: Result, index: int, found: PreparedTable, make: Make, fill: Fill
+) -> Make:
+    """Return the function that makes one result of arrays that always have the same layouts."""
+    current_device, empty = cupy().cuda.runtime.getDevice, cupy().ndarray
+    shape, dtype, prepared, numpy_array = result.shape, result.dtype, found.get, np.ndarray
+
+    def make_usual(*arrays: Any) -> Any:
         if current_device() != index:
             return make(*arrays)
         out = empty(shape, dtype)
-        fill(arrays, (out,))
+        places = out.data.ptr
+        for array in arrays:
+            if array.__class__ is not numpy_array and array is not None:
+                places |= array.data.ptr
+        ready = prepared(not places & 15)
+        if ready is None:
+            fill(arrays, (out,))
+            return out
+        try:
+            ready.run((*arrays, out))
+        except Exception as error:
+            raise_as_ours(error)
         return out
 
-    return make_one
+    return make_usual
+
+
+def _of_any_layout(
+    result: Result, index: int, found: PreparedTable, make: Make, fill: Fill
+) -> Make:
+    """Return the function that makes one result of arrays of any layouts."""
+    current_device, kind = cupy().cuda.runtime.getDevice, cupy().ndarray
+    shape, dtype, prepared = result.shape, result.dtype, found.get
+
+    def make_of_any_layout(*arrays: Any) -> Any:
+        if current_device() != index:
+            return make(*arrays)
+        out = kind(shape, dtype)
+        # `key_of` for the arrays that most gradients take: a gradient and a saved value.
+        if len(arrays) == 2 and arrays[0].__class__ is kind is arrays[1].__class__:
+            x, y = arrays
+            place = x.data.ptr | y.data.ptr | out.data.ptr
+            key: Any = x.dtype, x.shape, x.strides, y.dtype, y.shape, y.strides, not place & 15
+        else:
+            key = key_of(arrays, (out,))
+        ready = prepared(key)
+        if ready is None:
+            fill(arrays, (out,))
+            return out
+        try:
+            ready.run((*arrays, out))
+        except Exception as error:
+            raise_as_ours(error)
+        return out
+
+    return make_of_any_layout
+
+
+_ADD: Final = parse("x + y", ("x", "y"))
+
+
+def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Return the function that adds an array to one on the same device; `otherwise` adds what is
+    not on the current device, and reports what cannot be added. Sums of gradients are as frequent
+    as Nodes.
+    """
+    current_device = cupy().cuda.runtime.getDevice
+    # By the layouts of the sum and of the array, and by alignment.
+    found = PreparedTable(kernel_of_body(_ADD))
+
+    def add_into(accumulator: Any, array: Any) -> None:
+        into, kind = accumulator.data, accumulator.__class__
+        # Of the memory: an array of CuPy's makes a new object of its device at each question.
+        index = into.mem.device_id
+        if (
+            current_device() != index
+            or array.__class__ is not kind
+            or array.data.mem.device_id != index
+        ):
+            otherwise(_ADD, accumulator, array)
+            return
+        key = (
+            *(accumulator.dtype, accumulator.shape, accumulator.strides),
+            *(array.dtype, array.shape, array.strides, not (into.ptr | array.data.ptr) & 15),
+        )
+        given = accumulator, array, accumulator
+        try:
+            (found.get(key) or found.prepare(key, given)).run(given)
+        except Exception as error:
+            raise_as_ours(error)
+
+    return add_into

@@ -39,13 +39,24 @@ class Usage:
     """
 
     __slots__ = (
-        "all_bytes", "all_count", "bytes", "count", "most_bytes", "most_count", "num_ooms",
+        "all_bytes", "all_count", "freed_bytes", "freed_count", "most_bytes", "most_count",
+        "num_ooms",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.bytes = self.most_bytes = self.count = self.most_count = self.num_ooms = 0
-        # Since the beginning, freed or not.
-        self.all_bytes = self.all_count = 0
+        self.most_bytes = self.most_count = self.num_ooms = 0
+        # Since the beginning: allocated, freed or not, and freed.
+        self.all_bytes = self.all_count = self.freed_bytes = self.freed_count = 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes are held."""
+        return self.all_bytes - self.freed_bytes
+
+    @property
+    def count(self) -> int:
+        """How many allocations are held."""
+        return self.all_count - self.freed_count
 
     def forget_most(self) -> None:
         """Let the most be what is held now."""
@@ -53,7 +64,12 @@ class Usage:
 
     def forget_all(self) -> None:
         """Count what was ever allocated from what is held now."""
-        self.all_bytes, self.all_count = self.bytes, self.count
+        # What a finalizer frees in between stays counted.
+        freed_bytes, freed_count = self.freed_bytes, self.freed_count
+        self.all_bytes -= freed_bytes
+        self.freed_bytes -= freed_bytes
+        self.all_count -= freed_count
+        self.freed_count -= freed_count
         self.num_ooms = 0
 
 
@@ -66,11 +82,11 @@ class _Block:
         self._pointer, self._limbo, self._usage = pointer, limbo, usage
         # What the pool gives is rounded up, and is what the device has less.
         self._size = size = pointer.mem.size
-        self.streams: set[CudaStream] = set()
-        usage.count = count = usage.count + 1
-        usage.bytes = held = usage.bytes + size
-        usage.all_count += 1
-        usage.all_bytes += size
+        self.streams: set[CudaStream] | None = None  # made when there is one
+        usage.all_count = count = usage.all_count + 1
+        usage.all_bytes = held = usage.all_bytes + size
+        count -= usage.freed_count
+        held -= usage.freed_bytes
         if held > usage.most_bytes:
             usage.most_bytes = held
         if count > usage.most_count:
@@ -78,8 +94,8 @@ class _Block:
 
     def __del__(self) -> None:
         usage = self._usage
-        usage.count -= 1
-        usage.bytes -= self._size
+        usage.freed_count += 1
+        usage.freed_bytes += self._size
         if self.streams and self._limbo.is_open and not sys.is_finalizing():
             try:
                 events = [stream.record_event() for stream in self.streams]
@@ -150,8 +166,9 @@ class Allocator:
                 ) from error
         if not size_bytes:
             return pointer
-        block = _make_block(pointer, self._limbo, self.usages[pointer.mem.device_id])
-        memory = self._memory(pointer.ptr, size_bytes, block, pointer.device.id)
+        index = pointer.mem.device_id
+        block = _make_block(pointer, self._limbo, self.usages[index])
+        memory = self._memory(pointer.ptr, size_bytes, block, index)
         return self._pointer(memory, 0)
 
     def close(self) -> None:
@@ -217,6 +234,8 @@ def hold_for(array: Any, stream: CudaStream) -> None:
             "record_stream: the array's memory was allocated before fastdist's cuda backend was"
             " loaded; copy it first, or keep it until the stream is done"
         )
+    if block.streams is None:
+        block.streams = set()
     block.streams.add(stream)
 
 

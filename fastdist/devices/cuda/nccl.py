@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -12,7 +16,7 @@ import numpy as np
 from fastdist.core.errors import CollectiveError, CollectiveLostError, DeviceError
 
 from ..backend import backend_of
-from .library import cupy, raise_as_ours
+from .library import raise_as_ours
 from .stream import CudaStream
 
 # ncclRedOp_t. CuPy's bindings pass the numbers on, also those that they have no name for.
@@ -37,7 +41,11 @@ _BYTES: Final = _TYPES["uint8"]
 _OF_BYTES: Final = {"bor": "max", "band": "min"}
 # ncclSystemError and ncclRemoteError: what a communicator reports when a peer has ended.
 _LOST: Final = frozenset({2, 6})
-_REMOTE_ERROR: Final = 6
+_IN_PROGRESS: Final = 7
+# How long a member that leaves waits for those that do not leave.
+_LEAVE_S: Final = 5.0
+
+_logger = logging.getLogger(__name__)
 
 
 def why_missing() -> str:
@@ -48,8 +56,11 @@ def why_missing() -> str:
         backend_of("cuda")
     except DeviceError as error:
         return str(error)
-    bindings = getattr(cupy().cuda, "nccl", None)
-    if bindings is None or not getattr(bindings, "available", False):
+    with warnings.catch_warnings():
+        # CuPy warns where the library is missing; the text below says that in every case.
+        warnings.simplefilter("ignore")
+        is_there = _bindings().available
+    if not is_there:
         return (
             "CuPy does not find NCCL: pip install nvidia-nccl-cu12 (or -cu13, by the driver's CUDA "
             "version)"
@@ -57,10 +68,16 @@ def why_missing() -> str:
     return ""
 
 
+def _bindings() -> Any:
+    """Return CuPy's bindings of NCCL, which `import cupy` does not load."""
+    return import_module("cupy.cuda.nccl")
+
+
 def new_unique_id() -> bytes:
     """Return an id, which the members of a new communicator share."""
     with nccl_errors("a new communicator"):
-        return bytes(number & 0xFF for number in cupy().cuda.nccl.get_unique_id())
+        found: bytes = _bindings().get_unique_id()
+    return found
 
 
 @contextmanager
@@ -97,14 +114,18 @@ def grouped() -> Iterator[None]:
 
     Threads: the block belongs to its thread.
     """
-    bindings = cupy().cuda.nccl
+    bindings = _bindings()
     with nccl_errors("the start of a group of calls"):
         bindings.groupStart()
     try:
         yield
-    finally:
-        with nccl_errors("a group of calls"):
+    except BaseException:
+        # The group ends in any case; the first error says more than that of its end.
+        with suppress(RuntimeError, KeyError):
             bindings.groupEnd()
+        raise
+    with nccl_errors("a group of calls"):
+        bindings.groupEnd()
 
 
 class Communicator:
@@ -120,9 +141,8 @@ class Communicator:
     """
 
     def __init__(self, size: int, unique_id: bytes, rank: int) -> None:
-        numbers = tuple(number - 256 if number > 127 else number for number in unique_id)
         with nccl_errors(f"connecting rank {rank} of {size}"):
-            self._native = cupy().cuda.nccl.NcclCommunicator(size, numbers, rank)
+            self._native = _bindings().NcclCommunicator(size, unique_id, rank)
         self._is_open = True
 
     def all_reduce(self, what: str, array: Any, op: str, stream: CudaStream) -> None:
@@ -176,9 +196,14 @@ class Communicator:
 
     def require_healthy(self, what: str) -> None:
         """Raise CollectiveError for what failed since the last call. Does not wait."""
-        if self._is_open:
-            with nccl_errors(what):
+        if not self._is_open:
+            return
+        with nccl_errors(what):
+            try:
                 self._native.check_async_error()
+            except KeyError as error:
+                if error.args != (_IN_PROGRESS,):
+                    raise
 
     def abort(self) -> None:
         """End the work under way, and release the communicator."""
@@ -186,10 +211,24 @@ class Communicator:
         self._native.abort()
 
     def close(self) -> None:
-        """Release the communicator, whose work is done."""
-        if self._is_open:
-            self._is_open = False
-            self._native.destroy()
+        """Release the communicator, whose work is done.
+
+        NCCL waits until all members of this host do so. Where one does not, this returns after
+        some seconds, and a thread goes on waiting.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        thread = threading.Thread(
+            target=self._native.destroy, name="fastdist NCCL release", daemon=True
+        )
+        thread.start()
+        thread.join(_LEAVE_S)
+        if thread.is_alive():
+            _logger.warning(
+                "a communicator of NCCL is not released yet, because other members of this host "
+                "have not left the group; call destroy_process_group in all of them"
+            )
 
 
 def type_of(what: str, array: Any) -> int:

@@ -1,4 +1,10 @@
-"""Algorithms on process groups: uneven inputs, communication hooks, activation checkpointing."""
+"""Algorithms on process groups.
+
+join.py            uneven inputs
+ddp_comm_hooks     what reduces gradients
+model_averaging    means of parameters, in place of reductions in each step
+_checkpoint        activation checkpointing
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    _ROOMS = ("_checkpoint", "ddp_comm_hooks", "join")
+    _ROOMS = ("_checkpoint", "ddp_comm_hooks", "join", "model_averaging")
     _below = partial(find_below, __name__)
 
     def __getattr__(name: str) -> Any:

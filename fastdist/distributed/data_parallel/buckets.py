@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,9 +12,16 @@ from ...core.dtypes import DType
 from ...graph.modes import no_grad
 from ...ops.create.creation import zeros
 from ...tensor.tensor import Tensor
+from ..constants import FIRST_BUCKET_BYTES
 
-# The first bucket is small, so that its reduction begins early.
-FIRST_BYTES = 1024 * 1024
+
+def first_bytes() -> int:
+    """Return from which size on the first bucket is full.
+
+    Programs change it as an attribute of the package, as in PyTorch.
+    """
+    package = sys.modules["fastdist.distributed"]
+    return int(vars(package).get("_DEFAULT_FIRST_BUCKET_BYTES", FIRST_BUCKET_BYTES))
 
 
 class Kind(NamedTuple):

@@ -41,7 +41,7 @@ from .backward_pass import (
     leaves_below,
     nodes_of_outputs,
 )
-from .buckets import FIRST_BYTES, Bucket, assign
+from .buckets import Bucket, assign, first_bytes
 from .comm_hooks import call_hook, require_hook
 from .grad_bucket import GradBucket, value_of
 from .times import Times
@@ -129,7 +129,7 @@ class Reducer:
         self._has_warned = False
         reverse = range(count - 1, -1, -1)
         self._build(
-            assign(self.parameters, reverse, min(FIRST_BYTES, cap_bytes), cap_bytes, sparse)
+            assign(self.parameters, reverse, min(first_bytes(), cap_bytes), cap_bytes, sparse)
         )
         self._handles = [
             accumulator_of(parameter).register_post_accumulate_hook(_Arrival(self, index))
@@ -473,7 +473,7 @@ class Reducer:
         shared = from_array(np.array(order, np.int64), CPU)
         self.group._for_objects().broadcast([shared], BroadcastOptions(asyncOp=False))
         numbers = [int(index) for index in shared._array]
-        first = min(FIRST_BYTES, self.cap_bytes)
+        first = min(first_bytes(), self.cap_bytes)
         self._build(assign(self.parameters, numbers, first, self.cap_bytes, self.sparse))
         self._order = []
 

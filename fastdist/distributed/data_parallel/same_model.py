@@ -64,11 +64,16 @@ def _difference(what: str, index: int, rank: int, row: Any, reference: Any) -> s
     )
 
 
-def broadcast_tensors(group: ProcessGroup, tensors: Sequence[Tensor], root: int = 0) -> None:
+def broadcast_tensors(
+    group: ProcessGroup,
+    tensors: Sequence[Tensor],
+    root: int = 0,
+    together_bytes: int = _TOGETHER_BYTES,
+) -> None:
     """Give tensors without gradients the values of one member on all, in few messages."""
     if group.size() == 1:
         return
-    for batch in _batches(tensors):
+    for batch in _batches(tensors, together_bytes):
         joined = cat([one.reshape(-1) for one in batch])
         wait_for(group.broadcast([joined], BroadcastOptions(rootRank=root, asyncOp=False)))
         if group.rank() != root:
@@ -76,13 +81,13 @@ def broadcast_tensors(group: ProcessGroup, tensors: Sequence[Tensor], root: int 
                 one.copy_(part.reshape(one.shape))
 
 
-def _batches(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+def _batches(tensors: Sequence[Tensor], together_bytes: int) -> list[list[Tensor]]:
     """Return the tensors, those of one dtype and device together, in parts of limited size."""
     by_kind: dict[Any, list[list[Tensor]]] = {}
     for tensor in tensors:
         lists = by_kind.setdefault((tensor._layout.dtype, tensor._layout.device), [[]])
         size = sum(one._layout.nbytes for one in lists[-1])
-        if lists[-1] and size + tensor._layout.nbytes > _TOGETHER_BYTES:
+        if lists[-1] and size + tensor._layout.nbytes > together_bytes:
             lists.append([])
         lists[-1].append(tensor)
     return [one for lists in by_kind.values() for one in lists]

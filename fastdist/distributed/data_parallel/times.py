@@ -19,6 +19,8 @@ class Times:
         self._counts: dict[str, int] = {}
         # After the first iterations, times of one in so many are kept.
         self.sample_rate = 1
+        # The number of the last iteration whose times were kept, counted from 0.
+        self.last_kept = 0
         self._iterations = 0
 
     def mark(self, name: str, *, keep: bool = False) -> None:
@@ -31,9 +33,11 @@ class Times:
         """Add the durations of the iteration that ends now."""
         with self._lock:
             marks, self._marks = self._marks, {}
+            number = self._iterations
             self._iterations += 1
-            if self._iterations > _ALL_BEFORE and self._iterations % self.sample_rate:
+            if number >= _ALL_BEFORE and number % self.sample_rate:
                 return
+            self.last_kept = number
             for name, begin, end in (
                 ("forward_compute_time", "forward", "forward_end"),
                 ("backward_compute_time", "backward", "backward_end"),

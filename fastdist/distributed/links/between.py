@@ -19,7 +19,8 @@ from fastdist.system.foreign_text import one_line
 
 from . import bulk
 from .alarm import LOOK_S, REPORT_S, Alarm, Waiting
-from .cipher import KEY_BYTES, Cipher
+from .algorithms import new_cipher
+from .cipher import KEY_BYTES
 from .hub import Hub
 from .inbox import Inbox
 from .members import Members
@@ -47,7 +48,8 @@ class Post:
         self.rank = rank
         # How bulk connections are sealed; empty if there are none.
         self.seal = members.records[rank].bulk
-        self.tags = members.tags()
+        is_encrypted = self.seal == bulk.ENCRYPTED
+        self.algorithm = members.cipher() if is_encrypted else members.tags()
         self._members = members
 
     def send(self, to: int, head: Head, body: Sequence[Buffer], call: Call) -> None:
@@ -274,9 +276,9 @@ class Between:
         sealing = opening = None
         if key:
             encrypts = seal == bulk.ENCRYPTED
-            tags, their_key = self._post.tags, theirs[port_at.stop :]
-            sealing = Cipher(their_key, encrypts=encrypts, seals=True, tags=tags)
-            opening = Cipher(key, encrypts=encrypts, seals=False, tags=tags)
+            algorithm, their_key = self._post.algorithm, theirs[port_at.stop :]
+            sealing = new_cipher(algorithm, their_key, encrypts=encrypts, seals=True)
+            opening = new_cipher(algorithm, key, encrypts=encrypts, seals=False)
         return Records(to_next, from_previous, sealing, opening, (after, before), self._alarm, bell)
 
     def receive_array(

@@ -1,10 +1,10 @@
 """Seals for records of bulk connections, by the libcrypto of Python's own ssl module."""
 
 # AES-256-GCM encrypts. Where records are authenticated alone, their bytes are the associated data
-# of an empty message: of AES-256-GCM, or of ChaCha20-Poly1305, whichever is faster on the
-# processors of a group. libzmq's CURVE encrypts 1.1 GB/s a core; AES-256-GCM 5.5, and authenticates
-# 9.4; Poly1305 15.2 (AMD EPYC, Zen 5). A key serves one direction of one connection, and its nonces
-# are a counter, so that no nonce is used twice.
+# of an empty message: of AES-256-GCM, or of ChaCha20-Poly1305. libzmq's CURVE encrypts 1.1 GB/s a
+# core; AES-256-GCM 5.5, and authenticates 9.4; Poly1305 14.4 (AMD EPYC, Zen 5). aegis.py has a
+# faster one. A key serves one direction of one connection, and its nonces are a
+# counter, so that no nonce is used twice.
 # Sources: NIST SP 800-38D; RFC 8439.
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import time
 from typing import Any, Final
 
 import numpy as np
@@ -40,9 +39,6 @@ _FUNCTIONS: Final = (
     "EVP_DecryptUpdate",
     "EVP_DecryptFinal_ex",
 )
-# How often, and with how much data, each kind of tag is tried for its time.
-_TRIALS: Final = 3
-_TRIAL_BYTES: Final = 64 << 10
 _POINTERS: Final = ("EVP_aes_256_gcm", "EVP_chacha20_poly1305", "EVP_CIPHER_CTX_new")
 
 Bytes = NDArray[np.uint8]
@@ -57,26 +53,6 @@ def why_not_viable() -> str | None:
     return None if _library() is not None else "Python's libcrypto does not offer AES-256-GCM"
 
 
-@functools.cache
-def fastest_tags() -> str:
-    """Return the algorithm that authenticates fastest here; GCM if libcrypto has none."""
-    took = {}
-    for tags in (GCM, POLY1305):
-        data = np.zeros(_TRIAL_BYTES, np.uint8)
-        try:
-            cipher = Cipher(bytes(KEY_BYTES), encrypts=False, seals=True, tags=tags)
-        except CipherError:
-            continue  # a libcrypto for FIPS has no ChaCha20
-        trials = []
-        for _ in range(_TRIALS):
-            began = time.perf_counter()
-            cipher.seal(b"", data, data)
-            trials.append(time.perf_counter() - began)
-        cipher.close()
-        took[tags] = min(trials)
-    return min(took, key=took.__getitem__, default=GCM)
-
-
 class Cipher:
     """One direction of one connection.
 
@@ -84,6 +60,8 @@ class Cipher:
 
     Thread  one at a time; releases the interpreter lock
     """
+
+    tag_bytes = TAG_BYTES
 
     def __init__(self, key: bytes, *, encrypts: bool, seals: bool, tags: str = GCM) -> None:
         library = _library()

@@ -22,7 +22,7 @@ from fastdist.core.errors import (
     MessageError,
 )
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.process_group.transport import Call, ClosesQuietly
 from fastdist.system.foreign_text import many_lines, printable
 
 from . import wire
@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 
-class LinksTransport:
+class LinksTransport(ClosesQuietly):
     """Transport of one group; see process_group/transport.py for each method.
 
     Thread  as the interface says
@@ -177,6 +177,7 @@ class LinksTransport:
         """Send an array to each member, and place what each sends here."""
         pieces = [bytes_of(array) for array in arrays]
         places = [bytes_of(out) for out in outs]
+        self._movement.require_exchange(call)
         with self._collective(call) as waiting:
             self._movement.exchange(call, pieces, places, waiting)
 
@@ -215,9 +216,11 @@ class LinksTransport:
         else:
             # The thread that set the alarm may not have reported it yet.
             self._machine.fail(kind_of(error), str(error))
-        self._say_goodbye()
+        all_have_read = self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
         with self._busy:
+            if all_have_read:
+                self._machine.set_gone()
             self._hub.detach(self._group)
             self._meeting.between.close()
             self._segment.close()
@@ -276,6 +279,10 @@ class LinksTransport:
             if record.incarnation == peer.incarnation and member not in self._alarm.left:
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
+                if self._machine.has_left(member):
+                    # It closed the group before it ended: others may go on without it.
+                    self._alarm.member_left(member)
+                    continue
                 # Members that have left owe each other no more: one of those may end at once, and
                 # others, which still receive its data, must not take it for lost.
                 if not self._is_closed:
@@ -312,7 +319,7 @@ class LinksTransport:
         if self._pid != os.getpid():
             raise CollectiveError(
                 f"this group belongs to process {self._pid}, which forked process {os.getpid()}: "
-                "make a group in the child, or start workers with the 'spawn' method"
+                "start workers with the 'spawn' method, or fork before the first group"
             )
         self._alarm.require_none()
 
@@ -320,6 +327,7 @@ class LinksTransport:
         # A group that is closed at the same time has no memory any more.
         with suppress(ValueError):
             self._machine.require_no_failure()
+            self._alarm.left.update(self._machine.gone_members())
 
     def _reduce(self, call: Call, flat: Array, op: str, place: Place) -> None:
         require_reducible(op, flat.dtype)
@@ -340,6 +348,8 @@ class LinksTransport:
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
+            # A member of another machine may have left without a word to this one.
+            self._hub.knock(self._members.records[member])
 
     # How a group ends.
 
@@ -362,11 +372,15 @@ class LinksTransport:
     def _is_reached(self, member: int) -> bool:
         return self._hub.has_lane_to(self._members.records[member])
 
-    def _say_goodbye(self) -> None:
-        """Let others know that nothing follows, and wait until they have read all before it."""
+    def _say_goodbye(self) -> bool:
+        """Let others know that nothing follows, and wait until they have read all before it.
+
+        Return whether all have.
+        """
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
         awaited = {one for one in others if one in self._heard or self._is_reached(one)}
+        all_reached = frozenset(awaited)
         error = self._alarm.error
         until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
@@ -379,10 +393,11 @@ class LinksTransport:
             if not self._post.notify(member, wire.BYE, step=is_last, until=until):
                 awaited.discard(member)
         if error is not None:
-            return
+            return False
         with self._closing:
             while awaited - self._have_read - left and (left_s := until - time.monotonic()) > 0:
                 self._closing.wait(left_s)
+            return not all_reached - self._have_read - left
 
     def _note_read(self, member: int) -> None:
         with self._closing:

@@ -81,6 +81,8 @@ class _Peer:
         self.was_connected = False
         self.is_released = False
         self.why_lost = ""
+        # Whether it has closed all its groups in an orderly way; why_lost then says so.
+        self.has_left = False
 
     def awaits_connection(self) -> bool:
         """Return whether its end shows by a connection that is not made yet."""
@@ -148,6 +150,8 @@ class Hub:
                 self._listener.wake()
         with peer.watch_lock:
             self._open_pidfd(peer)
+        if _is_in_this_process(record) and record.incarnation not in _live:
+            self._declare_left(peer)
         if by_connection:
             with peer.lock:
                 self._lane_to(peer)
@@ -207,6 +211,13 @@ class Hub:
         for group in groups:
             if group is not None:
                 group.peer_left(record)
+
+    def hub_closed(self, incarnation: int) -> None:
+        """Let all groups know that another hub of this process has closed."""
+        with self._lock:
+            peer = self._peers.get(incarnation)
+        if peer is not None:
+            self._declare_left(peer)
 
     def detach(self, group: int) -> None:
         """Hand out no more messages of a group, and forget peers that no other group has."""
@@ -328,7 +339,10 @@ class Hub:
                     _, peer, why = self._lost.popleft()
                     groups = [self._receivers[one] for one in peer.groups if one in self._receivers]
                 for group in groups:
-                    group.peer_lost(peer.record, why)
+                    if peer.has_left:
+                        group.peer_left(peer.record)
+                    else:
+                        group.peer_lost(peer.record, why)
 
     def _hand_out(self, received: Received) -> None:
         frames = received.frames
@@ -412,11 +426,18 @@ class Hub:
                 text = f"it gave no sign of life for {self._frozen_beats * BEAT_S:.3g} s"
                 self._declare_lost(peer, text)
 
-    def _declare_lost(self, peer: _Peer, why: str) -> None:
+    def _declare_left(self, peer: _Peer) -> None:
+        """Note that a thread of this process, a member itself, has closed its hub.
+
+        Neither a descriptor nor a connection inside one process shows that.
+        """
+        self._declare_lost(peer, "it has left all groups", has_left=True)
+
+    def _declare_lost(self, peer: _Peer, why: str, *, has_left: bool = False) -> None:
         with self._lock:
             if peer.why_lost:
                 return
-            peer.why_lost = why
+            peer.why_lost, peer.has_left = why, has_left
             peer.closed.ring()
             self._lost.append((time.monotonic() + _READ_ON_S, peer, why))
         self._note_connection()
@@ -431,9 +452,17 @@ def _shares_processes(record: Record) -> bool:
     return (record.boot_id, record.pid_namespace) == (boot_id(), pid_namespace())
 
 
+def _is_in_this_process(record: Record) -> bool:
+    return record.pid == os.getpid() and _shares_processes(record)
+
+
 # Guards _hubs: by global rank; one, but where members are threads of one process.
 _hubs_lock = threading.RLock()
 _hubs: dict[int, Hub] = {}
+# The incarnations of the hubs of this process that are open. A hub that closes leaves this set
+# before it is looked for among the peers of others, which are added before they look here: so a
+# peer that closes meanwhile is seen by one of the two.
+_live: set[int] = set()
 
 
 def find_hub(rank: int) -> Hub | None:
@@ -450,6 +479,7 @@ def get_or_create_hub(rank: int, host: str, security: Security, frozen_s: float)
             if not _hubs:
                 atexit.register(_close_all)
             hub = _hubs[rank] = Hub(rank, host, security, frozen_s)
+            _live.add(hub.incarnation)
         return hub
 
 
@@ -458,6 +488,9 @@ def close_if_unused(hub: Hub) -> None:
     with _hubs_lock:
         if hub.close_if_unused():
             _hubs.pop(hub.rank, None)
+            _live.discard(hub.incarnation)
+            for other in _hubs.values():
+                other.hub_closed(hub.incarnation)
         if not _hubs:
             atexit.unregister(_close_all)
 
@@ -473,6 +506,7 @@ def _forget_in_child() -> None:
     global _hubs_lock
     _hubs_lock = threading.RLock()
     _hubs.clear()
+    _live.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from fastdist.core.errors import CollectiveError
+from fastdist.core.errors import CollectiveError, RankTakenError
 from fastdist.distributed.pipe.registry import names_of
 from fastdist.distributed.rendezvous import worker_address, worker_security
 from fastdist.distributed.sockets.addresses import require_own_address
@@ -17,14 +19,15 @@ from fastdist.distributed.store import Store
 from fastdist.system.foreign_text import one_line
 
 from . import segment as segments
+from .algorithms import fastest_first
 from .bulk import choose_seal
-from .cipher import fastest_tags
 from .group import LinksTransport
 from .hub import Hub, close_if_unused, find_hub, get_or_create_hub
-from .members import Record, machines_of
+from .members import Members, Record, machines_of
 from .segment import Segment, SegmentError
 
 NOTICE_S = 5.0
+_MOST_RANKS_TEXT: Final = 400
 
 
 def connect(
@@ -114,12 +117,17 @@ def _join(
         security=hub.security_kind,
         ranks=_joined(ranks),
         bulk=choose_seal(hub.security_kind, hub.host, encrypts=encrypts),
-        tags=fastest_tags(),
+        tags=fastest_first(encrypts=False),
+        ciphers=fastest_first(encrypts=True),
         shares_nothing=_why_no_memory(),
         machine=machine,
     )
     meeting = _Meeting(store, rank, len(ranks), deadline, lambda: hub.require_there(ranks))
-    records = [Record.decode(one) for one in meeting.all_of("members", mine.encode())]
+    try:
+        found = meeting.all_of("members", mine.encode())
+    except RankTakenError as error:
+        raise _place_taken(error, rank) from error
+    records = [Record.decode(one) for one in found]
     _require_agreement(records)
     group = records[0].group_id
     try:
@@ -210,11 +218,34 @@ def _watch(
 
 
 def _joined(ranks: Sequence[int]) -> str:
-    """Return ranks as text, the whole of a long list as a range where it is one."""
+    """Return ranks as text: a range where they are one, and a digest of the rest of a long list.
+
+    All members read the text of each.
+    """
     first = ranks[0]
     if list(ranks) == list(range(first, first + len(ranks))):
         return f"{first} to {ranks[-1]}"
-    return ", ".join(map(str, ranks))
+    text = ", ".join(map(str, ranks))
+    if len(text) <= _MOST_RANKS_TEXT:
+        return text
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return f"{text[:_MOST_RANKS_TEXT]}... ({len(ranks)} ranks, digest {digest})"
+
+
+def _place_taken(error: RankTakenError, place: int) -> Exception:
+    """Return the error where two members claim one place: of two groups, or of one rank."""
+    claims = [Record.decode(one) for one in error.claims]
+    if len({one.rank for one in claims}) < 2:
+        return error
+    names = Members(claims)
+    who = " and ".join(
+        f"{names.name(number)}, whose group has the ranks {one_line(one.ranks)}"
+        for number, one in enumerate(claims)
+    )
+    return CollectiveError(
+        f"{who}, both claim place {place} of one group: all processes of a job make their groups "
+        "in the same order, and with the same ranks"
+    )
 
 
 def _why_no_memory() -> str:

@@ -15,7 +15,7 @@ from fastdist.system.foreign_text import printable
 from . import futex
 from .alarm import LEFT, Alarm, Waiting, error_of
 from .members import Members
-from .segment import FAILURE, FUTEX, GO, SLEEPS, STAGE, Segment
+from .segment import FAILURE, FUTEX, GO, GONE, SLEEPS, STAGE, Segment
 
 # A sleeper looks after that, whatever happens: a forged counter may have lost what wakes it.
 _LOOK_S: Final = 1.0
@@ -101,6 +101,15 @@ class Machine:
             for other in self._others:
                 self._wake(other)
 
+    def set_gone(self) -> None:
+        """Report to the others of this machine that nothing of this member follows."""
+        self._words[self._mine + GONE] = 1
+
+    def gone_members(self) -> list[int]:
+        """Return the members of this machine of which nothing follows any more."""
+        words = self._words
+        return [self._rank_at[other] for other in self._others if words[other + GONE]]
+
     def alarm_rang(self) -> None:
         """Wake this member's own thread, if it sleeps."""
         if not self._others:
@@ -127,40 +136,45 @@ class Machine:
             words[mine + SLEEPS] = 1
             with fence:
                 pass
-            # In this order: a member that has left came to its last counters before.
-            reports = self._reports()
             missing = find_missing()
             try:
                 if not missing:
                     return
                 try:
-                    self._require_good(reports, missing)
+                    self._require_good(missing)
                     left_s = waiting.look(missing, grace_s)
                 except CollectiveLostError:
+                    # A member that leaves has set its last counters before, but it may have left
+                    # after they were read.
                     if find_missing() == missing:
                         raise
-                    continue  # one came, then left, after the counters were read
+                    continue
                 futex.wait(self._address_of(mine), sleep_on, min(left_s, _LOOK_S))
             finally:
                 words[mine + SLEEPS] = 0
+
+    def has_left(self, rank: int) -> bool:
+        """Return whether a member of this machine has left the group in an orderly way."""
+        # A group that is closed at the same time has no memory any more.
+        with suppress(ValueError):
+            for other in self._others:
+                if self._rank_at[other] == rank:
+                    return self._words[other + FAILURE] == LEFT
+        return False
 
     def require_no_failure(self) -> None:
         """Check that the group has not failed.
 
         Raises  CollectiveError that another member of the machine or the alarm reports
         """
-        self._require_good(self._reports(), ())
+        self._require_good(())
 
-    def _reports(self) -> list[tuple[int, int]]:
-        """Return which others have failed or left, and the kind of that."""
-        words = self._words
-        return [(one, kind) for one in self._others if (kind := words[one + FAILURE])]
-
-    def _require_good(self, reports: Sequence[tuple[int, int]], missing: Sequence[int]) -> None:
+    def _require_good(self, missing: Sequence[int]) -> None:
         self._alarm.require_none()
-        for other, kind in reports:
-            # One that has left after its part was done does not fail those that do theirs.
-            if kind != LEFT or self._rank_at[other] in missing:
+        for other in self._others:
+            kind = self._words[other + FAILURE]
+            # A member that left after its part was done does not fail those that do theirs.
+            if kind and (kind != LEFT or self._rank_at[other] in missing):
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:
                     name = self._members.name(self._rank_at[other])

@@ -106,7 +106,9 @@ class Mail:
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
         """Fill an array with the next message of a member, or of any; return its rank."""
-        waiting = Waiting(call, self._members, self._alarm, self._notice_s)
+        # Senders and receivers give the same name, by which their calls are compared.
+        its = call._replace(name="recv")
+        waiting = Waiting(its, self._members, self._alarm, self._notice_s)
         others = [one for one in range(len(self._members.records)) if one != self._rank]
         missing = others if sender is None else [sender]
         while True:

@@ -14,7 +14,7 @@ from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.system.foreign_text import one_line
 
-from .cipher import GCM, POLY1305
+from .algorithms import agreed
 
 _MOST_ADDRESSES: Final = 16
 
@@ -36,7 +36,7 @@ class Record:
     ranks: str
     # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
     bulk: str
-    # The algorithm that authenticates fastest there.
+    # The algorithms that authenticate there, fastest first.
     tags: str
     # Why it shares no memory; empty if it can.
     shares_nothing: str
@@ -50,6 +50,8 @@ class Record:
     user: int = field(default_factory=os.getuid)
     host: str = field(default_factory=socket.gethostname)
     version: str = __version__
+    # The algorithms that encrypt there, fastest first.
+    ciphers: str = ""
 
     def encode(self) -> bytes:
         """Return the bytes for the store."""
@@ -109,6 +111,7 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     "ranks": str,
     "bulk": str,
     "tags": str,
+    "ciphers": str,
     "shares_nothing": str,
     "machine": str,
     "pid": int,
@@ -135,8 +138,11 @@ class Members:
 
     def tags(self) -> str:
         """Return the algorithm that authenticates this group's records without encryption."""
-        fastest = {record.tags for record in self.records}
-        return POLY1305 if fastest == {POLY1305} else GCM
+        return agreed(record.tags for record in self.records)
+
+    def cipher(self) -> str:
+        """Return the algorithm that encrypts this group's records."""
+        return agreed(record.ciphers for record in self.records)
 
     def names(self, members: Sequence[int]) -> str:
         """Return how errors name several members."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveMismatchError, MessageError
 from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.sockets import MAX_FRAME_BYTES
 
 from .alarm import REPORT_S, Waiting
 from .between import Post
@@ -78,6 +80,19 @@ class Movement:
             if out is not None and size:
                 out[...] = found[sender][start : start + size]
 
+    def require_exchange(self, call: Call) -> None:
+        """Refuse an exchange whose tables no message between machines holds.
+
+        Raises  ValueError, on all members
+        """
+        size = len(self._members.records)
+        if not self._meeting.is_alone and 16 * size * size > MAX_FRAME_BYTES:
+            raise ValueError(
+                f"{call.name}: a group of {size} members on several machines cannot exchange what "
+                f"each sends to each: {math.isqrt(MAX_FRAME_BYTES // 16)} can. Use smaller groups, "
+                "or send and recv"
+            )
+
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
@@ -141,6 +156,7 @@ class Movement:
     ) -> NDArray[np.int64]:
         """Meet all members; return a row of each: the bytes that it sends to each, and expects."""
         meeting, segment = self._meeting, self._meeting.segment
+        nbytes = len(self._members.records) * len(mine) * 8
         segment.table(meeting.machine.index, meeting.parity)[:] = mine
 
         def local_ones() -> Bytes:
@@ -151,15 +167,24 @@ class Movement:
         if meeting.is_alone:
             return local_ones().view(np.int64).reshape(-1, len(mine))
         order = [member for machine in meeting.between.machines for member in machine]
-        shared = segment.ring(0)[: len(order) * len(mine) * 8]
+        data = None
         if found is not None:
             data = np.concatenate([np.frombuffer(body, np.uint8) for body in found])
-            if data.nbytes != len(order) * len(mine) * 8:
+            if data.nbytes != nbytes:
                 raise MessageError(f"machines sent tables of {data.nbytes} bytes")
-            shared[...] = data
-            meeting.go()
+        shared = segment.ring(0)
+        if nbytes <= shared.nbytes:
+            if data is not None:
+                shared[:nbytes] = data
+                meeting.go()
+        else:
+            # It grows with the square of the number of members, so it goes over the board.
+            if data is not None:
+                meeting.go()
+            shared = np.empty(nbytes, np.uint8) if data is None else data
+            self._share_here(shared, data is not None, waiting)
         tables = np.empty((len(order), len(mine)), np.int64)
-        tables[order] = shared.view(np.int64).reshape(tables.shape)
+        tables[order] = shared[:nbytes].view(np.int64).reshape(tables.shape)
         return tables
 
     def _carry(

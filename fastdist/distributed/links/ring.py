@@ -105,7 +105,7 @@ class Ring:
         if turn != its.turn or number > its.last or not _is_piece(source, start, stop, head):
             raise MessageError(f"{nbytes} bytes at {offset} of step {number} of sum {turn}")
         out = self._piece[:nbytes] if its.adds(number) else result[start:stop].view(np.uint8)
-        if not self._records.receive_data(out, waiting):
+        if not self._records.receive_data(out, waiting, is_cached=its.adds(number)):
             return False
         if its.adds(number):
             arrays = (out.view(source.dtype), source[start:stop])

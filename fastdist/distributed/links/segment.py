@@ -37,6 +37,7 @@ SLEEPS: Final = 24  # set while it sleeps, or is about to
 FUTEX: Final = 32  # the word that it sleeps on; a waker changes it
 FAILURE: Final = 40  # not 0 once it has failed or left; then FAILURE_BYTES of text
 FAILURE_BYTES: Final = 41
+GONE: Final = 42  # 1 once it has left, and others have read all that it sent
 GO: Final = 48  # of a leader: the turn that all machines have agreed on, and 1 if they do not
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import uuid
 
 
 @functools.cache
@@ -17,6 +16,8 @@ def boot_id() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except OSError:
+        import uuid  # 0.1 MB, which Linux does not need
+
         return f"node-{uuid.getnode():x}"
 
 

@@ -14,6 +14,7 @@ from fastdist.core.errors import CollectiveArgumentError, GraphError
 from ...core.device import CPU
 from ...devices.backend import backend_of
 from ...dispatch.tangents import levels_of
+from ...graph.lazy_conj_neg import LazyConjNeg
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ...tensor.writable import require_writable
@@ -93,8 +94,8 @@ def require_readable(what: str, name: str, tensor: Any) -> None:
         )
     if tensor._layout.is_sparse:
         raise TypeError(
-            f"{what}: `{name}` is sparse, and No support for sparse tensors. is in this "
-            "collective: call to_dense(), or send its indices() and values()"
+            f"{what}: No support for sparse tensors. `{name}` is one: call to_dense(), or send its "
+            "indices() and values()"
         )
     if tensor._extra is not None and levels_of((tensor,)):
         raise GraphError(
@@ -108,9 +109,16 @@ def require_target(what: str, name: str, tensor: Any) -> None:
 
     Raises:
         TypeError, GraphError: As require_readable.
+        CollectiveArgumentError: It is a lazily conjugated or negated view.
         RuntimeError: Elements share memory, or it is read-only.
     """
     require_readable(what, name, tensor)
+    if tensor.__class__ is LazyConjNeg:
+        change = "conjugated" if tensor.is_conj() else "negated"
+        raise CollectiveArgumentError(
+            f"{what}: `{name}` is a {change} view whose numbers are not in memory: call "
+            "resolve_conj(), resolve_neg() or clone(), and give the result"
+        )
     require_writable(tensor)
 
 

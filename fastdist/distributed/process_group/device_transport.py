@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ...core.device import Device
 from ...devices.cuda import nccl
+from .carriers import GroupingTransport
 from .device_memory import DeviceMemory
 from .device_work import DeviceWork, Progress
 from .transport import Call
@@ -19,13 +20,15 @@ Act = Callable[[Any, Call], None]
 _MARK_BYTES: Final = 1
 
 
-class DeviceTransport:
+class DeviceTransport(GroupingTransport):
     """Implements Transport with the memory of one GPU, on its own stream.
 
     The methods queue work on the stream and return. `run` calls them.
 
     Thread  one at a time; abort from any
     """
+
+    memory: DeviceMemory
 
     def __init__(self, device: Device, communicator: nccl.Communicator, rank: int, size: int):
         from ...devices.backend import backend_of

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...tensor.tensor import Tensor
+from .group_base import GroupBase
+from .point_to_point import Messages
 from .ranks import rank_in
 from .work import Work, wait_for
 from .world import default_group, member_group
@@ -100,7 +102,7 @@ def irecv(
 
 
 def _is_foreign(group: Any) -> bool:
-    return hasattr(group, "foreign")
+    return isinstance(group, GroupBase) and group.is_foreign
 
 
 def _sender(group: Any, what: str, src: int | None, group_src: int | None) -> int | None:
@@ -158,7 +160,7 @@ class P2POp:
             )
         self.op, self.tensor, self.tag = op, tensor, tag
         self.group: Any = default_group() if group is None else group
-        is_member = hasattr(self.group, "_ranks")
+        is_member = isinstance(self.group, GroupBase)
         self.group_peer = (
             rank_in(self.group, op.__name__, peer, group_peer, None) if is_member else -1
         )
@@ -189,7 +191,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     if any(one.group is not p2p_op_list[0].group for one in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
     group: Any = p2p_op_list[0].group if p2p_op_list else None
-    if hasattr(group, "_start_batch") and not _is_foreign(group):
+    if isinstance(group, Messages) and not group.is_foreign:
         messages = [(one.op is isend, one.tensor, one.group_peer) for one in p2p_op_list]
         together = group._start_batch(messages)
         if together is not None:

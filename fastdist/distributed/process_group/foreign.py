@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from fastdist.core.errors import CollectiveError
+
 from .group import ProcessGroup
 from .work import wait_for
 
@@ -18,11 +20,25 @@ _METHODS: Final = (
 class ForeignGroup(ProcessGroup):
     """Forwards each collective to the object that the backend's function returned."""
 
+    is_foreign = True
     foreign: Any = None
 
     def _make_carrier(self, backend: str) -> Any:
         self.foreign = super()._make_carrier(backend)
         return self.foreign
+
+    def is_transport(self) -> bool:
+        """Return whether the object is a Transport; else its methods are those of a group."""
+        return hasattr(self.foreign, "all_reduce")
+
+    def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
+        # Authors of backends define what they need: PyTorch's classes have shutdown, not close.
+        if error is not None and hasattr(carrier, "abort"):
+            carrier.abort(error)
+        for name in ("close", "shutdown"):
+            if hasattr(carrier, name):
+                getattr(carrier, name)()
+                break
 
 
 def _forwarding(name: str) -> Callable[..., Any]:

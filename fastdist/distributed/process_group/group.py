@@ -16,6 +16,7 @@ from .arrays import (
     require_target,
     require_tensors,
 )
+from .carriers import GroupingTransport
 from .group_base import GroupBase
 from .lists import (
     all_gather_lists,
@@ -26,6 +27,8 @@ from .lists import (
     require_gather_lists,
     require_member_lists,
     require_root_tensor,
+    rows_of,
+    slices_of,
 )
 from .memory import Memory, memory_of
 from .options import (
@@ -42,7 +45,6 @@ from .options import (
 )
 from .point_to_point import Messages
 from .reductions import Reduction, reduction_of
-from .split_sizes import rows_of, slices_of
 from .together import start_together
 from .transport import Call, Transport
 from .work import Work
@@ -92,7 +94,7 @@ class ProcessGroup(Messages, GroupBase):
         shapes = [tensor._layout.shape for tensor in tensors]
 
         def act(transport: Transport, call: Call) -> None:
-            if hasattr(transport, "grouped"):
+            if isinstance(transport, GroupingTransport):
                 _reduce_each(transport, call, tensors, how)
                 return
             memory = memory_of(transport)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fastdist.core.errors import CollectiveError
 
@@ -15,8 +15,9 @@ from ..constants import default_pg_timeout
 from .arrays import settle
 from .backends import Backend, BackendConfig, Place, make_carrier
 from .caller import caller_line
+from .carriers import QueueingCarrier
 from .debug_level import DebugLevel, get_debug_level
-from .transport import Call, Transport
+from .transport import Call, ClosesQuietly, Transport
 from .work import Lane, Work, destroyed, finished
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Act = Callable[[Transport, Call], None]
 Direction = tuple[str, int | None, int]
 
+# How long a member that leaves waits for what it has queued.
+_DRAIN_S: Final = 2.0
 
 # Methods of a program's subclass of ProcessGroup -> the methods and attributes that they define.
 _GIVEN_METHODS: Final = {
@@ -48,6 +51,8 @@ class GroupBase:
     """The members of a group, what carries its collectives, and the threads that run them."""
 
     bound_device_id: Any = None
+    # Whether its collectives are methods that a program registered: see foreign.py.
+    is_foreign: ClassVar[bool] = False
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Let a program's subclass define what PyTorch's backends do, such as getRank."""
@@ -127,7 +132,9 @@ class GroupBase:
     def _get_sequence_number_for_group(self) -> int:
         """Return how many collectives this member has called."""
         return self._lane.count + sum(
-            getattr(carrier, "count", 0) for carrier in self._carriers.values()
+            carrier.count
+            for carrier in self._carriers.values()
+            if isinstance(carrier, QueueingCarrier)
         )
 
     def _set_sequence_number_for_group(self) -> None:
@@ -160,12 +167,12 @@ class GroupBase:
         self.bound_device_id = Device("cuda", device) if isinstance(device, int) else Device(device)
         backend = self._config.device_backend_map.get(self.bound_device_id.type)
         carrier = self._carrier(backend) if backend == Backend.NCCL else None
-        if carrier is not None and hasattr(carrier, "connect"):
+        if isinstance(carrier, QueueingCarrier):
             carrier.connect(self.bound_device_id, self._timeout.total_seconds())
 
     def _for_objects(self) -> Any:
         """Return the group that moves bytes of the CPU: this one, or a companion that does."""
-        if "cpu" in self._config.device_backend_map or hasattr(self, "foreign"):
+        if "cpu" in self._config.device_backend_map or self.is_foreign:
             return self
         with self._companion_lock:
             if self._companion is None:
@@ -242,12 +249,10 @@ class GroupBase:
         transport = self._transport(first)
         line, timeout = caller_line(), options.timeout or self._timeout
         seconds = timeout.total_seconds()
-        start = getattr(transport, "start", None)
-        if start is not None:
+        if isinstance(transport, QueueingCarrier):
             call = Call(0, what, agreed, line, time.monotonic() + seconds)
             device = self._gpu_of(options)
-            work: Work = start(call, act, result, device, is_async=options.asyncOp)
-            return work
+            return transport.start(call, act, result, device, is_async=options.asyncOp)
         settle(first)
 
         def job(number: int) -> None:
@@ -265,7 +270,7 @@ class GroupBase:
 
     def _note_time(self, what: str, start_ns: int, tensors: Sequence[Tensor]) -> None:
         """Hand the time of a collective or message to a profile."""
-        shapes = tuple(tuple(one._layout.shape) for one in tensors)
+        shapes = tuple(_shown_shape(one, what) for one in tensors)
         name = f"{self._backend_name}:{what}"
         time_ranges.add(name, "collective", start_ns, is_async=True, shapes=shapes)
 
@@ -294,7 +299,10 @@ class GroupBase:
             return number
 
     def shutdown(self) -> None:
-        """Leave the group: later calls raise, and what is queued fails. A second time is fine."""
+        """Leave the group: later calls raise. A second time is fine.
+
+        Collectives and sends that are queued have 2 s to end, and fail then. Receives fail at once.
+        """
         self._end(destroyed(self.group_name), aborts=False)
 
     def abort(self) -> None:
@@ -308,22 +316,37 @@ class GroupBase:
             self._error = error
             carriers = list(self._carriers.values())
             lanes = [self._lane, *self._pairs.values()]
+            drained = [self._lane]
+            drained += [lane for (how, _, _), lane in self._pairs.items() if how == "send"]
             self._pairs.clear()
             companion, self._companion = self._companion, None
         if companion is not None:
             companion._end(error, aborts=aborts)
-        is_busy = any(lane.is_busy() for lane in lanes)
+        try:
+            until = time.monotonic() + (0.0 if aborts else _DRAIN_S)
+            for lane in drained:
+                lane.drain(until)
+        finally:
+            aborts = aborts or any(lane.is_busy() for lane in drained)
+            self._close(lanes, carriers, error, aborts=aborts)
+
+    def _close(
+        self, lanes: list[Lane], carriers: list[Any], error: CollectiveError, *, aborts: bool
+    ) -> None:
+        receives = any(lane.is_busy() for lane in lanes)
         for lane in lanes:
             lane.close(error)
         for carrier in carriers:
-            if (aborts or is_busy) and hasattr(carrier, "abort"):
-                carrier.abort(error)
-            for name in ("close", "shutdown"):
-                if hasattr(carrier, name):
-                    getattr(carrier, name)()
-                    break
+            is_ended = aborts or (receives and not isinstance(carrier, ClosesQuietly))
+            self._end_carrier(carrier, error if is_ended else None)
         for lane in lanes:
             lane.join()
+
+    def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
+        """Close a carrier, after its work has ended with the error if there is one."""
+        if error is not None:
+            carrier.abort(error)
+        carrier.close()
 
     def __repr__(self) -> str:
         ranks = list(self._ranks)
@@ -331,6 +354,13 @@ class GroupBase:
             f"<fastdist.distributed.distributed_c10d.ProcessGroup {self.group_name!r}: rank "
             f"{self._rank} of {self._size}, {self._config!r}, global ranks {ranks}>"
         )
+
+
+def _shown_shape(tensor: Tensor, what: str) -> tuple[int, ...]:
+    """Return the shape that a profile shows: collectives see complex numbers as pairs."""
+    layout = tensor._layout
+    is_pair = layout.dtype.is_complex and what not in ("send", "recv", "recvAnySource")
+    return (*layout.shape, 2) if is_pair else tuple(layout.shape)
 
 
 def _first_tensor(result: Sequence[Any]) -> Tensor | None:

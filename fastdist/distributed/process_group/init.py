@@ -181,7 +181,7 @@ def make_group(
     kind = ForeignGroup if plugins else ProcessGroup
     group = kind(place.store, place.rank, place.size)
     group._join(config, name, place, options, desc=desc)
-    if isinstance(group, ForeignGroup) and hasattr(group.foreign, "all_reduce"):
+    if isinstance(group, ForeignGroup) and group.is_transport():
         # The function returned a Transport: the methods are ours.
         plain = ProcessGroup(place.store, place.rank, place.size)
         plain._carriers.update(group._carriers)

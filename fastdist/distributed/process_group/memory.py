@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...tensor.tensor import Tensor
 from . import arrays
+from .carriers import GroupingTransport
 from .reductions import Reduction
 
 
@@ -117,5 +118,5 @@ HOST: Final = HostMemory()
 
 
 def memory_of(transport: Any) -> Memory:
-    """Return the memory whose arrays a transport takes: the CPU's unless it has `memory`."""
-    return getattr(transport, "memory", HOST)
+    """Return the memory whose arrays a transport takes: the CPU's unless it has its own."""
+    return transport.memory if isinstance(transport, GroupingTransport) else HOST

@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ...devices.backend import backend_of
 from ...devices.cuda import nccl
 from ...tensor.tensor import Tensor
 from .arrays import require_readable, require_target
+from .carriers import Message, QueueingCarrier
 from .debug_level import DebugLevel, get_debug_level
 from .device_transport import Act, DeviceTransport
 from .device_watch import Watch
@@ -45,16 +46,7 @@ _CLOSE_S: Final = 2.0
 _EMPTY: Final = np.zeros(0, np.uint8)
 
 
-class Message(NamedTuple):
-    """A send or a receive of a batch."""
-
-    is_send: bool
-    tensor: Tensor
-    # The other's rank in the group.
-    peer: int
-
-
-class NcclCarrier:
+class NcclCarrier(QueueingCarrier):
     """The communicators of one member of a group: one for each of its GPUs, and for each pair of
     members that exchange messages outside of batches.
 
@@ -63,9 +55,6 @@ class NcclCarrier:
 
     def __init__(self, place: Place, connect_checks: Connect) -> None:
         self.rank, self.size = place.rank, place.size
-        # Whether calls of a block can start together.
-        self.grouped_calls: bool = True
-        # How many collectives this member has called.
         self.count = 0
         self._place, self._connect_checks = place, connect_checks
         self._lock = threading.RLock()

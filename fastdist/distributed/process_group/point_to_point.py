@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from fastdist.core.errors import CollectiveError
+from fastdist.core.errors import CollectiveArgumentError, CollectiveError
 
 from ...instrumentation.time_ranges import clock, time_ranges
 from ...tensor.tensor import Tensor
 from .arrays import Target, flat, require_readable, require_target, settle
 from .caller import caller_line
+from .carriers import Message, QueueingCarrier
 from .group_base import GroupBase
 from .transport import Call
 from .work import Work, finished
+
+_MOST_TAG: Final = (1 << 63) - 1
 
 
 class Messages(GroupBase):
@@ -25,9 +29,10 @@ class Messages(GroupBase):
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
+        tag = _checked_tag("send", tag)
         direction = ("send", dst, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
-        if hasattr(transport, "start_message"):
+        if isinstance(transport, QueueingCarrier):
             return self._start_message(transport, tensor, dst, line, is_async=is_async)
         settle(tensor)
 
@@ -50,9 +55,10 @@ class Messages(GroupBase):
         require_target("recv", "tensor", tensor)
         if src is not None:
             self._require_other("recv", src)
+        tag = _checked_tag("recv", tag)
         direction = ("recv", src, tag)
         transport, line, seconds = self._transport(tensor), caller_line(), self._seconds()
-        if hasattr(transport, "start_message"):
+        if isinstance(transport, QueueingCarrier):
             return self._start_message(
                 transport, tensor, src, line, is_async=is_async, is_send=False
             )
@@ -84,7 +90,7 @@ class Messages(GroupBase):
 
     def _start_message(
         self,
-        carrier: Any,
+        carrier: QueueingCarrier,
         tensor: Tensor,
         peer: int | None,
         line: str,
@@ -93,8 +99,6 @@ class Messages(GroupBase):
         is_send: bool = True,
     ) -> Work:
         """Queue a send or a receive on a GPU."""
-        from .nccl import Message
-
         if peer is None:
             raise CollectiveError(
                 f"recv, called at {line}: Backend nccl does not support receiving from any source; "
@@ -103,16 +107,13 @@ class Messages(GroupBase):
         name = "send" if is_send else "recv"
         call = Call(0, name, _agreed(tensor), line, time.monotonic() + self._seconds())
         message = Message(is_send, tensor, peer)
-        work: Work = carrier.start_message(call, message, is_async=is_async)
-        return work
+        return carrier.start_message(call, message, is_async=is_async)
 
     def _start_batch(self, messages: Any) -> Work | None:
         """Queue (is_send, tensor, peer) together; None if the messages are not of a GPU."""
-        carrier: Any = self._transport(messages[0][1])
-        if not hasattr(carrier, "start_batch"):
+        carrier = self._transport(messages[0][1])
+        if not isinstance(carrier, QueueingCarrier):
             return None
-        from .nccl import Message
-
         for is_send, tensor, peer in messages:
             what = "isend" if is_send else "irecv"
             (require_readable if is_send else require_target)(what, "tensor", tensor)
@@ -124,8 +125,7 @@ class Messages(GroupBase):
             caller_line(),
             time.monotonic() + self._seconds(),
         )
-        work: Work = carrier.start_batch(call, [Message(*one) for one in messages])
-        return work
+        return carrier.start_batch(call, [Message(*one) for one in messages])
 
     def _seconds(self, timeout: timedelta | None = None) -> float:
         return (timeout or self._timeout).total_seconds()
@@ -141,6 +141,24 @@ class Messages(GroupBase):
                 f"Invalid {kind} rank: {kind} rank should not be the same as the rank of the "
                 "current process."
             )
+
+
+def _checked_tag(what: str, tag: Any) -> int:
+    """Return a tag, before one member sends what the other does not wait for.
+
+    Raises:
+        TypeError: It is not an integer.
+        CollectiveArgumentError: It is negative, or has more than 63 bits.
+    """
+    try:
+        number = operator.index(tag)
+    except TypeError:
+        raise TypeError(f"{what}: tag is {tag!r}; expected an integer") from None
+    if number < 0:
+        raise CollectiveArgumentError(f"{what}: Tag must be nonnegative, got {number}")
+    if number > _MOST_TAG:
+        raise CollectiveArgumentError(f"{what}: tag {number} is larger than {_MOST_TAG}")
+    return number
 
 
 def _agreed(tensor: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -40,11 +41,12 @@ def new_group(
         with use_local_synchronization.
 
     Raises:
+        TypeError: A rank is not an integer.
         ValueError: A rank is not one of the job, or is there twice.
         StoreTimeoutError: Some members did not call in time.
     """
     world, parent = here.world, default_group()
-    given = tuple(range(parent.size())) if ranks is None else tuple(map(int, ranks))
+    given = tuple(range(parent.size())) if ranks is None else tuple(map(_rank_of, ranks))
     members = tuple(sorted(given)) if sort_ranks else given
     _require_ranks(members, parent.size())
     name = _name_of(world, members, is_local=use_local_synchronization)
@@ -55,6 +57,30 @@ def new_group(
     )
     found._bind(device_id)
     return found
+
+
+def find_by_ranks_and_tag(tag: str, ranks: Sequence[int]) -> ProcessGroup | None:
+    """Return this process's first group of these ranks with a tag, None without one.
+
+    The tag of a group is its name; an empty one stands for any.
+    """
+    members = sorted(ranks)
+    for group in here.world.by_name.values():
+        if sorted(group._ranks) == members and tag in ("", tag_of(group)):
+            return group
+    return None
+
+
+def tag_of(group: Any) -> str:
+    """Return the tag by which `find_by_ranks_and_tag` finds a group."""
+    return f"ptd:{group_of(group).group_name}"
+
+
+def _rank_of(rank: Any) -> int:
+    try:
+        return operator.index(rank)
+    except TypeError:
+        raise TypeError(f"new_group: ranks has {rank!r}; expected integers") from None
 
 
 def _require_ranks(members: tuple[int, ...], world_size: int) -> None:

@@ -14,6 +14,7 @@ from fastdist.core.errors import CollectiveArgumentError
 from ...core.device import CPU
 from ...tensor.tensor import Tensor, from_array
 from .arrays import copy_back, flat
+from .carriers import QueueingCarrier
 from .reductions import reduction_of
 from .transport import Call
 from .work import Work
@@ -39,7 +40,7 @@ def start_together(
         method = group._allgather_base if is_gather else group._reduce_scatter_base
         works = [method(out, one, options) for out, one in zip(outs, given)]
         return AllOf(works, list(outs))
-    if hasattr(group._transport(given[0]), "grouped_calls"):
+    if isinstance(group._transport(given[0]), QueueingCarrier):
         return _start_on_gpu(group, name, list(given), list(outs), options)
     return _exchange(group, name, list(given), list(outs), options)
 

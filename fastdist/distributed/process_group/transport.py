@@ -106,4 +106,11 @@ class Transport(Protocol):
         """Give back what the group holds; a second time does nothing."""
 
 
+class ClosesQuietly:
+    """Base class of transports whose close() ends this member's waits, and fails no other member.
+
+    All others are aborted first where a receive still waits.
+    """
+
+
 REDUCTIONS = ("sum", "product", "min", "max", "band", "bor", "bxor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -161,6 +162,8 @@ class Lane:
         self._is_busy = False
         self._thread: threading.Thread | None = None
         self._closed: BaseException | None = None
+        # Whether somebody waits for the end of all jobs.
+        self._is_drained = False
         self.count = 0
 
     def run(self, job: Job) -> Any:
@@ -177,7 +180,7 @@ class Lane:
             finally:
                 with self._changed:
                     self._is_busy = False
-                    if self._jobs:
+                    if self._jobs or self._is_drained:
                         self._changed.notify_all()
         found: list[Any] = []
 
@@ -202,6 +205,17 @@ class Lane:
     def is_busy(self) -> bool:
         """Return whether a job runs or is queued."""
         return self._is_busy or bool(self._jobs)
+
+    def drain(self, until: float) -> None:
+        """Wait until no job runs or is queued, or until a time of time.monotonic()."""
+        with self._changed:
+            self._is_drained = True
+            # A job that ends its own group is not waited for.
+            while self.is_busy() and self._thread is not threading.current_thread():
+                left_s = until - time.monotonic()
+                if left_s <= 0:
+                    return
+                self._changed.wait(left_s)
 
     def close(self, error: BaseException) -> None:
         """Fail what is queued with error, and whatever comes later."""
@@ -233,6 +247,8 @@ class Lane:
                 error = raised
             with self._changed:
                 self._is_busy = False
+                if self._is_drained:
+                    self._changed.notify_all()
             work._finish(error)
             # Held no longer than needed: the error has a traceback, the job has tensors.
             del taken, job, work, error

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from ...concurrency.future import Executor
 from ...graph import recordings
-from ...instrumentation.time_ranges import DeviceWork, Recording, TimeRange, Wanted, time_ranges
+from ...instrumentation.time_ranges import (
+    DeviceWork,
+    Recording,
+    TimeRange,
+    Wanted,
+    range_of_op,
+    time_ranges,
+)
 
 # What is kept of one request at most.
 MOST_RANGES: Final = 20_000
@@ -57,6 +64,10 @@ class ServedRecording(Recording):
         """Keep what a thread of the request did itself."""
         if known.thread_id in self._threads and known.category != RPC and not known.is_remote:
             super().take(known)
+
+    def take_op(self, *given: Any) -> None:
+        """Keep an op of a thread of the request."""
+        self.take(range_of_op(*given))
 
     def await_work(self, work: DeviceWork) -> None:
         """Take the range of what a device is doing for the request, once it is done."""

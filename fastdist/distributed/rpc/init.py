@@ -14,6 +14,7 @@ from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_s
 from fastdist.distributed.restarts import note_restarts, restart_count, run_restart_hooks
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store import Store
+from fastdist.system.unused_memory import release_unused_memory
 
 from . import agent as agents
 from . import api
@@ -139,6 +140,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _store = met.store
     agents.set_current_agent(agent)
     watch_end(_leave_at_exit)
+    release_unused_memory()  # which a hundred imports have left
 
 
 def _run_own_restart_hooks() -> None:

@@ -57,6 +57,13 @@ def wait_until_free(host: str, port: int, wait_s: float) -> bool:
         pause.wait(_LOOK_S)
 
 
+def resolvable(host: str) -> str | bytes:
+    """Return a host's name as getaddrinfo takes it without the tables of Unicode, which are 0.3 MB
+    and which it loads for each str.
+    """
+    return host.encode() if host.isascii() else host
+
+
 def local_address_towards(host: str, port: int) -> str:
     """Return the address of this machine from which packets to host leave; nothing is sent.
 
@@ -64,7 +71,7 @@ def local_address_towards(host: str, port: int) -> str:
     """
     try:
         family, kind, protocol, _, address = standard_socket.getaddrinfo(
-            host, port or 1, type=standard_socket.SOCK_DGRAM
+            resolvable(host), port or 1, type=standard_socket.SOCK_DGRAM
         )[0]
         with standard_socket.socket(family, kind, protocol) as probe:
             probe.connect(address)  # for a datagram socket this only asks the routing table
@@ -82,7 +89,9 @@ def require_own_address(what: str, address: str) -> None:
     Raises  RendezvousError unless it is one of this machine's, and one alone
     """
     try:
-        candidates = standard_socket.getaddrinfo(address, 0, type=standard_socket.SOCK_STREAM)
+        candidates = standard_socket.getaddrinfo(
+            resolvable(address), 0, type=standard_socket.SOCK_STREAM
+        )
     except (OSError, UnicodeError) as error:
         raise RendezvousError(f"{what}: cannot resolve the address {address!r}: {error}") from error
     for family, kind, protocol, _, where in candidates:

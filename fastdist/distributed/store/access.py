@@ -23,6 +23,7 @@ from fastdist.distributed.sockets import (
     is_loopback,
     raise_descriptor_limit,
 )
+from fastdist.distributed.sockets.addresses import resolvable
 
 KINDS = ("curve", "certs", "none")
 
@@ -167,7 +168,7 @@ def numeric_address(host: str) -> str | None:
     Raises  StoreError where it stands for all addresses
     """
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(resolvable(host), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return None
     addresses = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)

@@ -17,15 +17,18 @@ from fastdist.distributed.sockets import JobSecret
 
 from .access import SecretSource, choose_access
 from .local_store import LocalStore
-from .state import MUTATIONS, Op, Request
-from .store import DEFAULT_TIMEOUT, Timeout
+from .state import MUTATIONS, Op, Request, Status
+from .store import DEFAULT_TIMEOUT, Timeout, require_ok
 
 # Note [The log of a FileStore] The file is a line that says what it is, then records: length and
 # CRC-32 of the body, then the body, an op and its arguments. Whoever changes something takes the
 # lock, reads what others have added, cuts off what a killed writer left half written, and adds its
 # record in one write. Readers take no lock: a record is believed once it is complete and its sum is
 # right. As every process applies the same records in the same order, all see the same dictionary,
-# and a record that fits nobody's wait costs a process only its own reading.
+# and a record that fits nobody's wait costs a process only its own reading. A value leaves a queue
+# by a record as well, and no record waits: whoever waits for a value looks until there is one, and
+# then takes the lock. So a value goes to one process, and queues are there when a file is opened
+# again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")
@@ -125,18 +128,25 @@ class FileStore(LocalStore):
         """Return another store over the same file; the file stays until both are closed."""
         return FileStore(self._path, -1, self.timeout)
 
-    def queue_push(self, key: str, value: str | bytes) -> None:
-        """Refuse: the log of a file does not say who took a value.
-
-        Raises:
-            NotImplementedError: Always; a TCPStore or a HashStore has queues.
-        """
-        raise NotImplementedError(
-            f"{self!r} does not have queues: use a TCPStore, or a HashStore in one process"
-        )
-
     def __repr__(self) -> str:
         return f"FileStore({self._path!r})"
+
+    def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        if op is not Op.POP or arguments[1] != b"1":
+            return super()._ask(op, arguments, timeout)
+        key, waited_s = arguments[0], self._seconds(timeout)
+        deadline, pauses = time.monotonic() + waited_s, self._pauses()
+        while True:
+            # Without the lock; of several that see a value, one takes it.
+            if super()._ask(Op.QUEUE_LENGTH, [key], timeout) != [b"0"]:
+                found = super()._ask(Op.POP, [key, b"0"], timeout)
+                if found:
+                    return found
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                return require_ok(repr(self), op, arguments, Status.TIMED_OUT, [key], waited_s)
+            with self._changed:
+                self._changed.wait(min(remaining_s, next(pauses)))
 
     def _submit(self, request: Request) -> None:
         if request.op not in MUTATIONS:
@@ -145,9 +155,11 @@ class FileStore(LocalStore):
             return
         with self._locked():
             self._catch_up()
-            self._write(request.op, request.arguments)
-            # What was just written is applied here with its owner, so it is not read again.
-            self._position = os.fstat(self._file).st_size
+            # A pop of an empty queue changes nothing.
+            if request.op is not Op.POP or self._state.has_queue(request.arguments[0]):
+                self._write(request.op, request.arguments)
+                # What was just written is applied here with its owner, so it is not read again.
+                self._position = os.fstat(self._file).st_size
         super()._submit(request)
 
     def _refresh(self) -> None:

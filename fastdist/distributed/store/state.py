@@ -82,6 +82,7 @@ MUTATIONS = frozenset(
     {
         *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
         *(Op.JOIN, Op.WITHDRAW, Op.DISBAND),
+        *(Op.PUSH, Op.POP),
     }
 )
 
@@ -222,6 +223,10 @@ class StoreState:
         if not queue:
             del self._queues[key]
         return self._answer(request, Status.OK, [value])
+
+    def has_queue(self, key: bytes) -> bool:
+        """Return whether there is a value in the queue under key."""
+        return key in self._queues
 
     def _queue_length(self, request: Request, now: float) -> list[Answer]:
         (key,) = request.arguments

@@ -163,11 +163,7 @@ class Store:
         return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
 
     def queue_push(self, key: str, value: str | bytes) -> None:
-        """Put a value at the end of the queue under key.
-
-        Raises:
-            NotImplementedError: The store is a FileStore.
-        """
+        """Put a value at the end of the queue under key."""
         self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
@@ -386,9 +382,10 @@ def require_ok(
         raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     keys = ", ".join(f"/{one_line(name)}" for name in names[:8])
+    num_keys = 1 if op is Op.POP else len(arguments)
     raise StoreTimeoutError(
         f"wait timeout after {waited_s * 1e3:.0f}ms, keys: {keys}: "
-        f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear "
+        f"{store}: {op.name.lower()}: {len(names)} of {num_keys} keys did not appear "
         f"within {waited_s:g} s: {shown}; raise the timeout, or check the workers that should "
         "have set them",
         names,

@@ -280,36 +280,9 @@ class DistributedDataParallel(Module):
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """Return facts about the reductions: sizes in bytes and times in nanoseconds."""
-        reducer, group = self.reducer, self.process_group
-        sizes = ", ".join(str(bucket.nbytes) for bucket in reducer.buckets)
-        hook = reducer.hook
-        dtypes = dict.fromkeys(str(one.dtype) for one in reducer.parameters)
-        data: dict[str, Any] = {
-            "world_size": group.size(),
-            "rank": group.rank(),
-            "module_name": type(self.module).__name__,
-            "backend_name": group.name(),
-            "device_ids": ", ".join(map(str, self.device_ids or ())),
-            "dtypes": ", ".join(dtypes),
-            "broadcast_buffers": int(self.broadcast_buffers),
-            "bucket_cap_bytes": self.bucket_bytes_cap,
-            "bucket_sizes": sizes,
-            "find_unused_parameters": int(self.find_unused_parameters),
-            "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
-            "static_graph": int(self.static_graph),
-            "iteration": reducer.iterations,
-            "num_parameter_tensors": len(reducer.parameters),
-            "total_parameter_size_bytes": sum(one.nbytes for one in reducer.parameters),
-            "num_buckets": len(reducer.buckets),
-            "has_rebuilt_buckets": int(reducer.has_rebuilt),
-            "has_error": int(bool(reducer.error)),
-            "error": reducer.error,
-        }
-        if hook is not None:
-            data["comm_hook"] = getattr(hook[1], "__qualname__", repr(hook[1]))
-        if reducer.has_rebuilt:
-            data["rebuilt_bucket_sizes"] = sizes
-        return {**data, **reducer.times.means()}
+        from ...distributed.data_parallel.logging_data import logging_data
+
+        return logging_data(self)
 
     def join(
         self,

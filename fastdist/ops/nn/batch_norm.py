@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
 from ...graph.modes import modes, no_grad, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
+from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..pointwise.arithmetic import addcmul
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
+from .channel_norms import instances_or_none, normalize_by_known, takes_channels
+from .norm_slopes import axes_of, batch_norm_slope
 
 
-@structured("nn.batch_norm.channels", fresh=True, homes="nowhere", known_as="native_batch_norm")
+@structured(
+    "nn.batch_norm.channels",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_batch_norm",
+)
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -63,24 +75,18 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return value_at(found, level), *[one.reshape(size, channels) for one in rows]
 
 
-def _places(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes but that of the channels, and the shape that broadcasts along these."""
-    axes = tuple([axis for axis in range(len(shape)) if axis != 1])
-    return axes, (shape[1], *[1] * (len(shape) - 2))
-
-
 def _normal(input: Any, eps: float) -> tuple[Any, Any]:
     """Return the normalised channels and what they were multiplied by, as expressions that can be
     differentiated again.
     """
-    axes, _ = _places(input._layout.shape)
+    axes, _ = axes_of(input._layout.shape)
     away = input - input.mean(axes, True)
     scale = ((away * away).mean(axes, True) + eps).rsqrt()
     return away * scale, scale
 
 
 def _slope(g: Any, normal: Any, scale: Any) -> Any:
-    axes, _ = _places(g._layout.shape)
+    axes, _ = axes_of(g._layout.shape)
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
@@ -89,15 +95,21 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
     if not (tls.grad or modes.special):
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
-    axes, kept = _places(input._layout.shape)
-    normal, scale = _normal(input, eps)
-    slope = g if weight is None else g * weight.reshape(kept)
-    return _slope(slope, normal, scale), (g * normal).sum(axes), g.sum(axes)
+    axes, kept = axes_of(input._layout.shape)
+    by_input = by_weight = None
+    if wanted[0] and may_fuse(input, g, weight) and input._layout.contiguous:
+        by_input = batch_norm_slope.public(g, input, weight, *others, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
+        normal, scale = _normal(input, eps)
+        if by_input is None and wanted[0]:
+            by_input = _slope(g if weight is None else g * weight.reshape(kept), normal, scale)
+        by_weight = (g * normal).sum(axes) if wanted[1] else None
+    return by_input, by_weight, g.sum(axes) if wanted[2] else None
 
 
 @normalize_channels.jvp
 def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
-    _, kept = _places(input._layout.shape)
+    _, kept = axes_of(input._layout.shape)
     normal, scale = _normal(input, eps)
     total = None
     if input_t is not None:
@@ -153,7 +165,37 @@ def _require_channels(channels: int, **given: Tensor | None) -> None:
             raise ShapeError(f"{name} should contain {channels} elements not {one._layout.numel}")
 
 
-@composite(homes="functional", node="native_batch_norm")
+def _batch_norm_of_plain(
+    input: Any = None,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    training: Any = False,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    """Return batch norm where nothing is left to look for: the commonest calls."""
+    if others or named or eps.__class__ is not float or momentum.__class__ is not float:
+        return NOT_TAKEN
+    if not takes_channels(input, running_mean, running_var, weight, bias):
+        return NOT_TAKEN
+    layout = input._layout
+    if training is True:
+        if layout.numel == layout.shape[1]:  # one value for each channel, which is refused
+            return NOT_TAKEN
+        out, mean, variance = normalize_channels(input, weight, bias, eps)
+        if running_mean is not None:
+            _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
+        return out
+    if training is False and running_mean is not None:
+        return normalize_by_known(input, running_mean, running_var, weight, bias, eps)
+    return NOT_TAKEN
+
+
+@composite(homes="functional", node="native_batch_norm", quick=_batch_norm_of_plain)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -216,10 +258,33 @@ def _follow(
         running_var.lerp_(variance.reshape(running_var._layout.shape), momentum)
 
 
+@functools.lru_cache(maxsize=64)
+def _follower(channels: int, count: int, dtype: Any, momentum: float) -> Any:
+    from ...kernels.cpu.rows.small_columns import follower
+
+    return follower(channels, count, dtype, momentum)
+
+
+def _follow_plain(
+    running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
+) -> None:
+    """Do what _follow does for rows of the input's dtype on the CPU, by one kernel."""
+    for one in (running_mean, running_var):
+        if one._extra is not None or not one._array.flags.writeable:
+            _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
+            return
+    channels = layout.shape[1]
+    follow = _follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
+    follow(mean._array, variance._array, running_mean._array, running_var._array)
+    for one in (running_mean, running_var):
+        storage = one._storage
+        (storage_of(one) if storage is None else storage).bump()
+
+
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
     """Return input normalised by given numbers: one product and one sum for each element."""
     dtype = input._layout.dtype
-    _, kept = _places(input._layout.shape)
+    _, kept = axes_of(input._layout.shape)
     scale = (variance + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
@@ -228,7 +293,25 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
     return addcmul(shift, input, scale)
 
 
-@composite(homes="functional", node="view")
+def _instance_norm_of_plain(
+    input: Any = None,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: Any = True,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    if running_mean is not None or running_var is not None or use_input_stats is not True:
+        return NOT_TAKEN
+    found = instances_or_none(input, weight, bias, eps)
+    return NOT_TAKEN if found is None or others or named else found
+
+
+@composite(homes="functional", node="view", quick=_instance_norm_of_plain)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -273,7 +356,7 @@ def instance_norm(
 def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
     """Return normal * weight + bias, of channels."""
     dtype = normal._layout.dtype
-    _, kept = _places(normal._layout.shape)
+    _, kept = axes_of(normal._layout.shape)
     weight, bias = (one if one is None else one.to(dtype).reshape(kept) for one in (weight, bias))
     if weight is None:
         return normal if bias is None else normal + bias  # type: ignore[no-any-return]

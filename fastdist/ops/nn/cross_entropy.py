@@ -17,8 +17,15 @@ from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_floating_inputs
-from .softmax import log_softmax, log_softmax_gradient, log_softmax_tangent
+from .softmax import (
+    less_mean,
+    log_softmax,
+    log_softmax_gradient,
+    log_softmax_tangent,
+    softmax,
+)
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -220,6 +227,8 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 @cross_entropy_rows.vjp("input")
 def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
     is_wide = input._layout.dtype is float64 and input._layout.device is not CPU
+    if tls.grad and may_fuse(input, g):
+        return cross_entropy_slope.public(g, input, target, *others, reduction)
     if tls.grad or modes.special or is_wide:
         # A recorded gradient is differentiated, so it must depend on the input. On devices the
         # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
@@ -247,6 +256,31 @@ def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tenso
 @cross_entropy_losses.plan
 def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
     return Plan(() if reduction else target._layout.shape, input._layout.dtype, (reduction,))
+
+
+@structured("nn.cross_entropy.slope", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="nll_loss_backward")  # fmt: skip
+def cross_entropy_slope(
+    grad: Tensor, input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
+) -> Tensor:
+    """Return the gradient of cross_entropy_rows by its input, where it is differentiated again."""
+
+
+@cross_entropy_slope.plan
+def _(
+    grad: Tensor, input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
+) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype, (reduction,))
+
+
+@cross_entropy_slope.vjp("grad", "input")
+def _(g: Any, grad: Any, input: Any, target: Any, weights: Any, totals: Any, reduction: int) -> Any:
+    shares = softmax(input, 1)
+    away = less_mean(g, shares, 1)
+    scale = 1.0 / len(target) if reduction == 1 else 1.0
+    by_row = away.gather(1, target.reshape(-1, 1)).reshape(-1) * -scale
+    given = grad if reduction else grad.reshape(-1, 1)
+    return by_row.sum() if reduction else by_row, away * shares * given * scale
 
 
 @structured(

@@ -19,8 +19,11 @@ from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
+from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
 from .batch_norm import require_channeled, scale_channels
+from .channel_norms import groups_or_none
+from .norm_slopes import layer_norm_slope, rms_norm_slope
 
 
 @structured(
@@ -60,11 +63,13 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
             mean, deviation = others
             by_weight = (g * ((input - mean) / deviation)).sum(0)
         return by_input, by_weight, by_bias
-    if wanted[0] or wanted[1]:
+    if wanted[0] and may_fuse(input, g, weight):
+        by_input = layer_norm_slope.public(g, input, weight, *others, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
         away = input - input.mean(1, True)
         scale = ((away * away).mean(1, True) + eps).rsqrt()
         normal = away * scale
-        if wanted[0]:
+        if wanted[0] and by_input is None:
             by_input = _slope(g if weight is None else g * weight, normal, scale)
         if wanted[1]:
             by_weight = (g * normal).sum(0)
@@ -238,6 +243,8 @@ def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
 
 @rms_norm_rows.vjp("input")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+    if (tls.grad or modes.special) and may_fuse(input, g, weight):
+        return rms_norm_slope.public(g, input, weight, *others, eps)
     normal, scale = _by_root(input, eps)
     g = g if weight is None else g * weight
     return (g - normal * (g * normal).mean(1, True)) * scale
@@ -340,7 +347,20 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
     return input / (total * (alpha / size) + k).pow(beta)
 
 
-@composite(homes="functional", node="native_group_norm")
+def _group_norm_of_plain(
+    input: Any = None,
+    num_groups: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    eps: Any = 1e-5,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    found = groups_or_none(input, num_groups, weight, bias, eps)
+    return NOT_TAKEN if found is None or others or named else found
+
+
+@composite(homes="functional", node="native_group_norm", quick=_group_norm_of_plain)
 def group_norm(
     input: Tensor,
     num_groups: int,

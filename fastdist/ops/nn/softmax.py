@@ -11,6 +11,7 @@ from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
 from ..pointwise.masked import where
+from ..reduce.row_slopes import may_fuse
 
 
 @structured(
@@ -74,6 +75,8 @@ def keeps_tails(x: Any) -> bool:
 
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
     """Return the gradient of log_softmax by its input, from its result."""
+    if tls.grad and _is_last(dim, out) and may_fuse(out, g):
+        return log_softmax_slope(g, out, dim)
     total = g.sum(dim, keepdim=True)
     if not keeps_tails(out):
         return g - out.exp() * total
@@ -82,6 +85,12 @@ def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
     others = g.masked_fill(is_large, 0.0).sum(dim, keepdim=True)
     large = -(g * out.expm1()) - share * others
     return where(is_large, large, g - share * total)
+
+
+def _is_last(dim: int, x: Any) -> bool:
+    """Return whether dim is the last axis of x, of which there is one."""
+    ndim = len(x._layout.shape)
+    return ndim > 0 and dim in (-1, ndim - 1)
 
 
 def less_mean(x: Any, shares: Any, dim: int) -> Any:
@@ -130,6 +139,8 @@ softmax.complex_decomposition = _cast_first(softmax)
 
 def _slope(g: Any, out: Any, dim: int) -> Tensor:
     """Return what softmax's Jacobian, which is symmetric, makes of a gradient or a tangent."""
+    if tls.grad and _is_last(dim, out) and may_fuse(out, g):
+        return softmax_slope(g, out, dim)
     return out * less_mean(g, out, dim)  # type: ignore[no-any-return]
 
 
@@ -141,3 +152,41 @@ def _(g: Any, out: Any, dim: int) -> Tensor:
 @softmax.jvp
 def _(input_t: Any, out: Any, dim: int) -> Tensor:
     return _slope(input_t, out, dim)
+
+
+# The slopes as ops, where they are differentiated again: one Node in place of eight or more, whose
+# gradients one kernel makes. See Note [Slopes of rows with one large share] for what is taken from
+# gradients first.
+@structured("nn.softmax.softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="_softmax_backward_data")  # fmt: skip
+def softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
+    """Return the gradient of softmax by its input along the last axis, from its result."""
+
+
+@structured("nn.softmax.log_softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="_log_softmax_backward_data")  # fmt: skip
+def log_softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
+    """Return the gradient of log_softmax by its input along the last axis, from its result."""
+
+
+@log_softmax_slope.plan
+@softmax_slope.plan
+def _(grad: Tensor, output: Tensor, dim: int) -> Plan:
+    return Plan(output._layout.shape, output._layout.dtype)
+
+
+@softmax_slope.vjp("grad", "output")
+def _(g: Any, grad: Any, output: Any, dim: int) -> Any:
+    # Constants: the result is the same for any.
+    along = (g.detach() * output.detach()).sum(dim, keepdim=True)
+    even = (grad.detach() * output.detach()).sum(dim, keepdim=True)
+    by_output = (g - along) * less_mean(grad, output, dim)
+    by_output = by_output - (grad - even) * ((g - along) * output).sum(dim, keepdim=True)
+    return _slope(g, output, dim), by_output
+
+
+@log_softmax_slope.vjp("grad", "output")
+def _(g: Any, grad: Any, output: Any, dim: int) -> Any:
+    shares = output.exp()
+    away = less_mean(g, shares, dim)
+    return away, -(away * shares) * grad.sum(dim, keepdim=True)

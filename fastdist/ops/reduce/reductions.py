@@ -18,6 +18,7 @@ from .. import late_ops
 from ..create.creation import full
 from ..pointwise.complex_numbers import conjugate
 from .cumulative_sums import has_zero, product_after, product_before
+from .row_slopes import length_of_rows, logsumexp_slope, variance_slope
 
 Dims = int | tuple[int, ...] | None
 
@@ -276,6 +277,10 @@ def _deviations(input: Any, dim: Any, correction: float) -> Any:
 
 @variance.vjp("input")
 def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, keepdim: bool) -> Any:
+    if tls.grad:
+        length = length_of_rows("var", input, dim, g)
+        if length is not None and length > correction:
+            return variance_slope(g, input, length, 2.0 / (length - correction))
     return restore_axes(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
 
 
@@ -299,6 +304,10 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
 
 @logsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    if tls.grad:
+        length = length_of_rows("logsumexp", input, dim, g)
+        if length is not None:
+            return logsumexp_slope(g, input, length)
     g = restore_axes(g, input_layout, dim, keepdim)
     if tls.grad or modes.special:
         # A recorded gradient is differentiated: by softmax, see the note in softmax.py.

@@ -24,6 +24,7 @@ from collections.abc import Callable, Hashable
 from typing import ClassVar
 
 from fastdist.core.errors import DeviceError
+from fastdist.system.unused_memory import release_unused_memory
 
 from .waiting import compiling_for_nobody
 
@@ -68,8 +69,14 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
             if _State.thread is None:
                 # Not joined by Python at its end, but by _end, which lets it do no more.
                 thread = threading.Thread(target=_work, name="fastdist-compiler", daemon=True)
-                thread.start()
-                _State.thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # Too many threads, or the interpreter ends: a later call tries again.
+                    _State.wanted.clear()
+                    _State.keys.clear()
+                else:
+                    _State.thread = thread
     if error is not None:
         raise error
 
@@ -98,10 +105,14 @@ def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
 def _work() -> None:
     while True:
         with _State.lock:
-            if not _State.wanted:
+            is_done = not _State.wanted
+            if is_done:
                 _State.thread = None
-                return
-            key, compile_it = _State.wanted.popleft()
+            else:
+                key, compile_it = _State.wanted.popleft()
+        if is_done:
+            _release_once()
+            return
         error: BaseException | None = None
         try:
             with compiling_for_nobody():
@@ -112,6 +123,12 @@ def _work() -> None:
             _State.keys.discard(key)
             if error is not None:
                 _State.errors[key] = error
+
+
+@functools.cache
+def _release_once() -> None:
+    """Release what the first kernels have left: not each time, for tensors reuse that memory."""
+    release_unused_memory()
 
 
 @atexit.register

@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import io
 import linecache
-import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
@@ -24,7 +23,7 @@ import numba.np.linalg
 import numpy as np
 
 from fastdist.system.cache_directory import cache_directory, shipped_directory
-from fastdist.system.own_folder import is_own_file, is_trusted_file
+from fastdist.system.own_folder import read_own_file
 
 from .kernel_cache import ENTRY, recorder
 from .numba_inlining import PART
@@ -99,7 +98,7 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
     because unpickling stops before it: a reader that does not know of it is not disturbed.
     """
 
-    _is_trusted = staticmethod(is_own_file)
+    _is_shipped = False
 
     def save(self, key: Any, data: Any) -> None:
         super().save(key, (key, data))
@@ -134,21 +133,22 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
         replace the file at any moment.
         """
         try:
-            with open(path, "rb") as file:
-                # The seal is no proof of who wrote it, as all can make one. That cache_directory
-                # has found the folder to be ours is; but it may have been open to others once, and
-                # still hold what they put there.
-                is_ours, content = self._is_trusted(os.fstat(file.fileno())), file.read()
-        except FileNotFoundError:
+            # The seal is no proof of who wrote it, as all can make one. That cache_directory has
+            # found the folder to be ours is; but it may have been open to others once, and still
+            # hold what they put there.
+            content = read_own_file(path, or_roots=self._is_shipped)
+        except OSError:
+            return None  # there is none, or a link in its place
+        if content is None:
             return None
         written, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
-        return written if is_ours and seal == _seal(written, self._source_stamp) else None
+        return written if seal == _seal(written, self._source_stamp) else None
 
 
 class _ShippedFile(_CacheFile):
     """One that came with an image: root may have written it, and nobody writes to it here."""
 
-    _is_trusted = staticmethod(is_trusted_file)
+    _is_shipped = True
 
 
 class _Places:
@@ -156,8 +156,8 @@ class _Places:
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")
-        self._own = None if own is None else _CacheFile(str(own), name, stamp)
-        self._shipped = None if shipped is None else _ShippedFile(str(shipped), name, stamp)
+        self._own = None if own is None else _CacheFile(own, name, stamp)
+        self._shipped = None if shipped is None else _ShippedFile(shipped, name, stamp)
 
     def load(self, key: Any) -> Any:
         found = None if self._own is None else self._own.load(key)

@@ -13,6 +13,7 @@ a host compiles, and the others load the file that it has stored.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
 import threading
@@ -22,6 +23,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from fastdist.instrumentation.time_ranges import time_range
+from fastdist.system.unused_memory import release_unused_memory
 
 from . import object_store
 from .machine_code import MachineCode
@@ -125,6 +127,18 @@ def find_loop(module: str, maker: str, *given: Any) -> Any:
     found = _found.get(key)
     if found is None:
         found = _find(key, lambda made: made(*given), _loop_from, _notes_of_loop)
+    return found
+
+
+def stored_loop(module: str, maker: str, *given: Any) -> Any:
+    """Return the loop of find_loop where that needs no compiler, else None.
+
+    Thread  any
+    """
+    key = module, maker, repr(given)
+    found = _found.get(key)
+    if found is None and can_load_objects():
+        _, _, found = _load(key, _loop_from, exact=False)
     return found
 
 
@@ -287,12 +301,9 @@ def _find(
         kernel = make(_maker(module, name))
         _found[key] = kernel
         return kernel
-    with time_range("fastdist::load_kernel", "kernel load"):
-        text = _text_of(key, exact=exact)
-        stored = object_store.read(text)
-        loaded = _loaded(stored, from_code, module, name)
+    text, stored, loaded = _load(key, from_code, exact=exact)
     if loaded is not None:
-        return _found.setdefault(key, loaded)  # type: ignore[no-any-return]
+        return loaded
     what = f"the kernel {name} of {module}"
     with time_range("fastdist::compile_kernel", "kernel compilation"), waiting_for(what):
         maker = _maker(module, name)
@@ -300,6 +311,25 @@ def _find(
             if key not in _found:
                 _found[key] = _made(stored, text, maker, make, from_code, notes_of, exact=exact)
             return _found[key]  # type: ignore[no-any-return]
+
+
+def _load(
+    key: tuple[str, str, str], from_code: Callable[[MachineCode, str], Kernel], *, exact: bool
+) -> tuple[str, Stored | None, Kernel | None]:
+    """Return the key of a kernel in the store, what is stored there, and the kernel made of it."""
+    with time_range("fastdist::load_kernel", "kernel load"):
+        text = _text_of(key, exact=exact)
+        stored = object_store.read(text)
+        loaded = _loaded(stored, from_code, *key[:2])
+        if loaded is not None:
+            _release_once()
+    return text, stored, None if loaded is None else _found.setdefault(key, loaded)
+
+
+@functools.cache
+def _release_once() -> None:
+    """Release memory after the first kernel: its modules, and the sources that were digested."""
+    release_unused_memory()
 
 
 def _text_of(key: tuple[str, str, str], *, exact: bool) -> str:

@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -264,9 +263,8 @@ def _start_omp() -> bool:
     spec = importlib.util.find_spec("numba")
     if spec is None or not spec.submodule_search_locations:
         return False
-    folder = Path(spec.submodule_search_locations[0], "np", "ufunc")
     [suffix, *_] = importlib.machinery.EXTENSION_SUFFIXES
-    path = str(folder / f"omppool{suffix}")
+    path = os.path.join(spec.submodule_search_locations[0], "np", "ufunc", f"omppool{suffix}")
     loader = importlib.machinery.ExtensionFileLoader("omppool", path)
     found = importlib.util.spec_from_loader("omppool", loader)
     assert found is not None

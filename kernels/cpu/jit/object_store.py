@@ -7,18 +7,18 @@ file that is torn, of another version, or of another kernel counts as missing, a
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import struct
 import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastdist.system.cache_directory import cache_directory, shipped_directory
 from fastdist.system.digest import sha256
-from fastdist.system.own_folder import is_own_file, is_trusted_file
+from fastdist.system.own_folder import read_own_file
 
 # A change of the format, or of what is stored under a key, gets another number.
 _BEGIN: Final = b"fastdist object 1\n"
@@ -26,6 +26,9 @@ _SEAL_BYTES: Final = 32
 _LENGTHS: Final = struct.Struct("<III")
 FOLDER: Final = "objects"
 SUFFIX: Final = ".object"
+_WRITTEN_ASIDE: Final = ".tmp"
+_LOCK: Final = ".lock"
+_LEFT_AFTER_S: Final = 86_400.0
 # A worker that compiles takes seconds; one that hangs is not waited for any longer.
 _LOCKED_AT_MOST_S: Final = 120.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
@@ -43,19 +46,14 @@ class Stored(NamedTuple):
 
 def read(key: str) -> Stored | None:
     """Return the kernel stored under a key, in the user's own folder or in one of an image."""
-    for folder, is_trusted in (
-        (cache_directory(FOLDER), is_own_file),
-        (shipped_directory(FOLDER), is_trusted_file),
-    ):
+    for folder, is_shipped in ((cache_directory(FOLDER), False), (shipped_directory(FOLDER), True)):
         if folder is None:
             continue
         try:
-            with open(folder / _name_of(key), "rb") as file:
-                # As a folder that is one's own now may have been open to others before.
-                content = file.read() if is_trusted(os.fstat(file.fileno())) else b""
+            content = read_own_file(_path_of(folder, key), or_roots=is_shipped)
         except OSError:
             continue
-        found = _unsealed(content, key)
+        found = None if content is None else _unsealed(content, key)
         if found is not None:
             return found
     return None
@@ -68,19 +66,32 @@ def write(key: str, stored: Stored) -> None:
     folder = cache_directory(FOLDER)
     if folder is None:
         return
+    _remove_leftovers(folder)
     # Written aside and renamed: another process sees all of the file or none. Where the
     # disk is full, or the folder went away, the next process compiles again.
     with (
         contextlib.suppress(OSError),
-        tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file,
+        tempfile.NamedTemporaryFile(dir=folder, suffix=_WRITTEN_ASIDE, delete=False) as file,
     ):
         try:
             file.write(_sealed(stored, key))
             file.flush()
-            os.replace(file.name, folder / _name_of(key))
+            os.replace(file.name, _path_of(folder, key))
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+@functools.cache
+def _remove_leftovers(folder: str) -> None:
+    """Remove what processes left that were killed while they compiled or wrote, a day ago."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if name.endswith((_WRITTEN_ASIDE, _LOCK)):
+                with contextlib.suppress(OSError):  # another process removes it
+                    if os.lstat(path).st_mtime < time.time() - _LEFT_AFTER_S:
+                        os.unlink(path)
 
 
 @contextlib.contextmanager
@@ -90,7 +101,8 @@ def locked(key: str) -> Iterator[None]:
     Note    the lock ends with its process; one that hangs is waited for two minutes
     """
     folder = cache_directory(FOLDER)
-    file = None if folder is None else _lock_file(folder / f"{_name_of(key)}.lock")
+    path = "" if folder is None else f"{_path_of(folder, key)}{_LOCK}"
+    file = _lock_file(path) if path else None
     if file is None:
         yield
         return
@@ -99,16 +111,16 @@ def locked(key: str) -> Iterator[None]:
     finally:
         # Removed while it is locked: whoever waits for it finds the kernel, and looks no further.
         with contextlib.suppress(OSError):
-            os.unlink(f"{folder}/{_name_of(key)}.lock")
+            os.unlink(path)
         os.close(file)
 
 
-def _lock_file(path: Path) -> int | None:
+def _lock_file(path: str) -> int | None:
     """Return a descriptor of a file that is locked by this one, None where none can be."""
     import fcntl
 
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return None
     never = threading.Event()
@@ -128,8 +140,8 @@ def _lock_file(path: Path) -> int | None:
     return None
 
 
-def _name_of(key: str) -> str:
-    return str(sha256(key.encode()).hexdigest()[:40]) + SUFFIX
+def _path_of(folder: str, key: str) -> str:
+    return os.path.join(folder, f"{sha256(key.encode()).hexdigest()[:40]}{SUFFIX}")
 
 
 def _sealed(stored: Stored, key: str) -> bytes:

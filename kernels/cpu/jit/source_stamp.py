@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import sys
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -38,7 +37,7 @@ _INLINED: Final = (
     "index/bounds.py",
     "create/philox_loops.py",
 )  # fmt: skip
-_FOLDER: Final = Path(__file__).parents[1]
+_FOLDER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PACKAGES: Final = ("numba", "llvmlite")
 # Variables of Numba that change no code.
 _OF_NO_CODE: Final = frozenset({"NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE_DIR"})
@@ -50,15 +49,20 @@ def sources_stamp() -> str:
     """Return a hash of Numba's version and of the sources that compiled functions inline."""
     digest = sha256(_versions().encode())
     for name in _INLINED:
-        digest.update((_FOLDER / name).read_bytes())
+        digest.update(_read(name))
     return str(digest.hexdigest()[:16])
 
 
 @functools.cache
 def module_stamp(module: str) -> str:
     """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of what it inlines."""
-    path = _FOLDER.joinpath(*module.split(".")).with_suffix(".py")
-    return str(sha256(path.read_bytes()).hexdigest()[:16]) + sources_stamp()
+    content = _read(f"{module.replace('.', '/')}.py")
+    return str(sha256(content).hexdigest()[:16]) + sources_stamp()
+
+
+def _read(name: str) -> bytes:
+    with open(os.path.join(_FOLDER, name), "rb") as file:
+        return file.read()
 
 
 @functools.cache
@@ -71,7 +75,8 @@ def _versions() -> str:
             found.append("")
             continue
         [folder, *_] = spec.submodule_search_locations
-        found.append(Path(folder, "_version.py").read_text(encoding="utf-8"))
+        with open(os.path.join(folder, "_version.py"), encoding="utf-8") as file:
+            found.append(file.read())
     return "\n".join(found)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from fastdist.system.blas import read_cpu
 
 from ..jit.array_objects import require_arrays
-from ..jit.background import is_numpys_turn
 from ..silence import silent
 from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
@@ -30,7 +29,7 @@ _FEWEST_ROWS: Final = 16
 # Rows of a weight that few_rows.py takes at once, and multiply-adds from which on it pays: it takes
 # a third of a BLAS's time, (4, 128) by (344, 128) 2.6 us instead of 7.6.
 _FEWEST_COLUMNS: Final = 4
-_LEAST_OF_FEW_ROWS: Final = 1 << 17
+LEAST_OF_FEW_ROWS: Final = 1 << 17
 # From so many on, laying panels together pays, for rows of b that lie a page apart above all.
 MANY_ROWS: Final = 128
 
@@ -62,9 +61,17 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
 
 
 def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
-    if not suits_panels(n, k, m, dtype) or is_numpys_turn(_compiled, kernel, "float32"):
+    if not suits_panels(n, k, m, dtype) or _numpys_turn()(_compiled, kernel, "float32"):
         return False
     return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+@functools.cache
+def _numpys_turn() -> Callable[..., bool]:
+    """Return is_numpys_turn; its module brings threads and files, which small products spare."""
+    from ..jit.background import is_numpys_turn
+
+    return is_numpys_turn
 
 
 @functools.cache
@@ -115,11 +122,11 @@ def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
     if not 1 < n < _FEWEST_ROWS or m < _FEWEST_COLUMNS or a.dtype.char not in _NAMES:
         return False
     cost = a.size * m
-    if cost < _LEAST_OF_FEW_ROWS or not _has_wide_vectors():
+    if cost < LEAST_OF_FEW_ROWS or not _has_wide_vectors():
         return False
     if not (a.flags.c_contiguous and b.flags.c_contiguous and to.flags.c_contiguous):
         return False
-    if is_numpys_turn(_few_rows, _NAMES[a.dtype.char]):
+    if _numpys_turn()(_few_rows, _NAMES[a.dtype.char]):
         return False
     return cost <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
 
@@ -256,10 +263,27 @@ def matmul(x: Array, y: Array, out: Array) -> None:
         np.matmul(x, y, out=out)
 
 
+def by_first(g: Array, y: Array, out: Array) -> None:
+    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k)."""
+    linear(g, y, None, out)
+
+
+def by_second(g: Array, x: Array, out: Array) -> None:
+    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    matmul(x.T, g, out)
+
+
+def by_weight(g: Array, x: Array, out: Array) -> None:
+    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
+    (m, k).
+    """
+    matmul(g.T, x, out)
+
+
 @silent
 def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
-    if x.size * len(weight) >= _LEAST_OF_FEW_ROWS:
+    if x.size * len(weight) >= LEAST_OF_FEW_ROWS:
         multiply_turned(x, weight, out)
     else:
         np.dot(x, weight.T, out=out)

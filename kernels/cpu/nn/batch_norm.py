@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.background import is_numpys_turn
+from ..jit.array_objects import ARRAY, gapless
+from ..jit.background import is_numpys_turn, numpy_serves
 from ..jit.kernel_cache import Loops
 from ..reduce.sums import add_up
+from ..rows.small_rows import is_plain
 from ..silence import silent
+from ..small.call_facts import CallFacts, Run, ones
 
 Array = np.ndarray[Any, Any]
 _loops = Loops("nn.batch_norm_loops")
@@ -139,3 +142,54 @@ def channels_gradients(
     turn = x.shape[2] == 1 or is_numpys_turn(_compile, x.dtype, mean.dtype, True)
     run: Callable[..., None] = _column_gradients if turn else _loops.gradients
     run(g, x, weight, mean, variance, seen, by_weight, by_bias, eps, out.size > 0)
+
+
+def channels_maker(facts: CallFacts) -> Run | None:
+    """Return what makes normalised channels, their means and their variances, of what lies in C
+    order and has one dtype: by the compiled loop alone, for which a call waits.
+    """
+    if not _suits_loops(facts):
+        return None
+    shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers
+    channels, seen = shape[1], (shape[0], shape[1], math.prod(shape[2:]))
+    one, nothing, empty = ones(channels, dtype), np.zeros(channels, dtype), np.empty
+    normalize = _loops.normalize
+
+    def of_channels(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
+        weight = one if weight is None else weight
+        bias = nothing if bias is None else bias
+        if not (type(x) is type(weight) is type(bias) is ARRAY):
+            x, weight, bias = gapless(x, weight, bias)
+        out, mean, variance = empty(seen, dtype), empty(channels, dtype), empty(channels, dtype)
+        normalize(x.reshape(seen), weight, bias, out, mean, variance, eps)
+        return out.reshape(shape), mean, variance
+
+    return of_channels
+
+
+def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return what makes the gradients of normalised channels by input, weight and bias."""
+    if not _suits_loops(facts):
+        return None
+    shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers
+    channels, seen = shape[1], (shape[0], shape[1], math.prod(shape[2:]))
+    one, empty, loop = ones(channels, dtype), np.empty, _loops.gradients
+
+    def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
+        mean, variance = others
+        g, x, weight, mean, variance = gapless(
+            g, x, one if weight is None else weight, mean, variance
+        )
+        by_weight, by_bias, is_whole = empty(channels, dtype), empty(channels, dtype), wanted[0]
+        x = x.reshape(seen)
+        made = empty(seen, dtype) if is_whole else x
+        loop(g.reshape(seen), x, weight, mean, variance, made, by_weight, by_bias, eps, is_whole)
+        return made.reshape(shape) if is_whole else None, by_weight, by_bias
+
+    return by_all, None, None
+
+
+def _suits_loops(facts: CallFacts) -> bool:
+    """Return whether the loops take arrays as they are, and are not to be waited for elsewhere."""
+    places = math.prod(facts.shape[2:])
+    return is_plain(facts) and places > 1 and facts.shape[0] > 0 and not numpy_serves()

@@ -37,6 +37,8 @@ _cgutils: Any = cgutils  # untyped
 _TURNS: Final = 32
 # Rows of a block at most: see Note [Blocks of rows] in row_code.py.
 BLOCK: Final = 16
+# Operands that have a number for each place of a row.
+ALONG: Final = ("rows", "columns", "turns")
 
 
 def take(
@@ -293,7 +295,7 @@ class _Loop:
         }
         words = {word for step in steps for word in _words(step.text)}  # type: ignore[union-attr]
         for name in sorted(words):
-            is_row = code.kinds.get(name) in ("rows", "columns")
+            is_row = code.kinds.get(name) in ALONG
             if name in code.names and not is_row and name not in {s.name for s in self.reduces}:
                 code.spread(name)
         rows = {name for name in words if code.kinds.get(name) == "rows"}
@@ -324,7 +326,7 @@ class _Loop:
 
         def find(name: str) -> Any:
             if name not in found:
-                if code.kinds.get(name) in ("rows", "columns"):
+                if code.kinds.get(name) in ALONG:
                     found[name] = self.many.load(self._address(name, at), mask)
                     if code.ahead is not None and mask is None and name in self.fresh:
                         self.many.prefetch(self._address(name, at), code.ahead)

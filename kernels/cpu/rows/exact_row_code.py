@@ -21,7 +21,7 @@ from numba.core import cgutils
 
 from fastdist.language.scalar import Name, parse, walk
 
-from .along_row_code import RowCode
+from .along_row_code import ALONG, RowCode
 from .code_loops import as_written
 from .row_numbers import I32, I64, WIDE, Numbers, evaluate
 from .row_steps import Log, Reduce, Scan, Step, Total
@@ -190,7 +190,7 @@ class _Sums:
         trees = [parse(step.text, code.names).tree for step in steps]
         names = {piece.id for tree in trees for piece in walk(tree) if isinstance(piece, Name)}
         for name in sorted(names):
-            if code.kinds.get(name) not in ("rows", "columns"):
+            if code.kinds.get(name) not in ALONG:
                 code.number(name)
 
     def of(self, begin: Any, length: Any) -> list[Any]:
@@ -223,7 +223,7 @@ class _Sums:
 
         def find(name: str) -> Any:
             if name not in found:
-                if code.kinds.get(name) in ("rows", "columns"):
+                if code.kinds.get(name) in ALONG:
                     place = build.mul(at, ir.Constant(I64, code.size))
                     address = build.add(code.places[name], place)
                     found[name] = self._widened(self._load(own, address), own, on)

@@ -19,6 +19,9 @@ from .long_rows import result_by
 _FEWEST: Final = 64
 # Very long columns, so few that a product is mostly its call, are left to NumPy, which folds them.
 _MOST, _SOME = 1 << 14, 12
+# Where few columns have so many numbers, some rows are seen as one row of so many columns: the sum
+# of 10,000 x 10 takes 4 us in place of 18 (AMD EPYC, Zen 4).
+_LONG, _WIDE = 1 << 16, 128
 # So many bytes are in a core's own cache: see Note [Parts of the rows] in column_code.py.
 _NEAR_BYTES: Final = 3 << 18
 
@@ -35,6 +38,10 @@ def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
         math.prod(part) for part in (shape[:first], shape[first:behind], shape[behind:])
     )
     final = facts.shape if facts.view_shape is None else facts.view_shape
+    if before == 1 and 1 < n < _FEWEST and rows * n >= _LONG:
+        usual = -(-_WIDE // n)
+        together = next((k for k in range(usual // 2, 2 * usual) if k and rows % k == 0), usual)
+        return _side_by_side(rows, n, together, facts.dtype, final, is_mean=is_mean)
     if 1 < n < _FEWEST and rows > 1 and (rows <= _MOST or n >= _SOME):
         return _few(before, rows, n, facts.dtype, final, is_mean=is_mean)
     if n < _FEWEST or (before > 1 and rows < _FEWEST):
@@ -57,6 +64,31 @@ def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
         return out.reshape(final)
 
     return each
+
+
+@silent
+def _side_by_side(
+    rows: int, n: int, together: int, dtype: Any, final: tuple[int, ...], *, is_mean: bool
+) -> Run:
+    """Return the sum of few columns: by the loop of columns for rows that are `together` rows side
+    by side, whose sums are then added up.
+    """
+    wide = together * n
+    near = rows * n * int(dtype.itemsize) <= _NEAR_BYTES
+    name = "sum_of_near_columns" if near else "sum_of_columns"
+    scale = 1.0 / rows if is_mean else 1.0
+    add = result_by(name, (together, n), dtype, rows // together, wide, scale)
+    reduce, seen, whole = np.add.reduce, (rows, n), rows - rows % together
+    if whole == rows:
+        return lambda x: reduce(add(x), 0).reshape(final)
+    multiply, add_to, part = np.multiply, np.add, number(scale, dtype)
+
+    def added(x: Array) -> Array:
+        x = x.reshape(seen)
+        total, rest = reduce(add(x[:whole]), 0), reduce(x[whole:], 0)
+        return add_to(total, multiply(rest, part, rest), total).reshape(final)
+
+    return added
 
 
 @silent

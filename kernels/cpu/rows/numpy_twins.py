@@ -7,7 +7,7 @@ serves until the loop is there, and in processes that call few of them for good.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,6 +22,9 @@ from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Sca
 
 Array = np.ndarray[Any, Any]
 _WIDE: Final = np.dtype(np.float64)
+# The numbers that a row is given, and their variables in its own dtype and in float64.
+_NUMBERS: Final = ("n", "a", "b")
+_GIVEN: Final = [f"_{name}_{kind}" for kind in ("own", "wide") for name in _NUMBERS]
 _UFUNCS: Final = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "square": np.square, "sqrt": np.sqrt, "abs": np.abs, "eq": np.equal, "lt": np.less,
@@ -35,49 +38,71 @@ def twin(row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> Run:
     """Return the function that does with a tuple of operands what the loop of row does with so many
     rows (or bands) of n numbers.
     """
-    return _Writer(row, dtype, rows, n, a, b).written()
+    count, band = (int(a), int(b)) if row.has_bands else (rows, 0)
+    numbers = [number(value, kind) for kind in (dtype, _WIDE) for value in (n, a, b)]
+    return _maker(row, dtype)(count, n, band, *numbers)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)
+def _maker(row: Row, dtype: Any) -> Callable[..., Any]:
+    """Return the function that makes twins of one row for all lengths: to write it takes 1 ms."""
+    return _Writer(row, dtype).written()
+
+
+class _Variable(str):
+    """A variable of twins, which a shape has in place of a number: its repr is its name."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class _Writer:
-    """Writes a twin. A value is the name of a variable: `element` is an array of the row's dtype,
-    `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in float64.
+    """Writes what makes twins. A value is the name of a variable: `element` is an array of the
+    row's dtype, `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in
+    float64.
     """
 
-    def __init__(self, row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> None:
-        self.row, self.dtype, self.n = row, dtype, n
-        self.count, self.band = (int(a), int(b)) if row.has_bands else (rows, 0)
+    def __init__(self, row: Row, dtype: Any) -> None:
+        self.row, self.dtype = row, dtype
+        self.count, self.n, self.band = map(_Variable, ("_count", "_n", "_band"))
         self.kinds = dict(row.operands)
         steps = [*row.steps, *[one for s in row.steps if isinstance(s, If) for one in s.steps]]
         made = [s.name for s in steps if isinstance(s, Reduce | Let | Log | Pick)]
-        self.names = [*self.kinds, "n", "a", "b", *dict.fromkeys(made)]
-        self.constants = {"n": float(n), "a": float(a), "b": float(b)}
+        self.names = [*self.kinds, *_NUMBERS, *dict.fromkeys(made)]
         self.scope: dict[str, Any] = {
             "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
             "_inside": _inside, "_sum": np.add.reduce, "_accumulate": np.add.accumulate,
-            "_fmax": np.fmax.reduce, "_log": np.log,
+            "_fmax": np.fmax.reduce, "_log": np.log, "_tile": np.tile, "_turns": _add_turns,
             "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
             **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
         }  # fmt: skip
         self.lines: list[str] = []
-        self.depth = 1
+        self.depth = 2
         # The variables of numbers of the row in float64; and what was made of texts, by the node,
         # and whether that is in float64.
         self.numbers: dict[str, str] = {}
         self.made: dict[tuple[Any, bool], str] = {}
         self.used: dict[tuple[Any, bool], set[str]] = {}
 
-    def written(self) -> Run:
+    def written(self) -> Callable[..., Any]:
         for i, (name, kind) in enumerate(self.row.operands):
             shape = {
                 "rows": (self.count, self.n), "numbers": (self.count, 1),
                 "wide": (self.count, 1), "places": (self.count, 1), "bands": (-1, self.n),
+                "turns": (-1, self.n), "turn_sums": (-1,),
             }.get(kind)  # fmt: skip
             if kind != "table":
                 seen = "" if shape is None else f".reshape({shape})"
                 self.line(f"{name} = _operands[{i}]{seen}")
+            if kind == "turns":
+                self.line(f"{name} = _tile({name}, ({self.count} // len({name}), 1))")
         self.take(self.row.steps)
-        text = "\n".join(["def twin(_operands):", *self.lines])
-        return define_silent(text, "twin", self.scope)
+        given = ", ".join([self.count, self.n, self.band, *_GIVEN])
+        head = [f"def twins({given}):", "    def twin(_operands):"]
+        text = "\n".join([*head, *self.lines, "    return twin"])
+        return define_silent(text, "twins", self.scope)
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -154,8 +179,8 @@ class _Writer:
         return self.new(text)
 
     def _named(self, name: str, wide: bool) -> str:
-        if name in self.constants:
-            return self.constant(self.constants[name], wide)
+        if name in _NUMBERS:
+            return f"_{name}_{'wide' if wide else 'own'}"
         if name in self.numbers:
             found = self.numbers[name]
             return found if wide or self.dtype == _WIDE else self.new(f"{found}.astype(_own)")
@@ -185,7 +210,11 @@ class _Writer:
                 case Give(to, text):
                     self.line(f"_copy({to}, {self.value(text, True)}, 'unsafe')")
                 case Add(to, text):
-                    self.line(f"_bands({to}, {self._full(text, False)}, {self.band})")
+                    value = self._full(text, False)
+                    if self.kinds[to] == "bands":
+                        self.line(f"_bands({to}, {value}, {self.band})")
+                    else:
+                        self.line(f"_turns({to}, {value})")
                 case Pick(name, row, place):
                     picked = self.new(f"_take({row}, {self._place(place)}, 1)")
                     self._keep_narrow(name, picked, False)
@@ -199,7 +228,7 @@ class _Writer:
                     self.line(f"_copy({to}{turn}, {sums}, 'unsafe')")
                 case Total(to, of):
                     added = f"_accumulate({self._named(of, True)}.ravel())[-1]"
-                    self.line(f"{to}[...] = {added} * {self.constant(self.constants['a'], True)}")
+                    self.line(f"{to}[...] = {added} * _a_wide")
                 case If(text, inner):
                     self._where(text, inner)
                 case _:
@@ -208,8 +237,8 @@ class _Writer:
     def _let(self, text: str, rounded: bool) -> str:
         found = self.value(text, True)
         if isinstance(parse(text, self.names).tree, Literal | Name):
-            found = self.new(f"_add0({found}, _none)")
-            self.scope["_add0"], self.scope["_none"] = _full, self.count
+            found = self.new(f"_add0({found}, {self.count})")
+            self.scope["_add0"] = _full
         if rounded and self.dtype != _WIDE:
             return self.new(f"{found}.astype(_own).astype(_wide)")
         return found
@@ -279,15 +308,35 @@ def _inside(places: Array, n: int, wrong: Array) -> Array:
 
 
 @silent
+def _in_turn(column: Array) -> Any:
+    """Return the sum of numbers in turn; np.add.reduce adds up a single column in eight sums."""
+    return np.add.accumulate(column)[-1] + 0.0
+
+
+@silent
 def _add_bands(to: Array, value: Array, band: int) -> None:
     """Add up the rows of each band, in turn."""
     rows, n = value.shape
+    if n == 1:
+        for i in range(len(to)):
+            to[i] = _in_turn(value[i * band : (i + 1) * band, 0])
+        return
     whole = rows - rows % band
     if whole:
         seen = value[:whole].reshape(-1, band, n)
         np.add.reduce(seen, 1, out=to[: len(seen)], initial=0.0)
     if whole < rows:
         np.add.reduce(value[whole:], 0, out=to[whole // band], initial=0.0)
+
+
+@silent
+def _add_turns(to: Array, value: Array) -> None:
+    """Add up the rows of each turn, in order."""
+    seen = value.reshape(-1, len(to))
+    if len(to) > 1:
+        np.add.reduce(seen, 0, out=to, initial=0.0)
+    else:
+        to[0] = _in_turn(seen[:, 0])
 
 
 @lru_cache(maxsize=8)

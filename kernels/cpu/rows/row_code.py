@@ -53,8 +53,9 @@ _NEAREST_BYTES: Final = 1 << 15
 def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
     """Return the loop of a kernel, named in row_steps, for float32 or float64."""
     size = 4 if dtype == "float32" else 8
-    # Columns are added up by one thread.
-    share = _ALL if isinstance(kernel, Columns) else _SHARE
+    # Columns, and rows that take turns, are added up by one thread.
+    is_alone = isinstance(kernel, Columns) or (isinstance(kernel, Row) and kernel.adds_turns)
+    share = _ALL if is_alone else _SHARE
     sizes = [size] * len(kernel.operands)
     return Loop(_function_of(kernel, dtype), sizes, share, f"{name} of {dtype} along rows")
 
@@ -94,6 +95,7 @@ def _build_rows(
     whole = builder.mul(n, size)
     steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
     steps["table"] = steps["sum"] = None
+    steps["turns"] = steps["turn_sums"] = whole
     # See Note [Reading array objects] in array_objects.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
@@ -109,6 +111,7 @@ def _build_rows(
         last = builder.select(builder.icmp_signed("<", last, every), last, every)
         first = builder.mul(first, band)
         count = builder.sub(last, first)
+    turns = builder.fptosi(b, I64) if row.has_turns else None
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None
     if _AHEAD:
@@ -119,7 +122,11 @@ def _build_rows(
     def places(i: Any) -> dict[str, Any]:
         found = {}
         for (name, kind), base in zip(row.operands, bases, strict=True):
-            step, at = steps.get(kind, eight), builder.udiv(i, band) if kind == "bands" else i
+            step, at = steps.get(kind, eight), i
+            if kind == "bands":
+                at = builder.udiv(i, band)
+            elif kind in ("turns", "turn_sums"):
+                at = builder.urem(i, turns)
             found[name] = base if step is None else builder.add(base, builder.mul(at, step))
         return found
 
@@ -128,19 +135,26 @@ def _build_rows(
     if row.streams > 1:
         _build_streams(builder, row, codes, first, count, places)
         return
-    _build_blocks(builder, row, codes[0], first, builder.add(first, count), band, places)
+    joins = None
+    if band is not None:
+        joins = lambda i: builder.icmp_signed("!=", builder.urem(i, band), ir.Constant(I64, 0))  # noqa: E731
+    elif row.adds_turns:
+        joins = lambda i: builder.icmp_signed(">=", i, turns)  # noqa: E731
+    _build_blocks(builder, row, codes[0], first, builder.add(first, count), joins, places)
 
 
 def _build_blocks(
-    builder: Any, row: Row, code: Any, first: Any, last: Any, band: Any, places: Any
+    builder: Any, row: Row, code: Any, first: Any, last: Any, joins: Any, places: Any
 ) -> None:
-    """Build the loops over the rows from first to last, block by block."""
+    """Build the loops over the rows from first to last, block by block; joins returns whether a row
+    is added to others before it.
+    """
     most = ir.Constant(I64, BLOCK)
     in_rows = sum(kind == "rows" for _, kind in row.operands)
     together = _NEAREST_BYTES // (max(in_rows, 2) * code.size)
     fit = builder.sdiv(ir.Constant(I64, together), code.n)
     block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
-    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+    one = ir.Constant(I64, 1)
     block = builder.select(builder.icmp_signed(">", block, one), block, one)
     with as_written(builder, first, last, block) as begin:
         end = builder.add(begin, block)
@@ -150,8 +164,8 @@ def _build_blocks(
                 code.build_logs(group, places(begin), builder.sub(end, begin))
                 continue
             with as_written(builder, begin, end, one) as i:
-                if band is not None:
-                    code.joins = builder.icmp_signed("!=", builder.urem(i, band), zero)
+                if joins is not None:
+                    code.joins = joins(i)
                 take([code], group, [places(i)], builder.sub(i, begin))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..jit import kernel_cache
-from ..jit.kernel_cache import find_loop
+from ..jit.kernel_cache import find_loop, stored_loop
 from ..jit.launch import row_launcher
 from ..jit.waiting import compiling
 from .row_steps import KERNELS
@@ -32,9 +31,17 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
     return found
 
 
-def is_stored(name: str, dtype: str) -> bool:
-    """Return whether row_loop needs no compiler."""
-    return kernel_cache.is_stored(*_MAKER, *_given(name, dtype))
+def stored_row_loop(name: str, dtype: str) -> Callable[..., None] | None:
+    """Return the same where that needs no compiler, else None.
+
+    Thread  any; two may load the same code, of which one copy stays
+    """
+    found = _found.get((name, dtype))
+    if found is None:
+        loop = stored_loop(*_MAKER, *_given(name, dtype))
+        if loop is not None:
+            found = _found.setdefault((name, dtype), row_launcher(loop))
+    return found
 
 
 def _given(name: str, dtype: str) -> tuple[str, str, object]:

@@ -69,7 +69,12 @@ class Numbers:
     def call(self, name: str, *args: Any) -> Any:
         """Return what one of LLVM's intrinsics makes of numbers."""
         kind = ir.FunctionType(self.type, [self.type] * len(args))
-        function = self.builder.module.declare_intrinsic(f"llvm.{name}", [self.type], kind)
+        module, bits = self.builder.module, 32 if self.is_32 else 64
+        if self.lanes:  # llvmlite names no intrinsics of vectors
+            name = f"llvm.{name}.v{self.lanes}f{bits}"
+            function = module.globals.get(name) or ir.Function(module, kind, name)
+        else:
+            function = module.declare_intrinsic(f"llvm.{name}", [self.type], kind)
         return self.builder.call(function, args)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:

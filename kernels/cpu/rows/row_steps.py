@@ -17,10 +17,13 @@ from typing import Literal, NamedTuple
 # How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
 # place in each row; as one row for a band of rows; one number a column; or one integer for all,
 # which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
-# In the table of an exact kernel stand integers that it needs, see exact_row_code.py.
+# The table of an exact kernel holds integers that it needs, see exact_row_code.py. Of `b` rows that
+# take turns ("turns"), row i sees the one at i % b; what is added to such rows ("turn_sums") is the
+# sum of the rows that see the same one. Both are of exact kernels alone.
 Kind = Literal[
-    "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum"
-]
+    "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum",
+    "turns", "turn_sums",
+]  # fmt: skip
 
 
 class Reduce(NamedTuple):
@@ -42,7 +45,8 @@ class Map(NamedTuple):
 
 class Add(NamedTuple):
     """text's values are added to those of the other rows of the band, in an operand of kind
-    "bands"; those of its first row take the place of what was there.
+    "bands", or of the same turn, in one of kind "turn_sums"; those of the first row of the band, or
+    of the turn, take the place of what was there.
     """
 
     to: str
@@ -148,6 +152,16 @@ class Row(NamedTuple):
     def has_bands(self) -> bool:
         """Whether rows are added up in bands."""
         return any(kind == "bands" for _, kind in self.operands)
+
+    @property
+    def adds_turns(self) -> bool:
+        """Whether rows of the same turn are added up, which one thread does."""
+        return any(kind == "turn_sums" for _, kind in self.operands)
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether `b` rows take turns."""
+        return any(kind in ("turns", "turn_sums") for _, kind in self.operands)
 
 
 class Columns(NamedTuple):

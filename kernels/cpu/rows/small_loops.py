@@ -15,11 +15,9 @@ bits].
 
 from __future__ import annotations
 
-import functools
-import logging
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -31,25 +29,40 @@ from .row_steps import Row
 from .small_row_steps import SMALL
 from .small_tables import log_loop, table
 
+if TYPE_CHECKING:
+    import logging
+
 Array = np.ndarray[Any, Any]
 Key = tuple[str, str]
 
-_logger = logging.getLogger(__name__)
 # So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
 # does not have their loops.
 CALLS_BEFORE: Final = 20_000
-# So many calls it leaves to NumPy before it looks there, unless another kernel has loaded the
-# modules that this takes, 0.3 MB.
-CALLS_BEFORE_A_LOOK: Final = 10_000
+# So many calls of one kernel it leaves to NumPy before it looks there: a call gains 10 to 20 us by
+# the loop, and the look takes 2 to 4 ms in all. It looks at once where another kernel has loaded
+# the modules that this takes, 0.3 MB.
+CALLS_BEFORE_A_LOOK: Final = 200
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _READER: Final = f"{__package__.rpartition('.')[0]}.jit.kernel_cache"
+# The result of `loaded` where the cache does not have a loop.
+MISSING: Final = "missing"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 
 
 class _State:
+    # Calls that NumPy has served: of all kernels, and of each.
     calls = 0
+    calls_of: ClassVar[dict[Key, int]] = {}
     loops: ClassVar[dict[Key, Any]] = {}
+    # Kernels that the cache does not have, and kernels that stay with NumPy.
+    missing: ClassVar[set[Key]] = set()
     refused: ClassVar[set[Key]] = set()
+
+
+def _logger() -> logging.Logger:
+    import logging  # 0.3 MB, which processes that only compute have no use for
+
+    return logging.getLogger(__name__)
 
 
 def loop_or_none(name: str, dtype: Any) -> Any:
@@ -61,44 +74,34 @@ def loop_or_none(name: str, dtype: Any) -> Any:
     found = _State.loops.get(key)
     if found is None and key not in _State.refused:
         _State.calls += 1
-        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules or _is_ready(key):
-            _compile_later(key)
+        calls = _State.calls_of[key] = _State.calls_of.get(key, 0) + 1
+        if _State.calls > CALLS_BEFORE or _COMPILER in sys.modules:
+            _later(key, compiled)
+        elif key not in _State.missing and (calls > CALLS_BEFORE_A_LOOK or _READER in sys.modules):
+            _later(key, loaded)
     return found
 
 
-def _is_ready(key: Key) -> bool:
-    """Return whether the cache has the loop, in a process that has loaded what reads the cache, or
-    calls often enough to load it.
-    """
-    looks = _State.calls > CALLS_BEFORE_A_LOOK or _READER in sys.modules
-    return looks and _is_stored(*key)
-
-
-@functools.cache
-def _is_stored(name: str, dtype: str) -> bool:
-    """Return whether the loop needed no compiler when it was first wanted."""
-    from .row_kernels import is_stored
-
-    return is_stored(name, dtype)
-
-
-def _compile_later(key: Key) -> None:
+def _later(key: Key, find: Callable[[str, str], Any]) -> None:
+    """Have the thread that compiles call find, either `loaded` or `compiled`."""
     from ..jit.background import compile_later
 
-    def compile_it() -> None:
+    def find_it() -> None:
         try:
-            found = compiled(*key)
+            found = find(*key)
         except Exception:  # an op does not fail for what it can do without
             _State.refused.add(key)
-            _logger.warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
+            _logger().warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
             return
-        if found is None:
+        if found is MISSING:
+            _State.missing.add(key)
+        elif found is None:
             _State.refused.add(key)
-            _logger.info("%s of %s stays with NumPy: a compiled loop makes other bits", *key)
+            _logger().info("%s of %s stays with NumPy: a compiled loop makes other bits", *key)
         else:
             _State.loops[key] = found
 
-    compile_later(("exact rows", key), compile_it)
+    compile_later(("exact rows", find.__name__, key), find_it)
 
 
 def compiled(name: str, dtype: str) -> Any:
@@ -107,12 +110,26 @@ def compiled(name: str, dtype: str) -> Any:
         return None
     from .row_kernels import row_loop
 
-    loop: Any = row_loop(name, dtype)
+    return _compared(row_loop(name, dtype), name, dtype)
+
+
+def loaded(name: str, dtype: str) -> Any:
+    """Return the same of a loop that the cache has, else MISSING."""
+    if log_loop() is None:
+        return None
+    from .row_kernels import stored_row_loop
+
+    loop = stored_row_loop(name, dtype)
+    return MISSING if loop is None else _compared(loop, name, dtype)
+
+
+def _compared(loop: Any, name: str, dtype: str) -> Any:
+    """Return a loop, or None if it makes other bits than NumPy here."""
     for checks in (False, True):
         loop.prepare(1, 1, 0.0, 0.0, checks=checks)
     row, kind = SMALL[name], np.dtype(dtype)
     for rows, n in _COMPARED:
-        a, b = (float(rows), 32.0) if row.has_bands else (0.37, 0.0)
+        a, b = (float(rows), 32.0) if row.has_bands else (0.37, 1.0)
         count = 1 if row.has_bands else rows
         given = _operands(row, kind, rows, n)
         by_numpy, by_loop = (tuple([one.copy() for one in given]) for _ in range(2))
@@ -127,7 +144,9 @@ def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
     """Return operands to compare a loop by: whole numbers in turn, scaled, of several signs."""
     made = []
     for place, (_, kind) in enumerate(row.operands):
-        shape = {"rows": (rows, n), "columns": (n,), "bands": (1, n)}.get(kind, (rows,))
+        shape = {"rows": (rows, n), "columns": (n,)}.get(kind, (rows,))
+        if kind in ("bands", "turns", "turn_sums"):
+            shape = (1, n)
         if kind == "table":
             made.append(table(n))
         elif kind == "outside":

@@ -84,6 +84,17 @@ _OF_NORMAL = "g x mean:numbers deviation:numbers"
 _NORMAL = "((x - mean) * scale)"
 _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 _BANDS = "by_weight:bands by_bias:bands"
+_TURN_SUMS = "by_weight:turn_sums by_bias:turn_sums"
+_NORMALIZED = (
+    *_SPREAD,
+    Let("size", "sqrt(spread / n + a)"),
+    Let("scale", "T(1) / size"),
+    Let("middle", "centre + off", rounded=True),
+    Let("begin", "(centre - middle + off) * scale"),
+    Map("out", "((x - middle) * scale - begin) * weight + bias"),
+    Give("mean", "centre + off"),
+    Give("deviation", "size"),
+)
 
 
 def _exact(operands: str, *steps: Step) -> Row:
@@ -122,6 +133,26 @@ SMALL: Final[dict[str, Row]] = {
     "small_softmax_gradient_wide": _exact(
         "g y out",
         *SOFTMAX_GRADIENT_WIDE,
+    ),
+    # The gradients of softmax_gradient by g and y, of the gradient q of its result. A number taken
+    # from all of g or q does not change what softmax makes of them.
+    "small_softmax_second": _exact(
+        "q g y by_g by_y",
+        Reduce("even", "sum", "g * y"),
+        Reduce("along", "sum", "q * y"),
+        Reduce("rest", "sum", "(g - even) * y"),
+        Reduce("left", "sum", "(q - along) * y"),
+        Map("by_g", "((q - along) - left) * y"),
+        Map("by_y", "(q - along) * ((g - even) - rest) - (g - even) * left"),
+    ),
+    "small_log_softmax_second": _exact(
+        "q g y by_g by_y",
+        Reduce("even", "sum", "g"),
+        Map("by_y", "exp(y)"),
+        Reduce("along", "sum", "q * by_y"),
+        Reduce("left", "sum", "(q - along) * by_y"),
+        Map("by_g", "(q - along) - left"),
+        Map("by_y", "-(((q - along) - left) * by_y) * even"),
     ),
     "small_log_softmax": _exact(
         "x out",
@@ -197,6 +228,20 @@ SMALL: Final[dict[str, Row]] = {
         ),
         Put("out", "target", "slope"),
     ),
+    # The gradients of small_cross_entropy_gradient by the logits and by g, of the gradient q of its
+    # result.
+    "small_cross_entropy_second": _exact(
+        "q g:numbers target:places weights totals:numbers by_x by_g:numbers wrong:outside",
+        Let("part", "T(1) / totals"),
+        Reduce("along", "sum", "q * weights"),
+        Let("even", "along * part", rounded=True),
+        Reduce("left", "sum", "(q - even) * weights"),
+        Let("rest", "left * part"),
+        Let("share", "g * a * part"),
+        Map("by_x", "((q - even) - rest) * (weights * share)"),
+        Pick("own", "q", "target"),
+        Give("by_g", "(rest - (own - even)) * a"),
+    ),
     "small_var": _exact("x out:numbers", *_SPREAD, Give("out", "spread * a")),
     "small_std": _exact("x out:numbers", *_SPREAD, Give("out", "sqrt(spread * a)")),
     "small_var_gradient": _exact(
@@ -205,6 +250,40 @@ SMALL: Final[dict[str, Row]] = {
         Let("centre", "total / n"),
         Let("even", "g * a"),
         Map("out", "(x - centre) * even"),
+    ),
+    # The gradients of small_var_gradient by g and x, of the gradient q of its result.
+    "small_var_second": _exact(
+        "q g:numbers x by_g:numbers by_x",
+        Reduce("total", "sum", "x"),
+        Reduce("total_q", "sum", "q"),
+        Let("centre", "total / n", rounded=True),
+        Let("even", "total_q / n"),
+        Let("scaled", "g * a"),
+        Reduce("along", "sum", "q * (x - centre)"),
+        Give("by_g", "(along - total_q * (total / n - centre)) * a"),
+        Map("by_x", "(q - even) * scaled"),
+    ),
+    # g times the shares of a row, and the gradients of that.
+    "small_logsumexp_slope": _exact(
+        "g:numbers x out",
+        TOP,
+        Map("out", "exp(x - top)"),
+        Reduce("total", "sum", "out"),
+        Let("scale", "g / total"),
+        Map("out", "out * scale"),
+    ),
+    "small_logsumexp_second": _exact(
+        "q g:numbers x by_g:numbers by_x",
+        TOP,
+        Map("by_x", "exp(x - top)"),
+        Reduce("total", "sum", "by_x"),
+        Reduce("along", "sum", "q * by_x"),
+        Let("even", "along / total", rounded=True),
+        Reduce("left", "sum", "(q - even) * by_x"),
+        Let("rest", "left / total"),
+        Let("scale", "g / total"),
+        Give("by_g", "rest + even"),
+        Map("by_x", "((q - even) - rest) * (by_x * scale)"),
     ),
     "small_norm": _exact(
         "x out:numbers",
@@ -218,15 +297,7 @@ SMALL: Final[dict[str, Row]] = {
         Map("out", "x / size * g"),
     ),
     "small_layer_norm": _exact(
-        "x weight:columns bias:columns out mean:numbers deviation:numbers",
-        *_SPREAD,
-        Let("size", "sqrt(spread / n + a)"),
-        Let("scale", "T(1) / size"),
-        Let("middle", "centre + off", rounded=True),
-        Let("begin", "(centre - middle + off) * scale"),
-        Map("out", "((x - middle) * scale - begin) * weight + bias"),
-        Give("mean", "centre + off"),
-        Give("deviation", "size"),
+        "x weight:columns bias:columns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
     "small_layer_norm_gradient": _exact(f"{_OF_NORMAL} weight:columns out", *_slope()),
     "small_layer_norm_gradients": _exact(
@@ -234,6 +305,108 @@ SMALL: Final[dict[str, Row]] = {
     ),
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
+    ),
+    # The gradients of the slope of normalised rows by u, which is g times weight, and by the rows,
+    # from the gradient q of that slope.
+    "small_norm_second": _exact(
+        "q u x mean:numbers deviation:numbers by_u by_x",
+        Let("scale", "T(1) / deviation"),
+        Reduce("total", "sum", "q"),
+        Reduce("total_u", "sum", "u"),
+        Reduce("product", "sum", f"q * {_NORMAL}"),
+        Reduce("product_u", "sum", f"u * {_NORMAL}"),
+        Reduce("both", "sum", "q * u"),
+        Let("even", "total / n"),
+        Let("even_u", "total_u / n"),
+        Let("along", "product / n"),
+        Let("along_u", "product_u / n"),
+        Let("bent", "both / n - even * even_u - along * along_u"),
+        Let("minus", "-square(scale)"),
+        Map("by_u", f"(q - even - {_NORMAL} * along) * scale"),
+        Map(
+            "by_x",
+            f"({_NORMAL} * bent + (q - even - {_NORMAL} * along) * along_u"
+            f" + (u - even_u - {_NORMAL} * along_u) * along) * minus",
+        ),
+    ),
+    "small_rms_second": _exact(
+        "q u x scale:numbers by_u by_x",
+        Reduce("product", "sum", "q * x"),
+        Reduce("product_u", "sum", "u * x"),
+        Reduce("both", "sum", "q * u"),
+        Let("along", "product / n * square(scale)"),
+        Let("along_u", "product_u / n * square(scale)"),
+        Let("bent", "T(3) * along * along_u - both / n * square(scale)"),
+        Map("by_u", "(q - x * along) * scale"),
+        Map("by_x", "(x * bent - q * along_u - u * along) * scale"),
+    ),
+    # A row is a group of one sample: groups take turns.
+    "small_group_norm": _exact(
+        "x weight:turns bias:turns out mean:numbers deviation:numbers", *_NORMALIZED
+    ),
+    "small_group_norm_gradient": _exact(f"{_OF_NORMAL} weight:turns out", *_slope()),
+    "small_group_norm_gradients": _exact(
+        f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
+    ),
+    # A row is a channel, and each of its places gets the numbers of the channel.
+    "small_channel_numbers": _exact(
+        "weight:numbers bias:numbers scale shift", Map("scale", "weight"), Map("shift", "bias")
+    ),
+    "small_known_numbers": _exact(
+        "weight:numbers bias:numbers mean:numbers variance:numbers scale shift",
+        Let("by", "weight / sqrt(variance + a)"),
+        Let("off", "bias - mean * by"),
+        Map("scale", "by"),
+        Map("shift", "off"),
+    ),
+    "small_known_parts": _exact(
+        "weight:numbers mean:numbers variance:numbers times middle scale",
+        Let("by", "T(1) / sqrt(variance + a)"),
+        Map("times", "weight"),
+        Map("middle", "mean"),
+        Map("scale", "by"),
+    ),
+    "small_known_gradients": _exact(
+        f"g x times:turns middle:turns scale:turns out {_TURN_SUMS}",
+        Map("out", "g * (times * scale)"),
+        Add("by_weight", "g * ((x - middle) * scale)"),
+        Add("by_bias", "g"),
+    ),
+    "small_scaled": _exact("x scale:columns shift:columns out", Map("out", "x * scale + shift")),
+    # A row is a sample of as many numbers as channels; a is one over the count of samples.
+    "small_column_totals": _exact("x total:turn_sums", Add("total", "x")),
+    "small_column_spreads": _exact(
+        "x total:turns squares:turn_sums rest:turn_sums",
+        Add("squares", "square(x - total * a)"),
+        Add("rest", "x - total * a"),
+    ),
+    # Of one row, with b for eps. The rest is what the rounding of the mean left over.
+    "small_column_numbers": _exact(
+        "total squares rest weight bias mean variance scale shift",
+        Map("mean", "total * a + rest * a"),
+        Map("variance", "squares * a - square(rest * a)"),
+        Map("scale", "weight / sqrt(squares * a - square(rest * a) + b)"),
+        Map("shift", "bias - rest * a * scale"),
+    ),
+    "small_column_norm": _exact(
+        "x total:columns scale:columns shift:columns out",
+        Map("out", "(x - total * a) * scale + shift"),
+    ),
+    "small_column_scales": _exact("variance scale", Map("scale", "T(1) / sqrt(variance + b)")),
+    "small_column_sums": _exact(f"g x mean:turns scale:turns {_TURN_SUMS}", *_DOWN),
+    "small_column_gradient": _exact(
+        "g x mean:columns scale:columns weight:columns by_weight:columns by_bias:columns out",
+        Map(
+            "out",
+            f"(g - by_bias * a - {_NORMAL} * (by_weight * a)) * (scale * weight)",
+        ),
+    ),
+    # Running means and variances of channels, which move by a; b is what makes a variance that of
+    # the whole. As PyTorch has it: by a = 1 they become those of the batch.
+    "small_followed": _exact(
+        "mean variance running_mean running_variance",
+        Map("running_mean", "mean * a + running_mean * (T(1) - a)"),
+        Map("running_variance", "variance * b * a + running_variance * (T(1) - a)"),
     ),
     "small_rms_norm": _exact(
         "x weight:columns out scale:numbers",

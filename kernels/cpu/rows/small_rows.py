@@ -61,10 +61,10 @@ def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | Non
     if rows is None:
         return None
     name = f"{name}_wide" if facts.dtype.itemsize == 8 else name
-    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+    return (of_several(name, facts.shape, facts.dtype, *rows),)
 
 
-def _of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+def of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
     """Return the function that makes a result of shape of several arrays."""
     empty, lengths, launch, array_type = np.empty, table(n), bound(name, dtype, rows, n, a), ARRAY
 
@@ -95,7 +95,7 @@ def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if rows is None:
         return None
     name = "small_cumsum_gradient_of_row" if rows[0] == 1 else "small_cumsum_gradient"
-    return (_of_several(name, facts.shape, facts.dtype, *rows),)
+    return (of_several(name, facts.shape, facts.dtype, *rows),)
 
 
 def _scanned(facts: CallFacts) -> tuple[int, int] | None:
@@ -117,7 +117,7 @@ def reduction_gradient(
     found = _reduced(facts)
     if found is None:
         return None
-    return (_of_several(name, facts.shapes[0], facts.dtype, *found, a),)
+    return (of_several(name, facts.shapes[0], facts.dtype, *found, a),)
 
 
 def logsumexp(facts: CallFacts) -> Run | None:
@@ -154,7 +154,7 @@ def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return reduction_gradient(facts, "small_var_gradient", 2.0 / left) if left > 0 else None
 
 
-def _in_order(*arrays: Array) -> bool:
+def in_order(*arrays: Array) -> bool:
     """Return whether arrays are NumPy's own, in C order."""
     for array in arrays:  # all() takes twice the time
         if type(array) is ARRAY and array.flags.c_contiguous:
@@ -163,15 +163,15 @@ def _in_order(*arrays: Array) -> bool:
     return True
 
 
-def _are_plain(facts: CallFacts) -> bool:
-    """Return whether all that is given of a norm has one dtype and lies in C order."""
+def is_plain(facts: CallFacts) -> bool:
+    """Return whether all that is given of a call has one dtype and lies in C order."""
     given = zip(facts.contiguous, facts.shapes, strict=True)
-    return facts.one_dtype and all(in_order or shape is None for in_order, shape in given)
+    return facts.one_dtype and all(is_dense or shape is None for is_dense, shape in given)
 
 
 def layer_norm(facts: CallFacts) -> Run | None:
     """Return layer norm of a matrix: the result, the rows' means and their deviations."""
-    if not _are_plain(facts):
+    if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     rows, n = shape
@@ -201,7 +201,7 @@ def _joined(totals: Array) -> Array:
 
 def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradients of layer norm by its input, weight and bias, made together."""
-    if not _are_plain(facts):
+    if not is_plain(facts):
         return None
     (rows, n), dtype = facts.shape, facts.dtype
     one, lengths, empty, shape = ones(n, dtype), table(n), np.empty, (rows, n)
@@ -216,7 +216,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
         mean, deviation = others
         if weight is None:
             weight = one
-        if not _in_order(g, x, weight, mean, deviation):
+        if not in_order(g, x, weight, mean, deviation):
             g, x, weight, mean, deviation = gapless(g, x, weight, mean, deviation)
         made = empty(shape, dtype) if wanted[0] else None
         if not (wanted[1] or wanted[2]):
@@ -236,7 +236,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 def rms_norm(facts: CallFacts) -> Run | None:
     """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
-    if not _are_plain(facts):
+    if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     rows, n = shape
@@ -257,7 +257,7 @@ def rms_norm(facts: CallFacts) -> Run | None:
 
 def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the gradients of RMS norm by its input and weight."""
-    if not _are_plain(facts):
+    if not is_plain(facts):
         return None
     (rows, n), dtype = facts.shape, facts.dtype
     one, lengths, empty, shape = ones(n, dtype), table(n), np.empty, (rows, n)
@@ -270,14 +270,14 @@ def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
         made, (scale,) = empty(shape, dtype), others
         if weight is None:
             weight = one
-        if not _in_order(g, x, weight, scale):
+        if not in_order(g, x, weight, scale):
             g, x, weight, scale = gapless(g, x, weight, scale)
         along((g, x, weight, scale, made, lengths))
         return made
 
     def by_weight(g: Array, others: Any, x: Array) -> Array:
         total, (scale,) = empty(of_bands, dtype), others
-        if not _in_order(g, x, scale):
+        if not in_order(g, x, scale):
             g, x, scale = gapless(g, x, scale)
         down((g, x, scale, total, lengths))
         return total if bands == 1 else _joined(total)
@@ -326,7 +326,7 @@ def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
             if value != 1.0:
                 g = empty(rows, dtype)
                 g.fill(value)
-        if not _in_order(g, target, weights, totals):
+        if not in_order(g, target, weights, totals):
             g, target, weights, totals = gapless(g, target, weights, totals)
         launch((g, target, weights, totals, made, wrong, lengths))
         if (found := wrong.item()) != INSIDE:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from ..fft import transforms
-from . import convolution, indexing, reductions, rows
+from . import convolution, indexing, reductions, rows, second_gradients
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = [
-    "convolution",
-    "indexing",
-    "reductions",
-    "rows",
-    "small_gradients",
-    "small_kernel",
-    "transforms",
-]
+    "convolution", "indexing", "reductions", "rows", "second_gradients", "small_gradients",
+    "small_kernel", "transforms",
+]  # fmt: skip
 
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg.product import product, suits_panels
+from ..linalg.product import LEAST_OF_FEW_ROWS, product, suits_panels
+from ..nn import batch_norm
 from ..reduce.sums import add_up
-from ..rows import long_cross_entropy, long_rows, small_rows
+from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
 from .call_facts import TERMS, CallFacts, Run, adder_of_columns, gradients, small
 
 
@@ -83,6 +84,40 @@ def _rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return long_rows.rms_norm_gradient(facts)
 
 
+@small("nn.channel_norms.groups")
+def _group_norm(facts: CallFacts) -> Run | None:
+    return small_groups.group_norm(facts)
+
+
+@gradients("nn.channel_norms.groups")
+def _group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    return small_groups.group_norm_gradient(facts)
+
+
+@small("nn.channel_norms.by_known")
+def _by_known(facts: CallFacts) -> Run | None:
+    return small_groups.by_known(facts)
+
+
+@gradients("nn.channel_norms.by_known")
+def _by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    return small_groups.by_known_gradient(facts)
+
+
+@small("nn.batch_norm.channels")
+def _batch_norm(facts: CallFacts) -> Run | None:
+    if small_columns.suits_columns(facts):
+        return small_columns.batch_norm(facts)
+    return batch_norm.channels_maker(facts)
+
+
+@gradients("nn.batch_norm.channels")
+def _batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    if small_columns.suits_columns(facts):
+        return small_columns.batch_norm_gradient(facts)
+    return batch_norm.gradients_maker(facts)
+
+
 @small("nn.cross_entropy.rows")
 def _cross_entropy(facts: CallFacts) -> Run | None:
     if facts.small:
@@ -102,6 +137,25 @@ def _cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     if facts.small:
         return small_rows.cross_entropy_gradient(facts)
     return long_cross_entropy.cross_entropy_gradient(facts)
+
+
+@small("linalg.product.linear")
+def _linear(facts: CallFacts) -> Run | None:
+    rows, inputs = facts.shapes[0]  # type: ignore[misc]
+    outputs = facts.shapes[1][0]  # type: ignore[index]
+    if not facts.one_dtype or facts.dtype.itemsize < 4:
+        return None
+    if rows * inputs * outputs >= LEAST_OF_FEW_ROWS:
+        return None
+    if facts.shapes[2] is None:
+        return lambda input, weight, bias: input.dot(weight.T)
+    add = np.add
+
+    def run(input: Any, weight: Any, bias: Any) -> Any:
+        out = input.dot(weight.T)
+        return add(out, bias, out)
+
+    return run
 
 
 @gradients("linalg.product.linear")

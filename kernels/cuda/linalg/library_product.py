@@ -19,7 +19,7 @@ import numpy as np
 
 from fastdist.core.dtypes import WIDE
 from fastdist.core.errors import KernelError
-from fastdist.core.precision import products
+from fastdist.core.precision import Choice, products
 
 from ..launch import address_of
 from ..layout import broadcast_strides, element_strides, walk
@@ -101,17 +101,20 @@ def multiply(
     factor: float = 1.0,
     *,
     is_turned: bool = False,
+    choice: Choice = products,
 ) -> bool:
     """Write x @ y * factor + bias into out by one kernel; return whether the library has one.
 
     Shapes (..., n, k), (..., k, m), or (..., m, k) if is_turned, and (m,) -> (..., n, m), in C
-    order. One dtype; of half types out may be float32. Batch axes broadcast to out's.
+    order. One dtype; of half types out may be float32. Batch axes broadcast to out's. float32 is
+    computed as the choice says.
 
     Thread  any; queued on the current stream of the current device, which is that of out
     Raises  KernelError
     """
     key = key_of((x, y, bias, out))
-    place = products.precision, out.device.id, is_turned
+    tf32 = choice.tf32
+    place = tf32, out.device.id, is_turned
     known = _plans.get(place)
     if known is None:
         known = _plans.setdefault(place, {})
@@ -121,7 +124,8 @@ def multiply(
         if len(known) >= _MOST:
             known.clear()
         turned = transposed(y) if is_turned else y
-        plan = known[key] = _plan(x, turned, bias, out, 16 if key[-1] else x.dtype.itemsize)
+        alignment = 16 if key[-1] else x.dtype.itemsize
+        plan = known[key] = _plan(x, turned, bias, out, alignment, tf32=tf32)
     return plan is not None and plan.run(x, y, bias, out, factor)
 
 
@@ -137,30 +141,37 @@ class Product:
         otherwise: Callable[..., None],
         *,
         is_turned: bool = False,
+        choice: Choice = products,
     ) -> None:
         """Prepare x @ y, or y turned, with a bias if slots are four; otherwise(*arrays) does what
-        the library has no kernel for.
+        the library has no kernel for. float32 is computed as the choice says at each call.
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
-        # By precision, which may change from call to call.
-        self._plans: dict[str, _Plan | None] = {}
+        self._choice = choice
+        # By whether TF32 is allowed, which may change from call to call.
+        self._plans: dict[bool, _Plan | None] = {}
 
     def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
+        """Multiply arrays of the slots' layouts, as a compiled kernel is called."""
+        self.multiply(given)
+
+    def multiply(self, given: tuple[Any, ...]) -> None:
         """Multiply arrays of the slots' layouts."""
+        tf32 = self._choice.tf32
         try:
-            plan = self._plans[products.precision]
+            plan = self._plans[tf32]
         except KeyError:
-            plan = self._plans[products.precision] = self._ask(self._shaped(given))
+            plan = self._plans[tf32] = self._ask(self._shaped(given), tf32=tf32)
         bias = given[2] if len(given) > 3 else None
         if plan is None or not plan.run(given[0], given[1], bias, given[-1], 1.0):
             self._otherwise(*self._shaped(given))
 
-    def _ask(self, given: list[Any]) -> _Plan | None:
+    def _ask(self, given: list[Any], *, tf32: bool) -> _Plan | None:
         x, y, *bias, out = given
         # Scratch is aligned, and slots all are or none.
         alignment = x.dtype.itemsize if any(map(address_of, self._slots)) else 16
         turned = transposed(y) if self._is_turned else y
-        return _plan(x, turned, bias[0] if bias else None, out, alignment)
+        return _plan(x, turned, bias[0] if bias else None, out, alignment, tf32=tf32)
 
     def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
         """Return arrays as the kernel sees them."""
@@ -188,9 +199,9 @@ def laid_out(x: Any, batch: Sequence[int] | None = None) -> Any:
     return cupy.ascontiguousarray(cupy.broadcast_to(x, (*batch, *x.shape[-2:])))
 
 
-# By precision, device, and whether y is turned, and then by layouts: what is run, None where the
-# library has nothing.
-_plans: dict[tuple[str, int, bool], dict[Any, _Plan | None]] = {}
+# By whether TF32 is allowed, device, and whether y is turned, and then by layouts: the plan, None
+# where the library has nothing.
+_plans: dict[tuple[bool, int, bool], dict[Any, _Plan | None]] = {}
 
 
 def _kind_of(dtype: np.dtype[Any]) -> int | None:
@@ -234,27 +245,29 @@ class _Plan:
 
     def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
         """Multiply arrays of the layouts that it was made for; return whether that was possible."""
+        if bias is not None:
+            with self._lock:
+                self._place.value = bias.data.ptr
+                _require(self._tell(*self._bias))
+                status = self._launch(x, y, out, factor)
+        else:
+            status = self._launch(x, y, out, factor)
+        if status == _NOT_SUPPORTED:
+            return False
+        _require(status)
+        return True
+
+    def _launch(self, x: Any, y: Any, out: Any, factor: float) -> int:
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
         # Freed in the order of the stream, as all memory of the pool.
         work = self._empty((self._room,), np.uint8) if self._room else None
         to = out.data.ptr
-        given = (
-            *(self._handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero),
-            *(to, d, to, d, self._algorithm),
-            *(None if work is None else work.data.ptr, self._room, self._stream().ptr),
-        )
-        if bias is None:
-            status = self._matmul(*given)
-        else:
-            with self._lock:
-                self._place.value = bias.data.ptr
-                _require(self._tell(*self._bias))
-                status = self._matmul(*given)
-        if status == _NOT_SUPPORTED:
-            return False
-        _require(status)
-        return True
+        return self._matmul(
+            self._handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero,
+            to, d, to, d, self._algorithm, None if work is None else work.data.ptr, self._room,
+            self._stream().ptr,
+        )  # fmt: skip
 
 
 def _number(kind: Any, value: float) -> Any:
@@ -262,7 +275,7 @@ def _number(kind: Any, value: float) -> Any:
     return kind(value, 0) if issubclass(kind, ctypes.Array) else kind(value)
 
 
-def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int) -> _Plan | None:
+def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) -> _Plan | None:
     """Return what to run for arrays of such layouts; None if the library has nothing."""
     kind, out_kind = _kind_of(x.dtype), _kind_of(out.dtype)
     if kind is None or out_kind is None or not (out.size and x.size):
@@ -272,7 +285,7 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int) -> _Plan | None:
         return None
     (a, b), layouts = lie
     compute, scale, number = _COMPUTED[kind]
-    if compute == _COMPUTE_32F and x.dtype not in WIDE and products.precision != "highest":
+    if compute == _COMPUTE_32F and x.dtype not in WIDE and tf32:
         compute = _COMPUTE_32F_FAST_TF32
     description = _made(_lt("MatmulDescCreate"), compute, scale)
     problem: list[tuple[int, Any]] = [

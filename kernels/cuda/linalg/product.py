@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
+from fastdist.core.precision import Choice, products
 from fastdist.language.scalar import parse
 
 from ..launch import Call, Scratch, Slot
@@ -34,27 +36,77 @@ def matmul(x: Any, y: Any, out: Any) -> None:
             _multiply_otherwise(x, y, out)
 
 
-def product_step(x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch) -> Call:
-    """Return x @ y, as matmul writes it, among prepared launches; strides may be other than those
-    of the arrays to come.
+@only_launches
+def by_first(g: Any, y: Any, out: Any) -> None:
+    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k), one
+    dtype, any strides.
     """
-    return Call(Product((x, y, out), _multiply_otherwise), (x, y, out))
+    _multiply_turned((g, y), (g, _turned(y)), out)
 
 
-def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:
+@only_launches
+def by_second(g: Any, x: Any, out: Any) -> None:
+    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    _multiply_turned((x, g), (_turned(x), g), out)
+
+
+@only_launches
+def by_weight(g: Any, x: Any, out: Any) -> None:
+    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
+    (m, k).
+    """
+    _multiply_turned((g, x), (_turned(g), x), out)
+
+
+def _multiply_turned(given: tuple[Any, Any], seen: tuple[Any, Any], out: Any) -> None:
+    """Write the product of matrices as they are seen into out, or plan it for slots."""
+    if isinstance(out, Slot):
+        out.launches.append(Call(Product((*seen, out), _multiply_otherwise), (*given, out)))
+    else:
+        matmul(*seen, out)
+
+
+def _turned(x: Any) -> Any:
+    """Return the view of a transposed matrix, or its slot."""
+    if isinstance(x, Slot):
+        return x.seen_as(x.shape[::-1], x.strides[::-1])
+    return x.transpose((1, 0))
+
+
+def product_step(
+    x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch, choice: Choice = products
+) -> Call:
+    """Return x @ y, as matmul writes it, among prepared launches; strides may be other than those
+    of the arrays to come. float32 is computed as the choice says at each call.
+    """
+    otherwise = functools.partial(_multiply_otherwise, choice=choice)
+    return Call(Product((x, y, out), otherwise, choice=choice), (x, y, out))
+
+
+def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> None:
     """Multiply what lies as the library cannot go over it, or what it has no kernel for."""
     import cupy
 
     made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
     batch = out.shape[:-2]
-    if not multiply(laid_out(x, batch), laid_out(y, batch), made):
+    if not multiply(laid_out(x, batch), laid_out(y, batch), made, choice=choice):
         if x.dtype in WIDE and x.ndim == y.ndim == 2 and out.size == 1:
             # One sum alone CuPy makes without cuBLAS, of products that it rounds.
             made[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
+        elif (wider := _WIDER.get(x.dtype)) and products.tf32 and not choice.tf32:
+            # CuPy has one choice for the whole process, which is that of all other products.
+            made[...] = cupy.matmul(x.astype(wider), y.astype(wider))
         else:
             cupy.matmul(x, y, out=made)
     if made is not out:
         pointwise(_SAME, [made], out)
+
+
+# Types in which CuPy does not use TF32, by those in which it may.
+_WIDER: Final[dict[np.dtype[Any], Any]] = {
+    np.dtype(np.float32): np.float64,
+    np.dtype(np.complex64): np.complex128,
+}
 
 
 def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:

@@ -1,4 +1,7 @@
-"""Convolutions and their adjoints, on CUDA arrays: columns and cuBLAS, or directly."""
+"""Convolutions and their adjoints, on CUDA arrays: columns and cuBLAS, or directly.
+
+`backends.cudnn.allow_tf32` decides whether their products of float32 may be computed in TF32.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastdist.core.precision import convolutions
 from fastdist.language.scalar import parse
 
 from ..launch import (
@@ -333,7 +337,7 @@ def _turned(matrices: Any) -> Any:
 
 def _multiply(x: Any, y: Any, out: Any, launches: list[Launch | Call]) -> None:
     if math.prod(out.shape):
-        launches.append(product_step(x, y, out))
+        launches.append(product_step(x, y, out, choice=convolutions))
 
 
 def _is_direct(weight: Slot, groups: int) -> bool:

@@ -61,7 +61,7 @@ def test_buckets_have_one_dtype_and_come_by_their_first_gradient() -> None:
     assert found == [[3], [2, 0], [1]]
     assert assign(parameters, [0, 1, 2, 3], 100, 100, frozenset({1})) == [[0, 2], [1], [3]]
     assert assign(parameters, [1, 0, 3, 2], 100, 100, frozenset({0, 2})) == [[1, 3], [0], [2]]
-    assert buckets.FIRST_BYTES == 1 << 20
+    assert buckets.first_bytes() == dist._DEFAULT_FIRST_BUCKET_BYTES == 1 << 20
 
 
 def test_a_bucket_holds_parts_of_one_tensor() -> None:
@@ -336,13 +336,10 @@ def test_one_member_compares_and_sends_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_tensors_of_one_dtype_travel_together_up_to_a_size(
-    monkeypatch: pytest.MonkeyPatch, rank: int
-) -> None:
-    monkeypatch.setattr(same_model, "_TOGETHER_BYTES", 16)
+def test_tensors_of_one_dtype_travel_together_up_to_a_size(rank: int) -> None:
     tensors = [fd.ones(2, 1), fd.ones(1).double(), fd.ones(2), fd.ones(1), fd.ones(9)]
     group: Any = Others(rank=rank)
-    same_model.broadcast_tensors(group, tensors)
+    same_model.broadcast_tensors(group, tensors, together_bytes=16)
     expected = [[1.0] * 4, [1.0], [1.0] * 9, [1.0]]
     assert group.sent == [(values, 0, False) for values in expected]
     assert [one.tolist() for one in tensors[:2]] == (
@@ -404,23 +401,31 @@ def test_means_in_a_context_are_copies_of_the_buckets() -> None:
 # ---- the module ---------------------------------------------------------------------------------
 
 
-def test_facts_of_a_wrapper() -> None:
+def test_facts_of_a_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+
     def member(rank: int) -> dict[str, Any]:
         model = DDP(TwoHeads(), find_unused_parameters=True, broadcast_buffers=False)
         before = model._get_ddp_logging_data()
         for _ in range(2):
             sum(one.sum() for one in model(fd.ones(1, 2), "a")).backward()
         after = model._get_ddp_logging_data()
-        assert after["iteration"] == 2 and not after["has_rebuilt_buckets"]
+        assert after["iteration"] == 1 and not after["has_rebuilt_buckets"]
+        assert (before["master_addr"], before["gloo_socket_ifname"]) == ("10.0.0.1", "N/A")
+        for name in ("master_addr", "master_port", "gloo_socket_ifname", "gloo_device_transport"):
+            del before[name]
+        del before["torch_distributed_debug"], before["cuda_visible_devices"]
         assert "rebuilt_bucket_sizes" not in after and after["avg_forward_compute_time"] > 0
         return before
 
     assert run_members(2, member) == [
         {
-            "world_size": 2, "rank": rank, "module_name": "TwoHeads", "dtypes": "fastdist.float32",
-            "backend_name": "threads", "device_ids": "", "broadcast_buffers": 0,
-            "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48", "find_unused_parameters": 1,
-            "gradient_as_bucket_view": 0, "static_graph": 0, "iteration": 0, "num_buckets": 1,
+            "world_size": 2, "rank": rank, "module_name": "TwoHeads", "dtypes": "float",
+            "backend_name": "threads", "device_ids": "", "output_device": -1,
+            "broadcast_buffers": 0, "bucket_cap_bytes": 25 << 20, "bucket_sizes": "48",
+            "find_unused_parameters": 1, "gradient_as_bucket_view": 0, "static_graph": 0,
+            "iteration": 0, "num_buckets": 1,
             "num_parameter_tensors": 4, "total_parameter_size_bytes": 48,
             "has_rebuilt_buckets": 0, "has_error": 0, "error": "",
         }

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import AuthenticationError, CollectiveError, CollectiveLostError
-from fastdist.distributed.links import bulk, cipher, records
+from fastdist.distributed.links import aegis, bulk, cipher, records
 from fastdist.distributed.links.alarm import REPORT_S, Alarm
 from fastdist.distributed.sockets import Doorbell
 from tests.distributed.links.members import Member, together
@@ -130,14 +130,16 @@ _first_bits: dict[str, bytes] = {}
 
 
 def test_a_record_that_was_tampered_with_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = cipher.Cipher.seal
+    for kind in (cipher.Cipher, aegis.Aegis):
 
-    def sealed_wrongly(self: Any, head: bytes, data: Any, out: Any) -> bytes:
-        tag = seal(self, head, data, out)
-        out[len(out) // 2] ^= 1
-        return tag
+        def sealed_wrongly(
+            self: Any, head: bytes, data: Any, out: Any, seal: Any = kind.seal
+        ) -> bytes:
+            tag: bytes = seal(self, head, data, out)
+            out[len(out) // 2] ^= 1
+            return tag
 
-    monkeypatch.setattr(cipher.Cipher, "seal", sealed_wrongly)
+        monkeypatch.setattr(kind, "seal", sealed_wrongly)
 
     def play(member: Member) -> str:
         array = np.ones(LARGE)

@@ -78,6 +78,8 @@ def test_a_member_that_is_killed_in_each_phase_of_a_sum(
     group[1].start(processes.sum_and_die, processes.LARGE, step)
     for rank in (0, 2):
         require_lost(group[rank].result(), victim, since)
+    # It may still give back its memory.
+    group[1].process.wait(30)
 
 
 def test_a_member_that_does_not_come_is_named_at_the_deadline_to_all(group: Group) -> None:
@@ -97,6 +99,26 @@ def test_a_member_that_does_not_come_is_named_at_the_deadline_to_all(group: Grou
         kind, text, _, _ = group[1].run(processes.sum_up, 1000, 0.3)
         assert kind == "CollectiveTimeoutError"
         assert "rank 1 (pid " in text
+
+
+@pytest.mark.parametrize(
+    ("group", "place"),
+    [({}, "_sleep"), ({"FASTDIST_TRANSPORTS": "uv"}, "wait")],
+    indirect=["group"],
+)
+def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: str) -> None:
+    join(group, "abc")
+    victim = group[1].run(processes.pid)
+    os.kill(victim, signal.SIGSTOP)
+    try:
+        names, seconds = group[0].run(processes.send_until_a_signal, 1, 0.5)
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    # The connection is full, or the member does not ask for more.
+    assert names[-2:] == [place, "interrupt"], names
+    assert seconds < SOON_S
+    # Messages are whole, and the group goes on.
+    assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
 
 
 def test_a_frozen_member_is_named_at_the_deadline(group: Group) -> None:

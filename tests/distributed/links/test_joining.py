@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
+from fastdist.core.errors import (
+    CollectiveError,
+    CollectiveLostError,
+    RankTakenError,
+    StoreTimeoutError,
+)
 from fastdist.distributed import rpc
 from fastdist.distributed.links import between, connect, futex, hub, joining, wire
 from fastdist.distributed.links.members import Record
@@ -93,6 +98,37 @@ def test_members_of_other_versions_or_ranks_are_refused_on_all(
     other = HashStore()
     for error in in_threads(2, lambda rank: connect(other, rank, 2, 5.0, ranks=[0, 1 + rank])):
         assert isinstance(error, CollectiveError | ValueError)
+
+
+def test_members_that_make_groups_in_another_order_are_named() -> None:
+    store = HashStore()
+
+    def live(rank: int) -> None:
+        # Ranks 0 and 1, and 1 and 2, by the name of one group.
+        ranks, place = ([0, 1], 0) if rank == 0 else ([1, 2], rank - 1)
+        connect(store, place, 2, 5.0, ranks=ranks, world_size=3)
+
+    errors = in_threads(2, live)
+    for error in errors:
+        assert type(error) is CollectiveError and str(error) == str(errors[0])
+    text = str(errors[0])
+    assert re.search(r"rank 0 \(pid .*\), whose group has the ranks 0 to 1", text)
+    assert re.search(r"rank 1 \(pid .*\), whose group has the ranks 1 to 2", text)
+    assert "both claim place 0 of one group" in text and "in the same order" in text
+
+
+def test_a_rank_that_two_processes_have_is_reported_as_before() -> None:
+    store = HashStore()
+    errors = in_threads(2, lambda _: connect(store, 0, 2, 5.0))
+    assert {type(error) for error in errors} == {RankTakenError}
+    assert all("rank 0 of 2 joined twice" in str(error) for error in errors)
+
+
+def test_long_lists_of_ranks_are_compared_by_a_digest() -> None:
+    even = joining._joined(range(0, 4000, 2))
+    assert len(even) < 500 and even.startswith("0, 2, 4") and "2000 ranks, digest" in even
+    assert even != joining._joined([*range(0, 3998, 2), 3999])
+    assert joining._joined([3, 5]) == "3, 5" and joining._joined(range(7, 9000)) == "7 to 8999"
 
 
 @pytest.mark.parametrize(

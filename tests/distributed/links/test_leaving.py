@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fastdist.core.errors import CollectiveLostError
-from fastdist.distributed.links import hub, records, segment
+from fastdist.distributed.links import LinksTransport, group, hub, records, segment
 from fastdist.distributed.links import ring as rings
 from fastdist.distributed.links.alarm import LEFT, Alarm, Waiting
 from fastdist.distributed.links.machine import Machine
@@ -23,7 +24,7 @@ from fastdist.distributed.links.records import Records
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.sockets import Doorbell
-from tests.distributed.links.members import together
+from tests.distributed.links.members import Member, together
 
 BOARD_BYTES = 1 << 20
 
@@ -176,12 +177,12 @@ def test_a_member_that_comes_and_leaves_between_two_looks_has_come() -> None:
     mine, other = (Machine(shared, one, (0, 1), Names(), alarm) for one in (0, 1))  # type: ignore[arg-type]
     require_good = mine._require_good
 
-    def require_after_it_left(reports: Sequence[tuple[int, int]], missing: Sequence[int]) -> None:
+    def require_after_it_left(missing: Sequence[int]) -> None:
         if not shared.words[other._mine + segment.FAILURE]:
             other.publish(segment.STAGE, 1)
             other.fail(LEFT, "")
             alarm.member_left(1)
-        require_good(reports, missing)
+        require_good(missing)
 
     mine._require_good = require_after_it_left  # type: ignore[method-assign]
     mine.meet(waiting_for(alarm))
@@ -216,3 +217,101 @@ def test_the_watcher_queries_a_lane_that_no_other_thread_can_close(
     monkeypatch.setattr(ZmqLane, "connection_fileno", connection_fileno)
     together("ab", lambda member: member.transport.barrier(member.call()))
     assert queried.is_set() and unguarded == []
+
+
+def messages_without(member: Member, left: int) -> str:
+    """Exchange messages of two sizes with the other that is there; then wait for one that is not.
+
+    Return the error of the last.
+    """
+    other = 1 - member.rank
+    for size in (3, 300_000):
+        if member.rank:
+            member.transport.send(member.message(), np.full(size, 7, np.uint8), other, 0)
+        else:
+            found = np.zeros(size, np.uint8)
+            member.transport.recv(member.message(), found, other, 0)
+            assert (found == 7).all()
+    began = time.monotonic()
+    with pytest.raises(CollectiveLostError) as raised:
+        member.transport.recv(member.message(), np.zeros(1), left, 0)
+    assert time.monotonic() - began < 5.0
+    return str(raised.value)
+
+
+def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
+    has_left = threading.Event()
+
+    def play(member: Member) -> str:
+        if member.rank == 2:
+            member.transport.close()
+            has_left.set()
+            return ""
+        assert has_left.wait(10)
+        # As the hub reports the end of a process of this machine.
+        record = member.transport._members.records[2]
+        member.transport.peer_lost(record, "its process has ended")
+        return messages_without(member, 2)
+
+    for text in together("aaa", play)[:2]:
+        assert re.fullmatch(r"rank 2 \(pid .*\) left the group: recv waits in vain", text)
+
+
+@pytest.mark.parametrize(
+    ("machines", "shows"), [("aaaa", "hub"), ("aaaa", "memory"), ("aabb", "hub")]
+)
+def test_a_message_of_a_member_that_has_left_is_not_waited_for(
+    machines: str, shows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sends that member anything, so no goodbye comes from it."""
+    if shows == "memory":
+        # As if it were another process, which lives on.
+        monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)
+        monkeypatch.setattr(hub, "_is_in_this_process", lambda _: False)
+    waits = threading.Barrier(4)
+    has_left = threading.Event()
+
+    def play(member: Member) -> str:
+        waits.wait(10)
+        if member.rank == 3:
+            member.transport.close()
+            has_left.set()
+            return ""
+        if member.rank == 2:
+            assert has_left.wait(10)
+            return ""
+        return messages_without(member, 3)
+
+    for text in together(machines, play)[:2]:
+        assert re.search(r"rank 3 \(pid .*\) (left the group|was lost: it has left)", text)
+
+
+def test_what_a_member_sent_before_it_left_is_received_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_left, gone = threading.Event(), []
+    receive = LinksTransport.receive
+
+    def receive_late(self: LinksTransport, *args: Any) -> None:
+        # The reader has the message, and hands it out after its sender has left: that one waits
+        # for the answer to its goodbye, but not for ever.
+        if self.rank == 0 and not gone:
+            assert has_left.wait(10)
+            gone.append(self._machine.gone_members())
+        receive(self, *args)
+
+    monkeypatch.setattr(LinksTransport, "receive", receive_late)
+    monkeypatch.setattr(group, "_READ_S", 0.05)
+
+    def play(member: Member) -> list[int]:
+        found = np.zeros(2, np.uint8)
+        if member.rank:
+            member.transport.send(member.message(), np.full(2, 9, np.uint8), 0, 0)
+            member.transport.close()
+            has_left.set()
+        else:
+            member.transport.recv(member.message(), found, 1, 0)
+        return found.tolist()
+
+    assert together("aa", play)[0] == [9, 9]
+    assert gone == [[]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,23 @@ def test_a_process_that_is_lost_ends_the_group_unless_it_had_left() -> None:
     together("aaa", staying(3, play))
 
 
-def test_stacks_are_asked_of_a_few_and_shown_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_stacks_are_asked_of_a_few_and_shown_in_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def play(member: Member) -> None:
         transport = member.transport
         if member.rank == 0:
             asked: list[tuple[Any, ...]] = []
-            notify = transport._post.notify
+            knocked: list[Any] = []
+            notify, members = transport._post.notify, transport._members
+            transport._members = SimpleNamespace(records=range(10, 20))  # type: ignore[assignment]
+            monkeypatch.setattr(transport._hub, "knock", knocked.append)
             transport._post.notify = lambda *given: asked.append(given)  # type: ignore[assignment, method-assign]
             transport._query_stacks([9, 8, 7, 6, 5, 4])
             assert asked == [(one, wire.WHERE) for one in (9, 8, 7, 6)]
+            # A process that has left without a connection to this one is found so.
+            assert knocked == [19, 18, 17, 16]
+            transport._members = members
             asked.clear()
             transport.receive(Head(wire.WHERE, 0, 1, 0), [b""], 1)
             ((to, kind, stack),) = asked

@@ -100,3 +100,51 @@ def test_the_first_pair_that_differs_is_named() -> None:
     for text in together("aab", play):
         assert text.startswith("swap: rank 2 (pid ")
         assert "sends 3 bytes to rank 1 (pid" in text and text.endswith("which expects 4")
+
+
+@topologies
+@pytest.mark.parametrize("board", [1 << 20, 192])
+def test_tables_of_sizes_that_no_ring_holds_go_over_the_board(
+    machines: str, board: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 bytes for each pair of members: those of 314 are more than a ring holds."""
+    monkeypatch.setattr(segment, "BLOCK_BYTES", 64)
+    # The board of one machine holds a line of each member.
+    monkeypatch.setattr(segment, "board_bytes", lambda: max(board, 64 * machines.count("a")))
+
+    def play(member: Member) -> None:
+        size, rank = member.size, member.rank
+        assert member.transport._segment.ring(0).nbytes < 16 * size * size
+        for turn in range(3):
+            counts = [
+                [1 + (5 * one + two + turn) % 7 for two in range(size)] for one in range(size)
+            ]
+            given = [np.full(counts[rank][to], 10 * rank + to, np.uint8) for to in range(size)]
+            outs = [np.zeros(counts[one][rank], np.uint8) for one in range(size)]
+            member.transport.all_to_all(member.call(), outs, given)
+            for one, out in enumerate(outs):
+                assert out.tolist() == [10 * one + rank] * counts[one][rank]
+
+    together(machines, play)
+
+
+def test_an_exchange_of_more_members_than_one_message_describes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(movement, "MAX_FRAME_BYTES", 16 * 3 * 3 - 1)
+
+    def play(member: Member) -> str:
+        arrays = [np.full(2, member.rank, np.uint8)] * 3
+        outs = [np.zeros(2, np.uint8) for _ in range(3)]
+        try:
+            member.transport.all_to_all(member.call("all_to_all"), outs, arrays)
+        except ValueError as error:
+            member.transport.barrier(member.call("barrier"))
+            return str(error)
+        return str([out.tolist() for out in outs])
+
+    refused = together("aab", play)
+    assert len(set(refused)) == 1 and refused[0].startswith("all_to_all: a group of 3 members on ")
+    assert "2 can. Use smaller groups" in refused[0]
+    # Members of one machine read the tables where they are.
+    assert together("aaa", play) == ["[[0, 0], [1, 1], [2, 2]]"] * 3

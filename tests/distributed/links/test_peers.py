@@ -30,6 +30,7 @@ class Group:
 
     def __init__(self) -> None:
         self.lost: list[tuple[int, str]] = []
+        self.left: list[int] = []
         self.arrived = threading.Event()
 
     def receive(self, head: Any, body: Any, rank: int | None) -> None:
@@ -37,6 +38,10 @@ class Group:
 
     def peer_lost(self, peer: Record, why: str) -> None:
         self.lost.append((peer.rank, why))
+        self.arrived.set()
+
+    def peer_left(self, peer: Record) -> None:
+        self.left.append(peer.rank)
         self.arrived.set()
 
     def close(self) -> None:
@@ -67,7 +72,9 @@ class Lane:
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     made = Hub(0, "127.0.0.1", NoSecurity(), 3.0)
+    live = set(hubs._live)
     yield made
+    hubs._live.intersection_update(live)
     with made._lock:
         made._receivers.clear()
     assert made.close_if_unused()
@@ -81,6 +88,8 @@ def record_of(hub: Hub, rank: int = 1, **changes: Any) -> Record:
 def watched(hub: Hub, *groups: int, **changes: Any) -> tuple[_Peer, list[Group]]:
     """Return a peer that these groups watch."""
     record, found = record_of(hub, **changes), []
+    # As if it were a hub of this process that is open.
+    hubs._live.add(record.incarnation)
     for number in groups:
         found.append(Group())
         hub.attach(number, found[-1])
@@ -242,13 +251,38 @@ def test_the_reader_wakes_for_the_first_loss_and_hands_out_those_that_are_due(
     made._read()
     assert asked == [None] and group.lost == []
     for rank, at in ((1, 100.0), (2, 90.0), (3, 100.5), (4, 80.0)):
-        peer: Any = SimpleNamespace(record=SimpleNamespace(rank=rank), groups={1, 2})
+        record = SimpleNamespace(rank=rank)
+        peer: Any = SimpleNamespace(record=record, groups={1, 2}, has_left=rank == 2)
         made._lost.append((at, peer, f"why {rank}"))
     made._is_closed = False
     made._read()
     assert asked == [None, 100.0]
     # In their order: a later one waits for those before it.
-    assert group.lost == [(1, "why 1"), (2, "why 2")] and len(made._lost) == 2
+    assert group.lost == [(1, "why 1")] and group.left == [2] and len(made._lost) == 2
+
+
+def test_a_hub_that_closes_is_known_to_the_other_hubs_of_its_process() -> None:
+    first, other, third = (
+        hubs.get_or_create_hub(rank, "127.0.0.1", NoSecurity(), 3.0) for rank in (71, 72, 73)
+    )
+    group, stranger = Group(), Group()
+    other.attach(1, group)
+    third.attach(2, stranger)
+    known = record_of(first, 71, incarnation=first.incarnation)
+    other.watch(1, known, by_connection=False)
+    peer = other._peers[first.incarnation]
+    assert not peer.why_lost
+    hubs.close_if_unused(first)
+    assert group.arrived.wait(5.0) and group.left == [71] and group.lost == []
+    assert stranger.left == []
+    with pytest.raises(CollectiveLostError, match="it has left all groups"):
+        other.send(known, (b"",), time.monotonic() + 5.0)
+    # One that watches it later learns of it as well.
+    third.watch(2, known, by_connection=False)
+    assert stranger.arrived.wait(5.0) and stranger.left == [71]
+    for hub, number in ((other, 1), (third, 2)):
+        hub.detach(number)
+        hubs.close_if_unused(hub)
 
 
 def test_hubs_are_found_by_rank_until_no_group_uses_them() -> None:

@@ -106,6 +106,47 @@ def test_a_record_goes_on_where_the_socket_took_no_more() -> None:
     ends.close()
 
 
+@pytest.mark.parametrize("cut", [1, 33, 700, 5_000])
+@pytest.mark.parametrize("sizes", [(0, 7, 0, 900), (3_000, 1), (records.PIECE_BYTES, 64)])
+def test_what_was_received_ahead_belongs_to_the_next_record(
+    cut: int, sizes: tuple[int, ...]
+) -> None:
+    ends, draws = Ends(Alarm()), np.random.default_rng(5)
+    sent = [draws.integers(0, 255, size, np.uint8) for size in sizes]
+    stream = b"".join(
+        records._HEAD.pack(turn, 1, data.nbytes, 0) + data.tobytes()
+        for turn, data in enumerate(sent)
+    )
+    got: list[bytes] = []
+    at, out = 0, np.zeros(0, np.uint8)
+    while len(got) < len(sent):
+        # At first in small parts; then as much as the socket takes.
+        size = cut if at < 10 * cut else 100_000
+        at += ends.before.send(stream[at : at + size]) if at < len(stream) else 0
+        while (head := ends.records.receive_head(Patience())) is not None:  # type: ignore[arg-type]
+            assert (head.turn, head.nbytes) == (len(got), sizes[len(got)])
+            out = out if out.nbytes == head.nbytes else np.zeros(head.nbytes, np.uint8)
+            if not ends.records.receive_data(out, Patience()):  # type: ignore[arg-type]
+                break
+            got.append(out.tobytes())
+    assert got == [data.tobytes() for data in sent]
+    ends.close()
+
+
+def test_records_that_wait_leave_together_and_each_as_a_whole() -> None:
+    ends = Ends(Alarm())
+    draws = np.random.default_rng(6)
+    sent = [draws.integers(0, 255, size, np.uint8) for size in range(1, 20)]
+    for turn, data in enumerate(sent):
+        ends.records.enqueue(turn, 1, data, 0)
+    assert ends.records.send_some(Patience())  # type: ignore[arg-type]
+    assert ends.records.num_queued == 0
+    heads = [records._HEAD.pack(turn, 1, one.nbytes, 0) for turn, one in enumerate(sent)]
+    wanted = b"".join(head + one.tobytes() for head, one in zip(heads, sent, strict=True))
+    assert ends.after.recv(1 << 16) == wanted
+    ends.close()
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "offset", "is_one"),
     [

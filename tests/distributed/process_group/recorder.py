@@ -80,6 +80,12 @@ class Recorder:
         _fill(array)
         return 2 if sender is None else sender
 
+    def abort(self, error: Exception) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
 
 def _listed(one: Any) -> Any:
     return one.tolist() if isinstance(one, np.ndarray) else one

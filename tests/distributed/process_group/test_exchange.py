@@ -10,6 +10,7 @@ import pytest
 import fastdist as fd
 from fastdist import distributed as dist
 from fastdist.core.errors import CollectiveMismatchError, CollectiveTimeoutError
+from fastdist.distributed.process_group.carriers import QueueingCarrier
 from tests.distributed.process_group.thread_members import run_members
 
 
@@ -166,11 +167,13 @@ def test_a_monitored_barrier_takes_seconds_and_one_member_alone_has_passed(size:
 
 
 def test_a_batch_for_gpus_is_checked_before_it_begins() -> None:
-    class Carrier:
+    class Carrier(QueueingCarrier):
+        start = start_message = connect = abort = close = None  # type: ignore[assignment]
+
         def __init__(self) -> None:
             self.batches: list[Any] = []
 
-        def start_batch(self, call: Any, messages: Any) -> str:
+        def start_batch(self, call: Any, messages: Any) -> Any:
             self.batches.append((call.name, call.agreed, call.line[:17], [*map(tuple, messages)]))
             return "work"
 

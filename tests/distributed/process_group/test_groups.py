@@ -432,3 +432,20 @@ def test_texts_of_calls_are_made_once_and_not_kept_for_ever() -> None:
     for number in range(1030):
         arrays.agreed_text(x, str(number))
     assert len(arrays._texts) <= 1025
+
+
+def test_a_group_is_found_by_its_ranks_and_its_tag() -> None:
+    def member(rank: int) -> None:
+        find, tag_of = (
+            dist.distributed_c10d._find_pg_by_ranks_and_tag,
+            dist.distributed_c10d._get_group_tag,
+        )
+        pair, again = dist.new_group([0, 1]), dist.new_group([0, 1])
+        whole = dist.group.WORLD
+        assert find(tag_of(None), [2, 1, 0]) is find("", [0, 1, 2]) is whole
+        if rank < 2:
+            assert tag_of(pair) != tag_of(again)
+            assert find(tag_of(again), [0, 1]) is again and find("", [1, 0]) is pair
+        assert find("ptd:other", [0, 1]) is None and find(tag_of(None), [0, 2]) is None
+
+    run_members(3, member)

@@ -150,17 +150,21 @@ def test_a_profile_shows_collectives_and_messages_with_their_shapes() -> None:
             dist.recv(fd.zeros(3), 0)
             dist.recv(fd.zeros(2))
             dist.all_reduce_coalesced([fd.ones(1), fd.ones(4)])
+            dist.all_reduce(fd.zeros(3, dtype=fd.complex64))
             return []
         with profile(record_shapes=True) as prof:
             dist.send(fd.zeros(3), 1)
             dist.send(fd.zeros(2), 1)
             dist.all_reduce_coalesced([fd.ones(1), fd.ones(4)])
+            dist.all_reduce(fd.zeros(3, dtype=fd.complex64))
         return [event for event in prof.function_events if event.name.startswith("threads:")]
 
     events = [one for one in run_members(2, member)[0] if one.name != "threads:recv"]
     sends = [one.input_shapes for one in events if one.name == "threads:send"]
     sums = [one.input_shapes for one in events if one.name == "threads:all_reduce_coalesced"]
     assert sends == [[[3]], [[2]]] and sums[0] == [[1], [4]]
+    # Collectives reduce complex numbers as pairs of real ones.
+    assert [one.input_shapes for one in events if one.name == "threads:all_reduce"] == [[[3, 2]]]
     assert all(one.is_async for one in events)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import fastdist as fd
 from fastdist import distributed as dist
 from fastdist.core.errors import CollectiveError, CollectiveLostError, CollectiveTimeoutError
+from fastdist.distributed.process_group import group_base
 from fastdist.distributed.process_group.work import Lane, Work, finished
 from tests.distributed.process_group.thread_members import run_members
 
@@ -49,7 +52,11 @@ def test_errors_reach_wait_and_the_future() -> None:
     run_members(2, member)
 
 
-def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued() -> None:
+def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_base, "_DRAIN_S", 0.02)
+
     def member(rank: int) -> None:
         if rank:
             ready.wait()
@@ -69,6 +76,68 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued() -> N
 
     ready = threading.Event()
     run_members(2, member)
+
+
+@pytest.mark.parametrize("backend", ["threads", "gloo"])
+def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
+    """Nobody waits for it, as in programs whose last step is asynchronous."""
+    leaves, has_left = threading.Event(), threading.Event()
+
+    def member(rank: int) -> Any:
+        total, got = fd.full((3,), rank + 1.0), [fd.zeros(2) for _ in range(3)]
+        if rank:
+            leaves.wait(5)
+            dist.all_reduce(total)
+            has_left.wait(5)
+            for one in got:
+                dist.recv(one, 0)
+            return total.tolist(), [one.tolist() for one in got]
+        dist.all_reduce(total, async_op=True)
+        for step in range(3):
+            dist.isend(fd.full((2,), float(step)), 1)
+        received: Any = dist.irecv(fd.zeros(1), 1)
+        threading.Timer(0.05, leaves.set).start()
+        dist.destroy_process_group()
+        has_left.set()
+        # Nothing arrives for this one any more.
+        with pytest.raises(CollectiveError, match=r"was destroyed|was closed"):
+            received.wait()
+        return total.tolist(), None
+
+    found = run_members(2, member, backend=backend)
+    assert found == [([3.0] * 3, None), ([3.0] * 3, [[0.0] * 2, [1.0] * 2, [2.0] * 2])]
+
+
+def test_a_lane_is_drained_until_a_time_and_not_by_itself() -> None:
+    lane, gate = Lane("lane"), threading.Event()
+    works = [lane.start(lambda _: gate.wait(5), Work()), lane.start(lambda _: None, Work())]
+    began = time.monotonic()
+    lane.drain(began + 0.02)
+    assert time.monotonic() - began >= 0.02 and not works[0].is_completed()
+    threading.Timer(0.02, gate.set).start()
+    lane.drain(time.monotonic() + 5.0)
+    assert not lane.is_busy()
+    for work in works:
+        work.wait()
+    own = lane.start(lambda _: lane.drain(time.monotonic() + 60.0), Work())
+    assert own.wait(5.0)
+    lane.drain(time.monotonic())
+    lane.close(CollectiveError("over"))
+
+
+def test_an_interrupt_while_a_group_drains_ends_it_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(self: Lane, until: float) -> None:
+        raise KeyboardInterrupt
+
+    group, closed = dist.ProcessGroup(0, 1), []
+    group._carriers["gloo"] = SimpleNamespace(close=lambda: closed.append(True))
+    monkeypatch.setattr(Lane, "drain", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        group.shutdown()
+    assert closed == [True]
+    group.shutdown()
 
 
 def test_a_job_runs_in_its_callers_thread_unless_others_are_queued() -> None:

@@ -11,12 +11,20 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.core.errors import (
+    AuthenticationError,
+    QueueEmptyError,
+    StoreError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
+from fastdist.distributed.store.local_store import LocalStore
+from fastdist.distributed.store.state import Op
 
 ADDER = """
 import sys
@@ -221,3 +229,92 @@ def test_a_secret_may_be_given_or_declined(path: str) -> None:
     with FileStore(path, secret=secret) as given, FileStore(path, security="none") as plain:
         assert given.job_secret == secret
         assert plain.job_secret is None
+
+
+TAKER = """
+import sys
+from fastdist.distributed.store import FileStore
+store = FileStore(sys.argv[1], timeout=20)
+print("ready", flush=True)
+while (value := store.queue_pop("work").decode()) != "end":
+    store.queue_push("done", value)
+"""
+
+
+def test_each_value_of_a_queue_goes_to_one_process(path: str) -> None:
+    takers = [
+        subprocess.Popen([sys.executable, "-c", TAKER, path], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    with FileStore(path, timeout=20) as store:
+        for taker in takers:
+            assert taker.stdout is not None
+            taker.stdout.readline()
+        for number in range(40):
+            store.queue_push("work", str(number))
+        done = [int(store.queue_pop("done")) for _ in range(40)]
+        assert sorted(done) == list(range(40))
+        for _ in takers:
+            store.queue_push("work", "end")
+        for taker in takers:
+            taker.communicate(timeout=10)
+            assert taker.returncode == 0
+        assert store.queue_len("work") == store.queue_len("done") == 0
+
+
+def test_queues_are_there_when_a_file_is_opened_again(path: str) -> None:
+    with FileStore(path) as first:
+        for value in ("a", b"", "c"):
+            first.queue_push("q", value)
+        assert first.queue_pop("q") == b"a"
+    with FileStore(path, timeout=0.05) as second:
+        assert second.queue_len("q") == 2 and second.check(["q"])
+        assert [second.queue_pop("q", block=False), second.queue_pop("q")] == [b"", b"c"]
+        size = os.path.getsize(path)
+        with pytest.raises(StoreTimeoutError, match=r"1 of 1 keys .*'q'"):
+            second.queue_pop("q")
+        with pytest.raises(QueueEmptyError):
+            second.queue_pop("q", block=False)
+        assert os.path.getsize(path) == size  # what takes nothing writes nothing
+    with FileStore(path) as third:
+        assert third.queue_len("q") == 0 and not third.check(["q"])
+
+
+def test_a_value_that_another_took_meanwhile_is_waited_for_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, taken = LocalStore._ask, []
+
+    def ask_late(self: FileStore, op: Op, *given: Any) -> list[bytes]:
+        if op is Op.POP and self is slow and not taken:
+            taken.append(fast.queue_pop("q", block=False))
+            fast.queue_push("q", "second")
+        return ask(self, op, *given)
+
+    with FileStore(path, timeout=20) as slow, FileStore(path, timeout=20) as fast:
+        monkeypatch.setattr(LocalStore, "_ask", ask_late)
+        fast.queue_push("q", "first")
+        assert slow.queue_pop("q") == b"second" and taken == [b"first"]
+        # It is gone, and no other comes.
+        taken.clear()
+        fast.queue_push("q", "third")
+        slow.set_timeout(0.05)
+        monkeypatch.setattr(fast, "queue_push", lambda *_: None)
+        with pytest.raises(StoreTimeoutError):
+            slow.queue_pop("q")
+
+
+def test_a_wait_for_a_value_ends_when_the_store_closes(path: str) -> None:
+    store, errors = FileStore(path, timeout=20), []
+
+    def take() -> None:
+        try:
+            store.queue_pop("q")
+        except StoreError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    store.close()
+    thread.join(10)
+    assert len(errors) == 1 and errors[0].endswith("is closed")

@@ -95,6 +95,25 @@ print(len(kernel._loops), np.allclose(run(kernel), expected, rtol=1e-6))
     assert run(script, tmp_path) == "no room for code; 1 True"
 
 
+def test_where_no_thread_can_begin_numpy_goes_on_serving(tmp_path: Path) -> None:
+    script = """
+import threading
+start, tried = threading.Thread.start, []
+def full(thread):
+    tried.append(thread)
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = full
+assert (run(kernel) == expected).all()
+assert (run(kernel) == expected).all()
+threading.Thread.start = start
+assert (run(kernel) == expected).all()
+gate.set()
+end_of_thread()
+print(len(tried), len(kernel._loops), np.allclose(run(kernel), expected, rtol=1e-6))
+"""
+    assert run(script, tmp_path) == "2 1 True"
+
+
 ROWS = """
 import threading
 import fastdist as torch

@@ -14,6 +14,7 @@ import pytest
 
 from fastdist.kernels.cpu.jit import compiler
 from fastdist.kernels.cpu.jit.compiler import _CacheFile, _Places, _seal
+from fastdist.system import own_folder
 from tests.kernels.cpu.processes import ROOT, run_forked, run_script
 
 SCRIPT = """
@@ -225,15 +226,15 @@ def test_what_another_numba_writes_over_a_file_that_is_being_read_is_not_unpickl
 ) -> None:
     reader, other = (_CacheFile(str(tmp_path), "loop", stamp) for stamp in ("stamp", "another"))
     reader.save("signature", "code")
-    looked_at = []
+    looked_at, fstat = [], os.fstat
 
-    def look_and_replace(found: os.stat_result) -> bool:
-        looked_at.append(found)
+    def look_and_replace(file: int) -> os.stat_result:
+        looked_at.append(file)
         if len(looked_at) == 2:  # the index was the first
             other.save("signature", OfAnotherNumba())
-        return True
+        return fstat(file)
 
-    monkeypatch.setattr(reader, "_is_trusted", look_and_replace)
+    monkeypatch.setattr(own_folder.os, "fstat", look_and_replace)
     assert reader.load("signature") == "code"
     assert reader.load("signature") is None
 

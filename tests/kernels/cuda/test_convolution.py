@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastdist as fd
+from fastdist.core.precision import convolutions
 from fastdist.devices.cuda import CudaBackend
 from fastdist.kernels.cuda.launch import Slot
 from fastdist.kernels.cuda.nn import convolution as cuda
@@ -157,15 +159,30 @@ def test_places_are_64_bits_wide_where_32_do_not_hold_them(
     assert patches._is_wide(far.get("n", 2), 3, axes, steps) == is_wide
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("allowed", "least", "most"), [(False, 0.0, 2e-6), (True, 1e-5, 5e-3)])
+def test_the_switch_of_tf32_chooses_how_many_bits_a_gpu_keeps(
+    monkeypatch: pytest.MonkeyPatch, allowed: bool, least: float, most: float
+) -> None:
+    monkeypatch.setattr(convolutions, "allow_tf32", allowed)
+    x, weight = numbers(0, (4, 16, 32, 32), "float32"), numbers(1, (32, 16, 3, 3), "float32")
+    convolve = fd.nn.functional.conv2d
+    expected = convolve(fd.tensor(x).double(), fd.tensor(weight).double())
+    found = convolve(fd.tensor(x, device="cuda"), fd.tensor(weight, device="cuda")).cpu().double()
+    has_tf32 = fd.cuda.get_device_capability()[0] >= 8
+    error = float((found - expected).abs().max() / expected.abs().max())
+    assert (least if has_tf32 else 0.0) <= error <= most
+
+
 def products_of(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, geometry: Any
 ) -> list[tuple[Any, ...]]:
     """Return operands and result of the products that forward, by_input and by_weight plan."""
     planned: list[tuple[Any, ...]] = []
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, **how: Any) -> Any:
         planned.append(given)
-        return product_step(*given)
+        return product_step(*given, **how)
 
     product_step = cuda.product_step
     with monkeypatch.context() as patch:

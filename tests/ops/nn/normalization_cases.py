@@ -135,4 +135,10 @@ CASES = {
 COVERED_BY = {
     "normalize_channels": "batch_norm",
     "normalize_channels_gradients": "batch_norm",
+    "normalize_by_known": "batch_norm",
+    "normalize_groups": "group_norm",
+    "batch_norm_slope": "batch_norm",
+    "group_norm_slope": "group_norm",
+    "layer_norm_slope": "layer_norm",
+    "rms_norm_slope": "rms_norm",
 }

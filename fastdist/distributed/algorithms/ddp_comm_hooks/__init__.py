@@ -2,6 +2,7 @@
 
 default_hooks.py    a mean; one of halves or bfloat16; wrappers that convert for another hook
 powerSGD_hook.py    a mean of low-rank parts
+post_localSGD_hook.py  a mean over all at first, then over the members of a machine
 debugging_hooks.py  nothing, to measure a program without communication
 """
 

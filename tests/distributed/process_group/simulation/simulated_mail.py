@@ -15,14 +15,8 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.sockets import monitor
 from fastdist.distributed.sockets.pulse import BEAT_S, Beat
-from tests.distributed.process_group.simulation.simulated_sync import (
-    SimBell,
-    here,
-    new_fd,
-    readable,
-    worlds,
-)
-from tests.distributed.rpc.simulation.simulated_world import Process
+from tests.distributed.process_group.simulation.simulated_sync import SimBell, new_fd, readable
+from tests.distributed.rpc.simulation.simulated_world import Process, here, worlds
 
 Frames = Sequence[Any]
 _MOST_ON_ITS_WAY = 8

@@ -35,23 +35,31 @@ from fastdist.distributed.sockets import NoSecurity
 from fastdist.distributed.store import HashStore, Store
 from tests.distributed.process_group.simulation import simulated_sync as sync
 from tests.distributed.process_group.simulation.simulated_mail import Network, SimContext
-from tests.distributed.rpc.simulation.simulated_world import Crashed, Process, World, end_threads
+from tests.distributed.rpc.simulation.simulated_world import (
+    Crashed,
+    Process,
+    World,
+    end_threads,
+    here,
+    worlds,
+)
 
 _SIMULATED = (
     "fastdist.distributed.links",
     "fastdist.distributed.process_group",
     "fastdist.distributed.store",
 )
-# Sizes from which data takes other ways, so small that small arrays take all of them.
+# Sizes from which data takes other ways, so small that small arrays take all of them. The tables of
+# six members are larger than a ring.
 _SIZES = {
-    segment: {"SMALL_BYTES": 256, "BLOCK_BYTES": 512},
+    segment: {"SMALL_BYTES": 256, "BLOCK_BYTES": 168},
     sums: {
         "SMALL_BYTES": 256,
-        "BLOCK_BYTES": 512,
+        "BLOCK_BYTES": 168,
         "_MOST_SMALL_BYTES": 256,
         "_MOST_BETWEEN_BYTES": 128,
     },
-    movement: {"SMALL_BYTES": 256, "_MOST_BETWEEN_BYTES": 1024},
+    movement: {"SMALL_BYTES": 256, "_MOST_BETWEEN_BYTES": 448},
     between: {"PIECE_BYTES": 256},
     mail: {"PIECE_BYTES": 256, "EAGER_BYTES": 128, "MOST_EAGER": 4},
 }
@@ -123,7 +131,7 @@ class Job:
         end_job()
         jobs[:] = [self]
         self.world = World(seed, sync.clock)
-        sync.worlds[:] = [self.world]
+        worlds[:] = [self.world]
         self.reuses_pids = reuses_pids
         self.network = Network()
         self.world.process_ended = self._process_ended
@@ -175,7 +183,7 @@ def end_job() -> None:
     """Let nothing happen any more in the job that there is."""
     while jobs:
         jobs.pop().world.end()
-        sync.worlds.clear()
+        worlds.clear()
         sync.readable.clear()
 
 
@@ -208,10 +216,10 @@ class SimOs:
     """Stands where modules have `os`."""
 
     def urandom(self, size: int) -> bytes:
-        return sync.worlds[-1].rng.randbytes(size)
+        return worlds[-1].rng.randbytes(size)
 
     def getpid(self) -> int:
-        current = sync.worlds[-1].current if sync.worlds else None
+        current = worlds[-1].current if worlds else None
         return current.pid if isinstance(current, Member) else os.getpid()
 
     def pidfd_open(self, pid: int) -> int:
@@ -229,7 +237,7 @@ class SimOs:
 
 
 def _me() -> Member:
-    member = sync.here()
+    member = here()
     assert isinstance(member, Member)
     return member
 

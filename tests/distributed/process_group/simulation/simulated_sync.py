@@ -13,19 +13,19 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tests.distributed.rpc.simulation.simulated_world import Clock, Crashed, Process, World
+from tests.distributed.rpc.simulation.simulated_world import (
+    Clock,
+    Crashed,
+    Process,
+    SimEvent,
+    deadline_of,
+    here,
+    worlds,
+)
 
 clock = Clock()
-worlds: list[World] = []
 # How late a process is woken by another one.
 _WAKE_S = 0.0005
-
-
-def here() -> Process:
-    """Return the process whose turn it is."""
-    process = worlds[-1].current
-    assert process is not None
-    return process
 
 
 def pause(seconds: float) -> None:
@@ -48,10 +48,6 @@ def _nothing() -> None:
     pass
 
 
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None or timeout > 1e6 else worlds[-1].now + max(0.0, timeout)
-
-
 def _is_outside() -> bool:
     return not worlds or worlds[-1].current is None
 
@@ -72,7 +68,7 @@ class SimLock:
                 assert not _is_outside(), "a lock is held where no process runs"
                 return False
             until = None if timeout < 0 else timeout
-            worlds[-1].block(lambda: not self._owner, _deadline(until))
+            worlds[-1].block(lambda: not self._owner, deadline_of(until))
             if self._owner:
                 return False
         self._owner, self._depth = me, self._depth + 1
@@ -134,7 +130,7 @@ class SimCondition:
         self._waiters.append(waiter)
         depth = self._lock.release_all()
         try:
-            worlds[-1].block(lambda: waiter.is_woken, _deadline(timeout))
+            worlds[-1].block(lambda: waiter.is_woken, deadline_of(timeout))
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
@@ -142,7 +138,7 @@ class SimCondition:
         return waiter.is_woken
 
     def wait_for(self, is_over: Callable[[], Any], timeout: float | None = None) -> Any:
-        until = _deadline(timeout)
+        until = deadline_of(timeout)
         while not (found := is_over()):
             left = None if until is None else until - worlds[-1].now
             if left is not None and left <= 0:
@@ -158,26 +154,6 @@ class SimCondition:
 
     def notify_all(self) -> None:
         self.notify(len(self._waiters))
-
-
-class SimEvent:
-    """An Event of one process."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def clear(self) -> None:
-        self._is_set = False
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def wait(self, timeout: float | None = None) -> bool:
-        worlds[-1].block(self.is_set, _deadline(timeout))
-        return self._is_set
 
 
 class SimThread:
@@ -203,7 +179,7 @@ class SimThread:
             self._is_over = True
 
     def join(self, timeout: float | None = None) -> None:
-        worlds[-1].block(lambda: self._is_over, _deadline(timeout))
+        worlds[-1].block(lambda: self._is_over, deadline_of(timeout))
 
     def is_alive(self) -> bool:
         return not self._is_over
@@ -257,7 +233,7 @@ class SimFutex:
         waiter = _Waiter()
         self._waiters.setdefault(address, []).append(waiter)
         try:
-            worlds[-1].block(lambda: waiter.is_woken, _deadline(timeout_s))
+            worlds[-1].block(lambda: waiter.is_woken, deadline_of(timeout_s))
         finally:
             found = self._waiters[address]
             found.remove(waiter)
@@ -320,7 +296,7 @@ class SimPoll:
 
     def poll(self, timeout_ms: float | None = None) -> list[tuple[int, int]]:
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
-        worlds[-1].block(lambda: bool(self._ready()), _deadline(timeout_s))
+        worlds[-1].block(lambda: bool(self._ready()), deadline_of(timeout_s))
         return [(fd, select.POLLIN) for fd in self._ready()]
 
     def _ready(self) -> list[int]:

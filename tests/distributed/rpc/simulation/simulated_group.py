@@ -43,7 +43,7 @@ from fastdist.graph import forward_grad
 from tests.distributed.rpc.simulation import simulated_threads as threads
 from tests.distributed.rpc.simulation.simulated_network import Network, SimBell, SimContext
 from tests.distributed.rpc.simulation.simulated_threads import clock
-from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads
+from tests.distributed.rpc.simulation.simulated_world import Process, World, end_threads, worlds
 
 # Whether a rank has one life, or who was lost may come back, or members come and go.
 Kind = Literal["static", "restarts", "dynamic"]
@@ -201,7 +201,7 @@ class Group:
         _end_world()
         groups[:] = [self]
         self.world = World(seed, clock)
-        threads.worlds[:] = [self.world]
+        worlds[:] = [self.world]
         # What a system gives out at random, which is no part of what breaks.
         self.numbers = random.Random(seed)
         self.network = Network(self.world)
@@ -306,7 +306,7 @@ def _end_world() -> None:
         for worker in group.living():
             worker.let_go_of_memory()
         groups.pop()
-        threads.worlds.clear()
+        worlds.clear()
 
 
 def here() -> Worker:

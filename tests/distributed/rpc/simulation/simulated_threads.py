@@ -12,17 +12,9 @@ from typing import Any
 from fastdist.concurrency.future import Future
 from fastdist.distributed.rpc.notices import TOGETHER_S, NoticeSender, Send, SendNotices
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Timeouts
-from tests.distributed.rpc.simulation.simulated_world import Clock, Process, World
+from tests.distributed.rpc.simulation.simulated_world import Clock, SimEvent, here, worlds
 
 clock = Clock()
-worlds: list[World] = []
-
-
-def here() -> Process:
-    """Return the process whose turn it is."""
-    process = worlds[-1].current
-    assert process is not None
-    return process
 
 
 class SimProgress:
@@ -215,27 +207,6 @@ class SimCondition:
         pass  # those that wait are asked again at each step
 
     notify = notify_all
-
-
-class SimEvent:
-    """An Event for which a process of the simulation waits."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def clear(self) -> None:
-        self._is_set = False
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def wait(self, timeout: float | None = None) -> bool:
-        world = worlds[-1]
-        world.block(self.is_set, None if timeout is None else world.now + timeout)
-        return self._is_set
 
 
 class SimThreading:

@@ -273,3 +273,39 @@ def _closed_lock() -> threading.Lock:
 
 def _nothing() -> None:
     pass
+
+
+# The world whose turn it is, if any: the last one.
+worlds: list[World] = []
+
+
+def here() -> Process:
+    """Return the process whose turn it is."""
+    process = worlds[-1].current
+    assert process is not None
+    return process
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """Return when a wait that begins now is over; None for one without an end."""
+    return None if timeout is None or timeout > 1e6 else worlds[-1].now + max(0.0, timeout)
+
+
+class SimEvent:
+    """An Event for which a process of a simulation waits."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        worlds[-1].block(self.is_set, deadline_of(timeout))
+        return self._is_set

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +23,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the user, which is empty, and no other."""
     folder = tmp_path / "own"
     folder.mkdir()
-    monkeypatch.setattr(object_store, "cache_directory", lambda _: folder)
+    monkeypatch.setattr(object_store, "cache_directory", lambda _: str(folder))
     monkeypatch.setattr(object_store, "shipped_directory", lambda _: None)
     return folder
 
@@ -34,7 +36,7 @@ def shipped(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write("key", KERNEL)
     for path in own.iterdir():
         path.rename(folder / path.name)
-    monkeypatch.setattr(object_store, "shipped_directory", lambda _: folder)
+    monkeypatch.setattr(object_store, "shipped_directory", lambda _: str(folder))
     return folder
 
 
@@ -79,7 +81,7 @@ def test_a_torn_file_is_as_good_as_none_and_written_over(
 def test_a_file_under_the_name_of_another_kernel_is_not_taken(own: Path) -> None:
     write("key", KERNEL)
     [path] = own.iterdir()
-    path.rename(own / object_store._name_of("another"))
+    path.rename(object_store._path_of(str(own), "another"))
     assert read("another") is None
 
 
@@ -89,6 +91,56 @@ def test_files_of_another_user_are_as_good_as_none(
     write("key", KERNEL)
     monkeypatch.setattr(os, "geteuid", lambda: 4_711)
     assert read("key") is None
+
+
+def test_what_neighbours_may_have_left_in_the_folder_is_neither_read_nor_waited_for(
+    own: Path, tmp_path: Path
+) -> None:
+    write("key", KERNEL)
+    [path] = own.iterdir()
+    elsewhere = path.rename(tmp_path / "downloaded")
+    path.symlink_to(elsewhere)
+    assert read("key") is None  # whole, and this user's, but no file of the cache
+    path.unlink()
+    os.mkfifo(path)
+    assert read("key") is None
+    path.unlink()
+    path.mkdir()
+    assert read("key") is None
+    write("key", KERNEL)  # no error: there is a folder in its place
+    path.rmdir()
+    write("key", KERNEL)
+    path.chmod(0o666)
+    assert read("key") is None
+    path.chmod(0o644)
+    assert read("key") == KERNEL
+    with open(path, "r+b") as file:
+        file.truncate(1 << 40)  # a hole: small on the disk, large in memory
+    assert read("key") is None
+
+
+def test_a_lock_that_is_a_link_is_not_followed(own: Path, tmp_path: Path) -> None:
+    path = Path(object_store._path_of(str(own), "key") + ".lock")
+    path.symlink_to(tmp_path / "new")
+    with locked("key"):
+        assert not (tmp_path / "new").exists()
+
+
+def test_what_killed_processes_left_is_removed_a_day_later(own: Path) -> None:
+    names = ["a.tmp", "b.object.lock", "c.object", "d.tmp", "e.object.lock"]
+    for name in names:
+        (own / name).touch()
+    for name in names[:3]:
+        os.utime(own / name, (0, 0))
+    write("key", KERNEL)
+    assert {path.name for path in own.iterdir()} >= set(names[2:])
+    assert not (own / "a.tmp").exists() and not (own / "b.object.lock").exists()
+
+
+def test_a_link_in_what_was_shipped_is_followed(shipped: Path, tmp_path: Path) -> None:
+    [path] = shipped.iterdir()
+    path.symlink_to(path.rename(tmp_path / "of the image"))
+    assert read("key") == KERNEL
 
 
 def test_what_was_shipped_is_read_and_never_written_to(own: Path, shipped: Path) -> None:
@@ -132,6 +184,25 @@ def test_one_at_a_time_holds_the_lock_of_a_kernel_and_leaves_no_file(own: Path) 
     other.join(10)
     assert order == ["first", "second"]
     assert list(own.iterdir()) == []
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free(own: Path) -> None:
+    ready, write_end = os.pipe()
+    child = os.fork()
+    if not child:
+        with locked("key"):
+            os.write(write_end, b"1")
+            signal.pause()
+    assert os.read(ready, 1) == b"1"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(write_end)
+    began = time.monotonic()
+    with locked("key"):
+        write("key", KERNEL)
+    assert time.monotonic() - began < 10.0
+    assert [path.suffix for path in own.iterdir()] == [".object"]
 
 
 def test_a_lock_that_is_held_too_long_is_not_waited_for(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu.jit import background
-from fastdist.kernels.cpu.rows import small_loops, small_row_steps
+from fastdist.kernels.cpu.jit import background, kernel_cache, object_store
+from fastdist.kernels.cpu.rows import row_kernels, small_loops, small_row_steps
 from fastdist.kernels.cpu.rows.small_tables import table
 
 FLOAT = np.dtype(np.float32)
@@ -18,12 +20,15 @@ FLOAT = np.dtype(np.float32)
 
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A process in which nothing is compiled yet; returns the jobs of the compiling thread."""
+    """A process that has no kernel yet; returns the jobs of the compiling thread."""
     asked: list[Any] = []
-    monkeypatch.setattr(small_loops._State, "loops", {})
-    monkeypatch.setattr(small_loops._State, "refused", set())
-    monkeypatch.setattr(small_loops._State, "calls", 0)
+    for name, value in {
+        "loops": {}, "refused": set(), "missing": set(), "calls": 0, "calls_of": {},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(small_loops._State, name, value)
     monkeypatch.setattr(background, "compile_later", lambda key, work: asked.append((key, work)))
+    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
+    monkeypatch.delitem(sys.modules, small_loops._READER, raising=False)
     return asked
 
 
@@ -31,39 +36,103 @@ def softmax() -> Any:
     return small_loops.result_by("small_softmax", (3, 20), FLOAT, 3, 20)
 
 
+def jobs(wanted: list[Any]) -> list[tuple[str, Any]]:
+    """Return how each job finds its kernel, and which one that is."""
+    return [(how, key) for (_, how, key), _ in wanted]
+
+
+KEY = ("small_softmax", "float32")
+
+
 def test_few_calls_ask_for_no_compiler(wanted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
-    monkeypatch.setattr(small_loops, "_is_stored", lambda *_: False)
+    monkeypatch.setattr(small_loops._State, "missing", {KEY})
     run, x = softmax(), np.ones((3, 20), np.float32)
-    for _ in range(small_loops.CALLS_BEFORE):
-        run(x)
+    small_loops._State.calls = small_loops.CALLS_BEFORE - 1
+    run(x)
     assert wanted == []
     run(x)
-    assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
+    assert jobs(wanted) == [("compiled", KEY)]
 
 
-def test_a_process_with_many_calls_asks_for_a_loop_that_the_cache_has(
-    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
-    monkeypatch.delitem(sys.modules, small_loops._READER, raising=False)
-    monkeypatch.setattr(small_loops, "_is_stored", lambda *_: True)
+def test_a_kernel_with_many_calls_is_looked_for_in_the_cache(wanted: list[Any]) -> None:
     run, x = softmax(), np.ones((3, 20), np.float32)
-    for _ in range(small_loops.CALLS_BEFORE_A_LOOK):
-        run(x)
+    small_loops._State.calls_of[KEY] = small_loops.CALLS_BEFORE_A_LOOK - 1
+    run(x)
+    small_loops.result_by("small_log_softmax", (3, 20), FLOAT, 3, 20)(x)
     assert wanted == []
     run(x)
-    assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
+    assert jobs(wanted) == [("loaded", KEY)]
 
 
-def test_a_process_with_another_kernel_asks_for_a_loop_that_the_cache_has_at_once(
+def test_a_process_with_another_kernel_looks_for_a_loop_at_once(
     wanted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, small_loops._COMPILER, raising=False)
     monkeypatch.setitem(sys.modules, small_loops._READER, small_loops)
-    monkeypatch.setattr(small_loops, "_is_stored", lambda *_: True)
     softmax()(np.ones((3, 20), np.float32))
-    assert [key for key, _ in wanted] == [("exact rows", ("small_softmax", "float32"))]
+    assert jobs(wanted) == [("loaded", KEY)]
+
+
+def test_what_the_cache_does_not_have_is_looked_for_once(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, x = softmax(), np.ones((3, 20), np.float32)
+    reads: list[str] = []
+    monkeypatch.setattr(kernel_cache, "_found", {})
+    monkeypatch.setattr(row_kernels, "_found", {})
+    monkeypatch.setattr(object_store, "read", reads.append)
+    small_loops._State.calls_of[KEY] = small_loops.CALLS_BEFORE_A_LOOK
+    for _ in range(3):
+        run(x)
+        while wanted:
+            wanted.pop()[1]()
+    assert len(reads) == 1
+    assert small_loops._State.missing == {KEY}
+
+
+def test_a_loop_that_the_cache_has_is_read_once_and_serves(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert small_loops.compiled(*KEY) is not None
+    run, x = softmax(), np.random.default_rng(0).standard_normal((3, 20)).astype(np.float32)
+    reads, read = [], object_store.read
+
+    def noted(key: str) -> Any:
+        reads.append(key)
+        return read(key)
+
+    monkeypatch.setattr(kernel_cache, "_found", {})
+    monkeypatch.setattr(row_kernels, "_found", {})
+    monkeypatch.setattr(object_store, "read", noted)
+    monkeypatch.setitem(sys.modules, small_loops._READER, small_loops)
+    before = run(x)
+    assert reads == []  # the caller's thread reads no file
+    wanted[0][1]()
+    assert len(reads) == 1 and KEY in small_loops._State.loops
+    assert run(x).tobytes() == before.tobytes() and len(reads) == 1
+
+
+def test_loading_and_compiling_in_the_background_are_ranges_of_their_own(
+    wanted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_cache, "_found", {})
+    monkeypatch.setattr(row_kernels, "_found", {})
+    monkeypatch.setattr(object_store, "read", lambda _: None)
+    found: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(name: str, kind: str) -> Iterator[None]:
+        found.append(name)
+        yield
+
+    monkeypatch.setattr(kernel_cache, "time_range", noted)
+    monkeypatch.setattr(kernel_cache, "_made", lambda *_, **__: row_kernels)
+    monkeypatch.setattr(row_kernels, "row_launcher", lambda _: None)
+    small_loops._later(KEY, small_loops.loaded)
+    small_loops._later(KEY, small_loops.compiled)
+    for _, work in wanted:
+        work()
+    load, compilation = "fastdist::load_kernel", "fastdist::compile_kernel"
+    assert found == [load, load, compilation]
 
 
 def test_a_call_gives_the_same_bits_before_and_after_its_loop_is_ready(wanted: list[Any]) -> None:
@@ -73,7 +142,7 @@ def test_a_call_gives_the_same_bits_before_and_after_its_loop_is_ready(wanted: l
     before = run(x)
     ((_, compile_it),) = wanted
     compile_it()
-    assert ("small_softmax", "float32") in small_loops._State.loops
+    assert KEY in small_loops._State.loops
     assert run(x).tobytes() == before.tobytes()
 
 

@@ -1,0 +1,142 @@
+"""The protocol of interpreters, and the tuple of the open ones of each thread."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeAlias
+
+# Note [Interpreters of a thread]
+# A call reads one tuple: the interpreters that are open in its thread, in the order in which the
+# call is offered to them. While `modes.tracers` (graph/modes.py) is 0, no interpreter is open in
+# any thread, and no call reads it. After a Ctrl-C the tuple may list one that has nothing open any
+# more: that costs time. It never lacks an open one: code that opens one lists it first, code that
+# closes one restores the state first.
+
+# The result of an interpreter that does not take a call.
+NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
+
+
+Interpreters: TypeAlias = "tuple[Interpreter, ...]"
+
+
+class Interpreter:
+    """Observes calls, or runs them in another manner.
+
+    `order` is its place among the others; `sees_plain` says that it wants to see each call of an op
+    on plain tensors, `needs_general_path` that the short path does not serve such calls for it.
+    """
+
+    order: ClassVar[int]
+    sees_plain: ClassVar[bool] = True
+    needs_general_path: ClassVar[bool] = True
+
+    def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
+        """Return the result of a call of an op or a composite (`op.kind` says which), or NOT_TAKEN:
+        then the call is offered to the next interpreter. One that makes the call itself does so by
+        `resumed`, with `rest`.
+
+        `args` are an op's operands and attributes, or the positional and named arguments of a
+        composite; `target` is the tensor that the result is written into, None for a new one.
+        """
+        return NOT_TAKEN
+
+
+class _Thread(threading.local):
+    interpreters: Interpreters = ()
+    # An op, and the interpreters to which its next call is offered; see `resumed`.
+    resuming: tuple[Any, Interpreters] | None = None
+
+
+class _Process:
+    __slots__ = ("interpreters",)
+
+    def __init__(self) -> None:
+        self.interpreters: Interpreters = ()
+
+
+of_thread: Final = _Thread()
+# Those that see the calls of all threads.
+of_process: Final = _Process()
+
+
+def open_interpreters() -> Interpreters:
+    """Return the interpreters that see the calls of this thread, in their order."""
+    if of_process.interpreters:
+        return _joined(of_thread.interpreters, of_process.interpreters)
+    return of_thread.interpreters
+
+
+def interpreters_of_call(op: Any) -> Interpreters:
+    """Return the interpreters to which the call of op that begins here is offered."""
+    resuming = of_thread.resuming
+    if resuming is not None and resuming[0] is op:
+        of_thread.resuming = None
+        return resuming[1]
+    return open_interpreters() if of_process.interpreters else of_thread.interpreters
+
+
+def offer_call(op: Any, args: Any, target: Any = None) -> Any:
+    """Return the result of the first interpreter that takes a call of op; NOT_TAKEN where the call
+    must still run.
+    """
+    return offer_to(interpreters_of_call(op), op, args, target)
+
+
+def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> Any:
+    """Return the result of the first interpreter that takes a call of op, or NOT_TAKEN."""
+    for place, one in enumerate(listed, 1):
+        found = one.call(op, args, target, listed[place:])
+        if found is not NOT_TAKEN:
+            return found
+    return NOT_TAKEN
+
+
+def resumed(
+    op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Return call(*args, **kwargs); the first call of op in it is offered to `rest` alone."""
+    before, of_thread.resuming = of_thread.resuming, (op, rest)
+    try:
+        return call(*args, **kwargs)
+    finally:
+        of_thread.resuming = before
+
+
+def list_open(one: Interpreter, is_open: bool) -> None:
+    """List an interpreter as open in this thread, or remove it."""
+    listed = of_thread.interpreters
+    if (one in listed) is not is_open:
+        of_thread.interpreters = _joined(listed, (one,)) if is_open else without(listed, one)
+
+
+def list_in_process(one: Interpreter, is_open: bool) -> None:
+    """List an interpreter as open in all threads, or remove it.
+
+    Note    callers hold a lock
+    """
+    of_process.interpreters = _joined(without(of_process.interpreters, one), (one,) * is_open)
+
+
+@functools.cache
+def _joined(a: Interpreters, b: Interpreters) -> Interpreters:
+    return tuple(sorted({*a, *b}, key=lambda one: one.order))
+
+
+@functools.cache
+def without(listed: Interpreters, one: Interpreter) -> Interpreters:
+    """Return the others."""
+    return tuple([other for other in listed if other is not one])
+
+
+@functools.cache
+def see_plain(listed: Interpreters) -> bool:
+    """Return whether one of the interpreters does."""
+    return any(one.sees_plain for one in listed)
+
+
+@functools.cache
+def need_general_path(listed: Interpreters) -> bool:
+    """Return whether one of the interpreters does."""
+    return any(one.needs_general_path for one in listed)

@@ -1,0 +1,71 @@
+"""A communication hook for post-local SGD: gradients of all at first, then of neighbours alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ....concurrency.future import Future
+from ....tensor.tensor import Tensor
+from ...data_parallel.grad_bucket import GradBucket
+from ...process_group.subgroups import new_subgroups
+from .default_hooks import allreduce_hook
+
+__all__ = ["PostLocalSGDState", "post_localSGD_hook"]
+
+_logger = logging.getLogger(__name__)
+
+
+class PostLocalSGDState:
+    """The state of `post_localSGD_hook`; an averager of models keeps the members together later.
+
+    Args:
+        process_group: The members that reduce gradients at first; the default group if None.
+        subgroup: The members that reduce gradients afterwards; those of one machine if None.
+        start_localSGD_iter: The number of steps in which all reduce gradients.
+        post_local_gradient_allreduce: Whether gradients are reduced at all afterwards.
+    """
+
+    __slots__ = [
+        "iter", "post_local_gradient_allreduce", "process_group", "start_localSGD_iter", "subgroup",
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        process_group: Any,
+        subgroup: Any,
+        start_localSGD_iter: int,
+        post_local_gradient_allreduce: bool = True,
+    ) -> None:
+        _logger.info("Local SGD will be started after %s iterations", start_localSGD_iter)
+        self.process_group, self.subgroup = process_group, subgroup
+        self.start_localSGD_iter = start_localSGD_iter
+        self.post_local_gradient_allreduce = post_local_gradient_allreduce
+        # How many steps have begun; it stops at the start of local SGD.
+        self.iter = 0
+
+    def maybe_increase_iter(self, bucket: GradBucket) -> None:
+        """Count a step with its last bucket."""
+        if bucket.is_last():
+            self.iter += 1
+            if self.iter == self.start_localSGD_iter:
+                _logger.info("Local SGD begins after %s iterations", self.iter)
+
+
+def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[Tensor]:
+    """Return the mean of a bucket over all members at first, and over the subgroup later.
+
+    Example:
+        >>> state = PostLocalSGDState(None, None, start_localSGD_iter=100)
+        >>> model.register_comm_hook(state, post_localSGD_hook)  # doctest: +SKIP
+    """
+    if state.iter < state.start_localSGD_iter:
+        state.maybe_increase_iter(bucket)
+        return allreduce_hook(state.process_group, bucket)
+    if not state.post_local_gradient_allreduce:
+        done: Future[Tensor] = Future()
+        done.set_result(bucket.buffer())
+        return done
+    if state.subgroup is None:
+        state.subgroup, _ = new_subgroups()
+    return allreduce_hook(state.subgroup, bucket)

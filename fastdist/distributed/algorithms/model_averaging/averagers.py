@@ -1,0 +1,73 @@
+"""Averagers of a model over one group."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ...process_group.world import default_group
+from . import utils
+
+__all__ = ["ModelAverager", "PeriodicModelAverager"]
+
+USELESS: Final = (
+    "a mean after every step costs as much as the reduction of gradients by "
+    "DistributedDataParallel, which is then enough"
+)
+
+
+class ModelAverager(ABC):
+    """Base class of what brings the parameters of all members to their mean.
+
+    Args:
+        process_group: The members; those of the default group if None.
+    """
+
+    def __init__(self, process_group: Any = None) -> None:
+        self.process_group = default_group() if process_group is None else process_group
+        # How often average_parameters was called.
+        self.step = 0
+
+    @abstractmethod
+    def average_parameters(self, params: Iterable[Any]) -> None:
+        """Replace parameters by their means, if it is time for that."""
+
+
+class PeriodicModelAverager(ModelAverager):
+    """Averages parameters in every `period`-th step.
+
+    Together with PostLocalSGDOptimizer and post_localSGD_hook this is post-local SGD.
+    Source: T. Lin, S. Stich, K. Patel, M. Jaggi, "Don't Use Large Mini-Batches, Use Local SGD"
+    (2020).
+
+    Args:
+        period: The number of steps from one mean to the next.
+        warmup_steps: The number of first steps without a mean.
+        process_group: The members; those of the default group if None.
+
+    Raises:
+        ValueError: The period is not positive, or the number of first steps is negative.
+    """
+
+    def __init__(self, period: int, warmup_steps: int = 0, process_group: Any = None) -> None:
+        super().__init__(process_group)
+        if warmup_steps < 0:
+            raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
+        if period < 1:
+            raise ValueError("Arg ``period`` must be a positive value.")
+        if period == 1:
+            warnings.warn(f"When period is 1, {USELESS}", stacklevel=2)
+        self.period, self.warmup_steps = period, warmup_steps
+
+    def average_parameters(self, params: Iterable[Any]) -> None:
+        """Count a step, and replace parameters by their means if it is the last of a period.
+
+        Args:
+            params: Parameters, or an optimizer's `param_groups`; only those with gradients change.
+        """
+        after = self.step - self.warmup_steps
+        if after >= 0 and after % self.period == 0:
+            utils.average_parameters_or_parameter_groups(params, self.process_group)
+        self.step += 1

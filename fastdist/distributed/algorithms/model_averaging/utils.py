@@ -1,0 +1,76 @@
+"""The mean of parameters over a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ....graph.modes import no_grad
+from ....nn.parameter import Parameter
+from ....ops.shape.joining import cat
+from ....tensor.tensor import Tensor
+from ...process_group.collectives import all_reduce
+from ...process_group.world import group_of, is_outside
+
+__all__ = [
+    "average_parameters",
+    "average_parameters_or_parameter_groups",
+    "get_params_to_average",
+]
+
+
+def average_parameters(params: Iterable[Tensor], process_group: Any) -> None:
+    """Replace parameters by their means over a group; do nothing outside of it.
+
+    Those of one dtype and device travel in one message, so none is rounded to another dtype. All
+    members give parameters of the same shapes.
+
+    Args:
+        params: The parameters.
+        process_group: The group; the default group if None.
+    """
+    if is_outside(process_group):
+        return
+    group = group_of(process_group)
+    by_kind: dict[Any, list[Any]] = {}
+    for one in params:
+        layout = one._layout
+        by_kind.setdefault((layout.dtype, layout.device), []).append(one)
+    with no_grad():
+        for tensors in by_kind.values():
+            joined: Any = cat([one.detach().reshape(-1) for one in tensors])
+            joined.div_(group.size())
+            all_reduce(joined, group=group)
+            parts = joined.split([one.numel() for one in tensors])
+            for one, part in zip(tensors, parts, strict=True):
+                one.copy_(part.reshape(one.shape))
+
+
+def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
+    """Return the parameters that have gradients.
+
+    Args:
+        params: Parameters, such as `model.parameters()`, or an optimizer's `param_groups`.
+
+    Raises:
+        NotImplementedError: An entry is neither a Parameter nor a group.
+    """
+    found: list[Tensor] = []
+    for one in params:
+        if isinstance(one, Parameter):
+            found.append(one)
+        elif isinstance(one, dict):
+            found.extend(one["params"])
+        else:
+            raise NotImplementedError(f"Parameter input of type {type(one)} is not supported")
+    return [one for one in found if one.grad is not None]
+
+
+def average_parameters_or_parameter_groups(params: Iterable[Any], process_group: Any) -> None:
+    """Replace those parameters that have gradients by their means over a group.
+
+    Args:
+        params: See `get_params_to_average`.
+        process_group: The group; the default group if None.
+    """
+    average_parameters(get_params_to_average(params), process_group)

@@ -1,0 +1,153 @@
+"""Results of one member for all: functions that run on one or all, and fail on all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from .process_group.objects import all_gather_object, broadcast_object_list
+from .process_group.ranks import get_world_size
+
+__all__ = ["SyncPayload", "all_gather", "all_gather_object_enforce_type", "broadcast"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class SyncPayload(Generic[T]):
+    """The message of a member: the stage, and a value or the exception in its place."""
+
+    stage_name: str | None
+    success: bool
+    payload: T
+    exception: Exception | None = None
+
+
+def _run(
+    data_or_fn: T | Callable[[], T], stage_name: str | None, success: bool
+) -> SyncPayload[T | None]:
+    if not callable(data_or_fn):
+        return SyncPayload(stage_name, success, data_or_fn)
+    try:
+        return SyncPayload(stage_name, success, data_or_fn())
+    except Exception as error:
+        return SyncPayload(stage_name, False, None, error)
+
+
+def broadcast(
+    data_or_fn: T | Callable[[], T],
+    *,
+    success: bool = True,
+    stage_name: str | None = None,
+    rank: int = 0,
+    pg: Any = None,
+) -> T:
+    """Return one member's value, or what its function returns, on all members.
+
+    Args:
+        data_or_fn: The value, or a function without arguments that only that member calls.
+        success: False if that member has failed before, with None as its value.
+        stage_name: Named by the error.
+        rank: The member's global rank.
+        pg: The group; without one nothing is sent, and rank 0 is this process.
+
+    Raises:
+        RuntimeError: On all members, if that member failed.
+        AssertionError: There is a value though success is False.
+    """
+    if not success and data_or_fn is not None:
+        raise AssertionError("Data or Function is expected to be None if not successful")
+    is_source = rank == 0 if pg is None else pg._ranks[pg.rank()] == rank
+    found: Any = SyncPayload(stage_name, success, None)
+    if is_source:
+        found = _run(data_or_fn, stage_name, success)
+    if pg is not None:
+        sent = [found]
+        broadcast_object_list(sent, src=rank, group=pg)
+        (found,) = sent
+    if not found.success:
+        stage = "" if stage_name is None else f": stage {found.stage_name}"
+        why = "" if found.exception is None else f": exception {found.exception}"
+        raise RuntimeError(f"Rank {rank} failed{stage}{why}") from found.exception
+    return cast(T, found.payload)
+
+
+def all_gather(
+    data_or_fn: T | Callable[[], T], stage_name: str | None = None, pg: Any = None
+) -> list[T]:
+    """Return the values of all members, or what their functions return, in the order of ranks.
+
+    Args:
+        data_or_fn: This member's value, or a function without arguments.
+        stage_name: All members name the same stage.
+        pg: The group; without one the list has this member's value alone.
+
+    Raises:
+        RuntimeError: On all members, if a function failed or a member is at another stage; its
+            arguments are a text and the list of (rank, exception).
+    """
+    mine = _run(data_or_fn, stage_name, True)
+    if pg is None:
+        if not mine.success:
+            raise RuntimeError(
+                f"all_gather failed with exception {mine.exception}"
+            ) from mine.exception
+        return [cast(T, mine.payload)]
+    found: list[Any] = [None] * get_world_size(pg)
+    all_gather_object_enforce_type(pg, found, mine)
+    errors = [(rank, one.exception) for rank, one in enumerate(found) if one.exception is not None]
+    elsewhere = "".join(
+        f"Unexpected stage name received from rank {rank}: {one.stage_name} "
+        for rank, one in enumerate(found)
+        if one.stage_name != found[0].stage_name
+    )
+    if errors or elsewhere:
+        raise RuntimeError(elsewhere, errors) from (errors[0][1] if errors else None)
+    return [one.payload for one in found]
+
+
+def _is_same_type(first: Any, other: Any) -> bool:
+    return type(first) is type(other)
+
+
+def all_gather_object_enforce_type(
+    pg: Any,
+    object_list: list[Any],
+    obj: Any,
+    type_checker: Callable[[Any, Any], bool] = _is_same_type,
+) -> None:
+    """Fill a list with the objects of all members, which must be of one type.
+
+    Args:
+        pg: The group.
+        object_list: Filled; as long as the group.
+        obj: This member's object.
+        type_checker: Called with the first and each other object; False is an error.
+
+    Raises:
+        TypeError: An object does not pass.
+    """
+    all_gather_object(object_list, obj, group=pg)
+    for index, other in enumerate(object_list[1:], 1):
+        if not type_checker(object_list[0], other):
+            raise TypeError(
+                f"Object type at index {index} is {type(other)}, while first object type is "
+                f"{type(object_list[0])}"
+            )
+
+
+def _summarize_ranks(ranks: Iterable[int]) -> str:
+    """Return ranks as slices in a row, such as "0:4,8:16:2,20"; the end is not in a slice."""
+    left = sorted(ranks)
+    if left[0] < 0 or len(set(left)) != len(left):
+        raise AssertionError("ranks are positive, and each is there once")
+    shown = []
+    while left:
+        count, step = 1, left[1] - left[0] if len(left) > 1 else 1
+        while count < len(left) and left[count] == left[0] + count * step:
+            count += 1
+        stop = left[0] + count * step
+        shown.append(f"{left[0]}" if count == 1 else f"{left[0]}:{stop}" + f":{step}" * (step != 1))
+        left = left[count:]
+    return ",".join(shown)

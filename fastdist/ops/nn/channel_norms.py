@@ -1,0 +1,195 @@
+"""Group, instance and batch norm of plain tensors on the CPU, an op each.
+
+The composites of batch_norm.py and normalization.py look here first; calls that these ops are not
+for (other devices and dtypes, other orders in memory, open interpreters) stay with the composites.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from ...core.device import CPU
+from ...core.dtypes import float32, float64
+from ...dispatch.op import PLAIN
+from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes
+from ...tensor.layout import Layout, Shape
+from ...tensor.tensor import Tensor
+from ..reduce.row_slopes import MOST, may_fuse
+from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
+
+# Kernels add up gradients of at most this many samples in turn.
+_MOST_SAMPLES: Final = 256
+
+
+@structured(
+    "nn.channel_norms.groups",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_group_norm",
+)
+def normalize_groups(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, num_groups: int, eps: float
+) -> Tensor:
+    """Return each group of channels of each sample less its mean, over its deviation, times weight,
+    plus bias; then the groups' means and deviations.
+    """
+
+
+@normalize_groups.plan
+def _(input: Tensor, weight: Any, bias: Any, num_groups: int, eps: float) -> Plan:
+    layout = input._layout
+    row = ((layout.shape[0] * num_groups, 1), layout.dtype.computes_in)
+    return Plan(layout.shape, layout.dtype, (num_groups, eps), extra_outputs=(row, row))
+
+
+@normalize_groups.vjp("input", "weight", "bias")
+def _(
+    g: Any, input: Any, weight: Any, num_groups: int, eps: float, others: Any, wanted: Any
+) -> Any:
+    shape = input._layout.shape
+    axes, kept = axes_of(shape)
+    by_input = by_weight = None
+    if wanted[0] and may_fuse(input, g, weight):
+        by_input = group_norm_slope.public(g, input, weight, *others, num_groups, eps)
+    if wanted[1] or (wanted[0] and by_input is None):
+        rows = (shape[0] * num_groups, -1)
+        normal, scale = normal_of(input.reshape(rows), eps, 1)
+        if wanted[0] and by_input is None:
+            slope = (g if weight is None else g * weight.reshape(kept)).reshape(rows)
+            by_input = slope_of(slope, normal, scale, 1).reshape(shape)
+        if wanted[1]:
+            by_weight = (g * normal.reshape(shape)).sum(axes)
+    return by_input, by_weight, g.sum(axes) if wanted[2] else None
+
+
+@structured(
+    "nn.channel_norms.by_known", kernel_gradients=True, fresh=True, homes="nowhere",
+    known_as="native_batch_norm",
+)  # fmt: skip
+def normalize_by_known(
+    input: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    """Return each channel less a given mean, over the root of a given variance, times weight, plus
+    bias; mean and variance are constants.
+    """
+
+
+@normalize_by_known.plan
+def _(input: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype, (eps,))
+
+
+@normalize_by_known.vjp("input", "weight", "bias")
+def _(g: Any, input: Any, mean: Any, variance: Any, weight: Any, eps: float, wanted: Any) -> Any:
+    axes, kept = axes_of(input._layout.shape)
+    scale = (variance + eps).rsqrt()
+    by_input = by_weight = None
+    if wanted[0]:
+        by_input = g * (scale if weight is None else scale * weight).reshape(kept)
+    if wanted[3]:
+        by_weight = (g * (input - mean.reshape(kept))).sum(axes) * scale
+    return by_input, by_weight, g.sum(axes) if wanted[4] else None
+
+
+def _are_plain(*given: Any) -> bool:
+    """Return whether tensors, or None, are of no class that takes calls over."""
+    for one in given:  # all() takes twice the time
+        if one is None or one.__class__ in PLAIN:
+            continue
+        return False
+    return True
+
+
+def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
+    """Return whether rows have a number for each channel of a gapless floating tensor on the CPU,
+    and its dtype.
+    """
+    if layout.device is not CPU or layout.dtype not in (float32, float64) or layout.is_sparse:
+        return False
+    if len(layout.shape) < 2 or not layout.contiguous or not 0 < layout.numel <= MOST:
+        return False
+    return all(
+        row is None
+        or (
+            row.shape == layout.shape[1:2]
+            and row.dtype is layout.dtype
+            and row.device is CPU
+            and row.contiguous
+        )
+        for row in rows
+    )
+
+
+def _fits(kind: Any, layout: Layout, groups: int, *rows: Layout | None) -> bool:
+    """Return whether an op here is for tensors of these layouts; kept with the first one."""
+    key = (kind, groups, *rows)
+    found: bool | None = layout.routes.get(key)
+    if found is None:
+        found = _are_rows(layout, *rows) and kind(layout.shape, groups)
+        layout.routes.remember(key, found)
+    return found
+
+
+def _has_groups(shape: Shape, groups: int) -> bool:
+    is_whole = groups > 0 and shape[1] % groups == 0
+    several = math.prod(shape) > shape[1] or shape[1] > groups
+    return is_whole and several and shape[0] <= _MOST_SAMPLES
+
+
+def _has_places(shape: Shape, _: int) -> bool:
+    return math.prod(shape[2:]) > 1 and shape[0] <= _MOST_SAMPLES
+
+
+def _is_any(shape: Shape, _: int) -> bool:
+    return True
+
+
+def _layout_of(row: Any) -> Layout | None:
+    return None if row is None else row._layout
+
+
+def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    """Return group norm by one op, or None where that is not for the arguments."""
+    if modes.special or groups.__class__ is not int or eps.__class__ is not float:
+        return None
+    if input is None or not _are_plain(input, weight, bias):
+        return None
+    rows = _layout_of(weight), _layout_of(bias)
+    if not _fits(_has_groups, input._layout, groups, *rows):
+        return None
+    return normalize_groups(input, weight, bias, groups, eps)[0]
+
+
+def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    """Return instance norm by one op, or None where that is not for the arguments."""
+    if modes.special or eps.__class__ is not float:
+        return None
+    if input is None or not _are_plain(input, weight, bias):
+        return None
+    layout = input._layout
+    if not _fits(_has_places, layout, 0, _layout_of(weight), _layout_of(bias)):
+        return None
+    return normalize_groups(input, weight, bias, layout.shape[1], eps)[0]
+
+
+def takes_channels(input: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> bool:
+    """Return whether batch norm's arguments are plain rows for an input on the CPU, of which mean
+    and variance are both given or neither, and are constants.
+    """
+    if modes.special or input is None or not _are_plain(input, mean, variance, weight, bias):
+        return False
+    if mean is None or variance is None:
+        if mean is not variance:
+            return False
+    elif mean._edge is not None or variance._edge is not None:
+        return False
+    rows = [_layout_of(one) for one in (mean, variance, weight, bias)]
+    return _fits(_is_any, input._layout, 0, *rows)

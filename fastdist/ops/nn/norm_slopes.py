@@ -1,0 +1,184 @@
+"""The gradients of norms by their inputs as ops, where they are differentiated again.
+
+Each is one Node in place of the dozen of its expression, whose second gradients one kernel makes.
+They are for plain tensors of a few numbers on the CPU: see may_fuse in ops/reduce/row_slopes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.structured import Plan, structured
+from ...tensor.tensor import Tensor
+
+
+def slope_of(g: Any, normal: Any, scale: Any, axes: Any) -> Any:
+    """Return what the Jacobian of normal, which is symmetric, makes of a gradient."""
+    even, along = g.mean(axes, True), (g * normal).mean(axes, True)
+    return (g - even - normal * along) * scale
+
+
+def _second(g: Any, u: Any, normal_scale: Any, axes: Any) -> tuple[Any, Any]:
+    """Return the gradients of slope_of(u, ...) of normalised x, by u and by x."""
+    normal, scale = normal_scale
+    along, along_u = (g * normal).mean(axes, True), (u * normal).mean(axes, True)
+    by_u = slope_of(g, normal, scale, axes)
+    bent = (g * u).mean(axes, True) - g.mean(axes, True) * u.mean(axes, True) - along * along_u
+    by_x = normal * bent * scale + by_u * along_u + slope_of(u, normal, scale, axes) * along
+    return by_u, -by_x * scale
+
+
+def normal_of(x: Any, eps: float, axes: Any) -> tuple[Any, Any]:
+    """Return x normalised along axes and what it was multiplied by, as expressions that can be
+    differentiated again.
+    """
+    away = x - x.mean(axes, True)
+    scale = ((away * away).mean(axes, True) + eps).rsqrt()
+    return away * scale, scale
+
+
+@structured("nn.norm_slopes.layer_norm", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="native_layer_norm_backward")  # fmt: skip
+def layer_norm_slope(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    deviation: Tensor,
+    eps: float,
+) -> Tensor:
+    """Return the gradient of layer_norm_rows by its input."""
+
+
+@layer_norm_slope.plan
+def _(
+    grad: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor, eps: float
+) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype)
+
+
+@layer_norm_slope.vjp("grad", "input", "weight")
+def _(
+    g: Any, grad: Any, input: Any, weight: Any, mean: Any, deviation: Any, eps: float, wanted: Any
+) -> Any:
+    u = grad if weight is None else grad * weight
+    by_u, by_x = _second(g, u, normal_of(input, eps, 1), 1)
+    if weight is None:
+        return by_u, by_x, None
+    return by_u * weight, by_x, (grad * by_u).sum(0) if wanted[2] else None
+
+
+@structured("nn.norm_slopes.rms_norm", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="_fused_rms_norm_backward")  # fmt: skip
+def rms_norm_slope(
+    grad: Tensor, input: Tensor, weight: Tensor | None, scale: Tensor, eps: float
+) -> Tensor:
+    """Return the gradient of rms_norm_rows by its input."""
+
+
+@rms_norm_slope.plan
+def _(grad: Tensor, input: Tensor, weight: Any, scale: Tensor, eps: float) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype)
+
+
+@rms_norm_slope.vjp("grad", "input", "weight")
+def _(g: Any, grad: Any, input: Any, weight: Any, scale: Any, eps: float, wanted: Any) -> Any:
+    u = grad if weight is None else grad * weight
+    by = ((input * input).mean(1, True) + eps).rsqrt()
+    normal = input * by
+    along, along_u = (g * normal).mean(1, True), (u * normal).mean(1, True)
+    by_u = (g - normal * along) * by
+    bent = 3 * along * along_u - (g * u).mean(1, True)
+    by_x = (normal * bent - g * along_u - u * along) * by * by
+    if weight is None:
+        return by_u, by_x, None
+    return by_u * weight, by_x, (grad * by_u).sum(0) if wanted[2] else None
+
+
+@structured("nn.norm_slopes.group_norm", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="native_group_norm_backward")  # fmt: skip
+def group_norm_slope(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    deviation: Tensor,
+    num_groups: int,
+    eps: float,
+) -> Tensor:
+    """Return the gradient of normalize_groups by its input."""
+
+
+@group_norm_slope.plan
+def _(
+    grad: Tensor,
+    input: Tensor,
+    weight: Any,
+    mean: Tensor,
+    deviation: Tensor,
+    num_groups: int,
+    eps: float,
+) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype, (num_groups, eps))
+
+
+@group_norm_slope.vjp("grad", "input", "weight")
+def _(
+    g: Any,
+    grad: Any,
+    input: Any,
+    weight: Any,
+    mean: Any,
+    deviation: Any,
+    num_groups: int,
+    eps: float,
+    wanted: Any,
+) -> Any:
+    shape = input._layout.shape
+    axes, kept = axes_of(shape)
+    rows = (shape[0] * num_groups, -1)
+    by_channel = None if weight is None else weight.reshape(kept)
+    u = (grad if weight is None else grad * by_channel).reshape(rows)
+    x = input.reshape(rows)
+    by_u, by_x = _second(g.reshape(rows), u, normal_of(x, eps, 1), 1)
+    by_u, by_x = by_u.reshape(shape), by_x.reshape(shape)
+    if weight is None:
+        return by_u, by_x, None
+    return by_u * by_channel, by_x, (grad * by_u).sum(axes) if wanted[2] else None
+
+
+@structured("nn.norm_slopes.batch_norm", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="native_batch_norm_backward")  # fmt: skip
+def batch_norm_slope(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+) -> Tensor:
+    """Return the gradient of normalize_channels by its input."""
+
+
+@batch_norm_slope.plan
+def _(grad: Tensor, input: Tensor, weight: Any, mean: Tensor, variance: Tensor, eps: float) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype, (eps,))
+
+
+@batch_norm_slope.vjp("grad", "input", "weight")
+def _(
+    g: Any, grad: Any, input: Any, weight: Any, mean: Any, variance: Any, eps: float, wanted: Any
+) -> Any:
+    axes, kept = axes_of(input._layout.shape)
+    by_channel = None if weight is None else weight.reshape(kept)
+    u = grad if weight is None else grad * by_channel
+    by_u, by_x = _second(g, u, normal_of(input, eps, axes), axes)
+    if weight is None:
+        return by_u, by_x, None
+    return by_u * by_channel, by_x, (grad * by_u).sum(axes) if wanted[2] else None
+
+
+def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return all axes but that of the channels, and the shape that broadcasts along these."""
+    axes = tuple([axis for axis in range(len(shape)) if axis != 1])
+    return axes, (shape[1], *[1] * (len(shape) - 2))

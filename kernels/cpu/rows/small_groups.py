@@ -1,0 +1,174 @@
+"""Group, instance and batch norm of few numbers, by the exact kernels along rows.
+
+A row is a group of channels of one sample, and the groups of a sample take turns with the rows of
+weight and bias, which are made as long as a group first. See small_rows.py for what is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..jit.array_objects import ARRAY, gapless
+from ..silence import silent
+from ..small.call_facts import CallFacts, Run, ones
+from .small_loops import bound
+from .small_rows import in_order, is_plain
+from .small_tables import table
+
+Array = np.ndarray[Any, Any]
+# So many numbers at most are normalised by one thread, and gradients of so many samples at most are
+# added up in turn.
+MOST: Final = 1 << 16
+MOST_SAMPLES: Final = 256
+
+
+def _are_few(facts: CallFacts) -> bool:
+    """Return whether a call is for the kernels here."""
+    return is_plain(facts) and 0 < math.prod(facts.shape) <= MOST
+
+
+def _filler(channels: int, places: int, dtype: Any) -> Run:
+    """Return the function that makes rows of a weight and a bias (None: 1 and 0): each channel's
+    numbers at each of its places.
+    """
+    one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
+    empty, array_type, lengths = np.empty, ARRAY, table(places)
+    if places > 1:
+        launch = bound("small_channel_numbers", dtype, channels, places)
+
+    def fill(weight: Any, bias: Any) -> tuple[Array, Array]:
+        if weight is None:
+            weight = one
+        if bias is None:
+            bias = nothing
+        if not (type(weight) is type(bias) is array_type):
+            weight, bias = gapless(weight, bias)
+        if places == 1:
+            return weight, bias
+        scale, shift = empty((channels, places), dtype), empty((channels, places), dtype)
+        launch((weight, bias, scale, shift, lengths))
+        return scale, shift
+
+    return fill
+
+
+@silent
+def _over_places(by_weight: Array, by_bias: Array, is_wanted: bool) -> tuple[Any, Any]:
+    """Return the sums over each channel's places."""
+    if not is_wanted:
+        return None, None
+    if by_weight.shape[1] == 1:
+        return by_weight.reshape(-1), by_bias.reshape(-1)
+    return np.add.reduce(by_weight, 1), np.add.reduce(by_bias, 1)
+
+
+def _sizes(facts: CallFacts) -> tuple[int, int, int, int, int]:
+    """Return the numbers of channels, of places, of groups, of rows, and the length of a row."""
+    shape, groups = facts.shape, facts.numbers[0]
+    channels, places = shape[1], math.prod(shape[2:])
+    return channels, places, groups, shape[0] * groups, channels // groups * places
+
+
+def group_norm(facts: CallFacts) -> Run | None:
+    """Return group norm: the result, the rows' means and their deviations."""
+    if not _are_few(facts):
+        return None
+    channels, places, groups, rows, n = _sizes(facts)
+    shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[1])
+    fill, column, lengths = _filler(channels, places, dtype), (rows, 1), table(n)
+    launch = bound("small_group_norm", dtype, rows, n, eps, float(groups))
+    empty, array_type = np.empty, ARRAY
+
+    def of_groups(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
+        if type(x) is not array_type:
+            (x,) = gapless(x)
+        scale, shift = fill(weight, bias)
+        out, mean, deviation = empty(shape, dtype), empty(column, dtype), empty(column, dtype)
+        launch((x, scale, shift, out, mean, deviation, lengths))
+        return out, mean, deviation
+
+    return of_groups
+
+
+def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of group norm by its input, weight and bias, made together."""
+    if not _are_few(facts) or facts.shape[0] > MOST_SAMPLES:
+        return None
+    channels, places, groups, rows, n = _sizes(facts)
+    shape, dtype, full = facts.shape, facts.dtype, (channels, places)
+    fill, lengths, empty = _filler(channels, places, dtype), table(n), np.empty
+    alone = bound("small_group_norm_gradient", dtype, rows, n, 0.0, float(groups))
+    all_three = bound("small_group_norm_gradients", dtype, rows, n, 0.0, float(groups))
+
+    def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
+        mean, deviation = others
+        if not in_order(g, x, mean, deviation):
+            g, x, mean, deviation = gapless(g, x, mean, deviation)
+        (scale, _), made = fill(weight, None), empty(shape, dtype)
+        if not (wanted[1] or wanted[2]):
+            alone((g, x, mean, deviation, scale, made, lengths))
+            return made, None, None
+        by_weight, by_bias = empty(full, dtype), empty(full, dtype)
+        all_three((g, x, mean, deviation, scale, made, by_weight, by_bias, lengths))
+        return made, *_over_places(by_weight, by_bias, True)
+
+    return by_all, None, None
+
+
+def by_known(facts: CallFacts) -> Run | None:
+    """Return batch norm by means and variances that are given."""
+    if not _are_few(facts):
+        return None
+    shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
+    channels, places = shape[1], math.prod(shape[2:])
+    one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
+    n, empty, array_type = channels * places, np.empty, ARRAY
+    lengths = table(places)  # nothing is added up
+    numbers = bound("small_known_numbers", dtype, channels, places, eps)
+    launch = bound("small_scaled", dtype, shape[0], n)
+
+    def of_all(x: Array, mean: Any, variance: Any, weight: Any, bias: Any) -> Array:
+        if weight is None:
+            weight = one
+        if bias is None:
+            bias = nothing
+        for given in (x, mean, variance, weight, bias):
+            if type(given) is not array_type:
+                x, mean, variance, weight, bias = gapless(x, mean, variance, weight, bias)
+                break
+        scale, shift, out = empty(n, dtype), empty(n, dtype), empty(shape, dtype)
+        numbers((weight, bias, mean, variance, scale, shift, lengths))
+        launch((x, scale, shift, out, lengths))
+        return out
+
+    return of_all
+
+
+def by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of by_known by its input, weight and bias, made together."""
+    if not _are_few(facts) or facts.shape[0] > MOST_SAMPLES:
+        return None
+    shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
+    channels, places = shape[1], math.prod(shape[2:])
+    one, n, full, empty = ones(channels, dtype), channels * places, (channels, places), np.empty
+    lengths = table(n)  # nothing is added up along a row
+    parts = bound("small_known_parts", dtype, channels, places, eps)
+    all_three = bound("small_known_gradients", dtype, shape[0], n, 0.0, 1.0)
+
+    def by_all(
+        g: Array, x: Array, mean: Array, variance: Array, weight: Any, wanted: Any
+    ) -> tuple[Any, Any, Any]:
+        if weight is None:
+            weight = one
+        if not in_order(g, x, mean, variance, weight):
+            g, x, mean, variance, weight = gapless(g, x, mean, variance, weight)
+        times, middle, scale = empty(full, dtype), empty(full, dtype), empty(full, dtype)
+        by_weight, by_bias, made = empty(full, dtype), empty(full, dtype), empty(shape, dtype)
+        parts((weight, mean, variance, times, middle, scale, lengths))
+        all_three((g, x, times, middle, scale, made, by_weight, by_bias, lengths))
+        return made, *_over_places(by_weight, by_bias, wanted[3] or wanted[4])
+
+    return by_all, None, None, None, None

@@ -1,0 +1,40 @@
+"""Free memory inside malloc's heaps goes back to the system; other C libraries are left alone."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import pytest
+
+from fastdist.system import unused_memory
+from tests.kernels.cpu.processes import run_script
+
+# Blocks of 64 KB, of which every second one is freed: none of them at the heap's end.
+HOLES = """
+import ctypes
+from fastdist.system.unused_memory import release_unused_memory
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+blocks = [libc.malloc(1 << 16) for _ in range(512)]
+for block in blocks:
+    ctypes.memset(block, 1, 1 << 16)
+for block in blocks[::2]:
+    libc.free(block)
+before = resident()
+release_unused_memory()
+print(before - resident() > 12e6, ctypes.string_at(blocks[1], 1 << 16) == b"\\1" * (1 << 16))
+"""
+
+
+def test_holes_between_blocks_are_given_back_and_blocks_stay() -> None:
+    keeps_holes = hasattr(ctypes.CDLL(None), "malloc_trim") and sys.platform == "linux"
+    assert run_script(HOLES) == f"{keeps_holes} True"
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unused_memory, "_malloc_trim", lambda: None)
+    unused_memory.release_unused_memory()
