@@ -59,8 +59,8 @@ def run(rounds: int) -> list[Row]:
     import fastdist
 
     torch = peer_torch()
-    found = [cases, everyday.cases, interpreted.cases]
-    return compare([case for make in found for case in make(fastdist, torch)], rounds)
+    others = (*interpreted.cases(fastdist, torch), *everyday.cases(fastdist, torch))
+    return compare([*cases(fastdist, torch), *others], rounds)
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
