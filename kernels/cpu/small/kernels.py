@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from ..fft import transforms
-from . import indexing, reductions, rows, second_gradients
+from importlib import import_module
+from typing import Final
+
+from . import indexing, reductions, rows
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
-__all__ = [
-    "indexing", "reductions", "rows", "second_gradients", "small_gradients", "small_kernel",
-    "transforms",
-]  # fmt: skip
+__all__ = ["indexing", "reductions", "rows", "small_gradients", "small_kernel"]
+
+# Families that few programs use, 0.4 MB: they are loaded for the first name that has this text.
+LATER: Final = {"slope": "small.second_gradients", "fft.": "fft.transforms"}
+_PACKAGE: Final = __package__.rpartition(".")[0]
+
+
+def _load_family(name: str) -> None:
+    for text, module in LATER.items():
+        if text in name:
+            import_module(f"{_PACKAGE}.{module}")
 
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:
     """Return the function that makes a fresh result (or a tuple of results) of raw arrays."""
+    _load_family(name)
     maker = KERNELS.get(name)
     return None if maker is None else maker(facts)
 
 
 def small_gradients(name: str, facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the functions that make the gradients; None where the op's own vjps shall."""
+    _load_family(name)
     maker = GRADIENTS.get(name)
     return None if maker is None else maker(facts)
