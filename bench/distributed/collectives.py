@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..harness import Case, Row, compare, peer_torch
+from ..harness import Case, Row, chosen, compare, peer_torch
 from .rpc import Couple, serve, warn_nobody
 
 NEEDS = ("zmq",)
@@ -52,13 +52,18 @@ def run(rounds: int) -> list[Row]:
     cases: list[Case] = []
     with ExitStack() as ends:
         for size in (2, 4):
-            theirs = _crew("torch", size, ends) if peer_torch() is not None else None
+            theirs: Couple | None = None
             for way in TARGETS if size == 2 else ("memory", "sockets"):
+                names = {work: f"{size} workers, {way}: {work}" for work in WORKS}
+                if not any(chosen() in name for name in names.values()):
+                    continue
+                if theirs is None and peer_torch() is not None:
+                    theirs = _crew("torch", size, ends)
                 ours = _crew(f"fastdist {way}", size, ends)
                 for work, (_, turns) in WORKS.items():
                     cases.append(
                         Case(
-                            f"{size} workers, {way}: {work}",
+                            names[work],
                             ours.stopwatch(work),
                             None if theirs is None else theirs.stopwatch(work),
                             target=TARGETS[way].get(work) if size == 2 else None,

@@ -26,7 +26,8 @@ from bench import kept
 from bench.gpus import day_sections
 from bench.gpus.day_report import FAILED, LATE, LEFT_OUT, PASSED, Report, read, status_of
 from bench.gpus.day_sections import Day, Work
-from bench.harness import Failed, Row, machine
+from bench.harness import Failed, Row
+from bench.harness import machine as facts_of_cpu
 
 MINUTES: Final = 11.5
 _LOOK_S: Final = 0.02
@@ -86,7 +87,7 @@ def day(
     after each section.
     """
     end_s = time.monotonic() + minutes * 60
-    facts, results = {"machine": machine(), **kept.when_and_what()}, list[dict[str, Any]]()
+    facts, results = {"machine": facts_of_cpu(), **kept.when_and_what()}, list[dict[str, Any]]()
     # Children write here what they find; nobody else can.
     with tempfile.TemporaryDirectory() as reports:
         for number, (name, section) in enumerate(sections.items()):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, ClassVar, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeAlias
 
 # Note [Interpreters of a thread]
 # A call reads one tuple: the interpreters that are open in its thread, in the order in which they
@@ -15,6 +16,9 @@ from typing import Any, ClassVar, Final
 
 # What an interpreter returns for a call that it does not take.
 NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
+
+
+Interpreters: TypeAlias = "tuple[Interpreter, ...]"
 
 
 class Interpreter:
@@ -28,22 +32,28 @@ class Interpreter:
     sees_plain: ClassVar[bool] = True
     needs_general_path: ClassVar[bool] = True
 
-    def call(self, op: Any, args: Any, target: Any) -> Any:
-        """Return the result of a call of op that writes into target, None for a new tensor;
-        NOT_TAKEN where the call goes on to the next interpreter.
+    def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
+        """Return the result of a call of an op or a composite (`op.kind` says which), or NOT_TAKEN:
+        then the next interpreter is asked. One that makes the call itself does so by `resumed`, and
+        leaves it to `rest`.
+
+        `args` are an op's operands and attributes, or the positional and named arguments of a
+        composite; `target` is the tensor that the result is written into, None for a new one.
         """
         return NOT_TAKEN
 
 
 class _Thread(threading.local):
-    interpreters: tuple[Interpreter, ...] = ()
+    interpreters: Interpreters = ()
+    # An op, and the interpreters that are asked of the call of it that begins next; see `resumed`.
+    resuming: tuple[Any, Interpreters] | None = None
 
 
 class _Process:
     __slots__ = ("interpreters",)
 
     def __init__(self) -> None:
-        self.interpreters: tuple[Interpreter, ...] = ()
+        self.interpreters: Interpreters = ()
 
 
 of_thread: Final = _Thread()
@@ -51,11 +61,47 @@ of_thread: Final = _Thread()
 of_process: Final = _Process()
 
 
-def open_interpreters() -> tuple[Interpreter, ...]:
+def open_interpreters() -> Interpreters:
     """Return the interpreters that see the calls of this thread, in their order."""
     if of_process.interpreters:
         return _joined(of_thread.interpreters, of_process.interpreters)
     return of_thread.interpreters
+
+
+def interpreters_of_call(op: Any) -> Interpreters:
+    """Return the interpreters that are asked of the call of op that begins here."""
+    resuming = of_thread.resuming
+    if resuming is not None and resuming[0] is op:
+        of_thread.resuming = None
+        return resuming[1]
+    return open_interpreters()
+
+
+def offer_call(op: Any, args: Any, target: Any = None) -> Any:
+    """Return the result of the first interpreter that takes a call of op; NOT_TAKEN where the call
+    must still run.
+    """
+    return offer_to(interpreters_of_call(op), op, args, target)
+
+
+def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> Any:
+    """Return the result of the first interpreter that takes a call of op, or NOT_TAKEN."""
+    for place, one in enumerate(listed, 1):
+        found = one.call(op, args, target, listed[place:])
+        if found is not NOT_TAKEN:
+            return found
+    return NOT_TAKEN
+
+
+def resumed(
+    op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Return call(*args, **kwargs); of the first call of op in it only `rest` is asked."""
+    before, of_thread.resuming = of_thread.resuming, (op, rest)
+    try:
+        return call(*args, **kwargs)
+    finally:
+        of_thread.resuming = before
 
 
 def list_open(one: Interpreter, is_open: bool) -> None:
@@ -74,23 +120,23 @@ def list_in_process(one: Interpreter, is_open: bool) -> None:
 
 
 @functools.cache
-def _joined(a: tuple[Interpreter, ...], b: tuple[Interpreter, ...]) -> tuple[Interpreter, ...]:
+def _joined(a: Interpreters, b: Interpreters) -> Interpreters:
     return tuple(sorted({*a, *b}, key=lambda one: one.order))
 
 
 @functools.cache
-def without(listed: tuple[Interpreter, ...], one: Interpreter) -> tuple[Interpreter, ...]:
+def without(listed: Interpreters, one: Interpreter) -> Interpreters:
     """Return the others."""
     return tuple([other for other in listed if other is not one])
 
 
 @functools.cache
-def see_plain(listed: tuple[Interpreter, ...]) -> bool:
+def see_plain(listed: Interpreters) -> bool:
     """Return whether one of the interpreters does."""
     return any(one.sees_plain for one in listed)
 
 
 @functools.cache
-def need_general_path(listed: tuple[Interpreter, ...]) -> bool:
+def need_general_path(listed: Interpreters) -> bool:
     """Return whether one of the interpreters does."""
     return any(one.needs_general_path for one in listed)

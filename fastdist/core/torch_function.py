@@ -35,6 +35,10 @@ class _FunctionModes(Interpreter):
 
     order = 0
 
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Offer a composite. Ops are offered under the function or the operator that users call."""
+        return offer(op.offered, *args) if op.kind == "composite" else NOT_TAKEN
+
 
 function_modes: Final = _FunctionModes()
 

@@ -12,7 +12,9 @@ A call takes one of two paths:
   record a Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`,
   `structured.py`, `view.py`, `pointwise_inplace.py`.
 - The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
-  source for plain tensors that need no further look. Anything unusual goes to the general path.
+  source for plain tensors that need no further look. While interpreters are open or tangents
+  exist, `interpreted.py` casts, times and differentiates such calls. Anything unusual goes to the
+  general path.
 
 Both run a Route (`route.py`, `pointwise_route.py`): how an op runs on operands of known layouts.
 The general path makes it; the short path looks it up by the layouts of its operands.
@@ -26,7 +28,7 @@ and overwrites where an op lacks such a kernel, `view_inplace.py` changes how a 
 `pytorch_names.py` has PyTorch's names of events and Nodes.
 
 A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. While `modes.tracers` is not 0
-every call takes the general path, where interpreters see it: see the package `interpreters`, and
+the interpreters of a call's thread are asked first: see the package `interpreters`, and
 Note [Calls that others take over] in core/torch_function.py for `__torch_function__`.
 
 `python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are

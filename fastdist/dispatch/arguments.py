@@ -12,23 +12,22 @@ import dis
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.folded_frames import fold, was_folded
-from ..core.interpreter import open_interpreters, see_plain
-from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
+from ..core.interpreter import interpreters_of_call, of_process, offer_to
+from ..core.torch_function import NOT_TAKEN, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
 from ..interpreters.autocast import autocast
-from ..interpreters.batch_loop import over_batch
-from ..interpreters.batched_tensor import levels
-from ..interpreters.timing import run_timed, should_time
 from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
-from ..interpreters.tracing import active_recorder, traced_composite
 from ..tensor.tensor import Tensor
 from .argument_kinds import ArgumentError, find_fault, require_kinds
 from .pytorch_names import event_of_function, recorded_as
+
+if TYPE_CHECKING:
+    from .interpreted import CastComposite
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +41,7 @@ NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 def checked(
     function: F,
-    cast: Callable[..., Any] | None = None,
+    cast: CastComposite | None = None,
     *,
     early: bool = True,
     known_as: str | None = None,
@@ -61,7 +60,7 @@ def checked(
             if is_alone and args[0].__class__ is Tensor and not modes.tracers:
                 return of_one(args[0])  # type: ignore[misc]
             if modes.tracers:
-                found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
+                found, args, kwargs = _ask_interpreters(op, cast, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
             elif quick is not None and (found := quick(*args, **kwargs)) is not NOT_TAKEN:
@@ -99,6 +98,7 @@ def checked(
             fold(error)
             raise
 
+    op = CompositeCall(call, function.__name__, event, "" if cast is None else cast.name)
     return wraps(function)(call)  # type: ignore[return-value]
 
 
@@ -109,38 +109,46 @@ def _named(found: Any, node: str) -> Any:
     return found
 
 
-def _while_traced(
-    call: Callable[..., Any],
-    function: Callable[..., Any],
-    event: str | None,
-    cast: Callable[..., Any] | None,
+class CompositeCall:
+    """A composite as interpreters see it."""
+
+    __slots__ = ("_event", "call", "cast_as", "is_ignored", "name")
+    kind = "composite"
+
+    def __init__(self, call: Any, name: str, event: str | None, cast_as: str) -> None:
+        self.call, self.name, self._event, self.cast_as = call, name, event, cast_as
+        self.is_ignored = name in IGNORED
+
+    def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Return the name of the event of a call, None for one without."""
+        return self._event
+
+    @property
+    def offered(self) -> Any:
+        """The function that users call."""
+        return getattr(self.call, "offered_as", self.call)
+
+    def general(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: None) -> Any:
+        """Call it."""
+        return self.call(*args, **kwargs)
+
+
+def _ask_interpreters(
+    op: CompositeCall,
+    cast: CastComposite | None,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the result of an interpreter or override that takes the call, or NOT_TAKEN, and the
-    arguments that they leave.
-    """
-    listed = open_interpreters()
-    if not see_plain(listed) and not levels.depth:  # autocast alone, or nothing in this thread
-        if cast is not None and listed:
+    """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
+    listed = interpreters_of_call(op)
+    if not listed:
+        return NOT_TAKEN, args, kwargs
+    # Cast here, it needs no second call; a profile shows casts, so they are made by ops.
+    if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
+        if cast is not None:
             args, kwargs = cast(args, kwargs)
         return NOT_TAKEN, args, kwargs
-    if event is not None and should_time(call):
-        return run_timed(event, call, args, kwargs, entering=call), args, kwargs
-    if mode_is_open():
-        found = offer(getattr(call, "offered_as", call), args, kwargs)
-        if found is not NOT_TAKEN:
-            return found, args, kwargs
-    if cast is not None and autocast in listed:
-        args, kwargs = cast(args, kwargs)
-    if levels.depth:
-        found = over_batch(function.__name__, call, args, kwargs)
-        if found is not NOT_TAKEN:
-            return found, args, kwargs
-    recorder = active_recorder(call)
-    if recorder is None or function.__name__ in IGNORED:
-        return NOT_TAKEN, args, kwargs
-    return traced_composite(recorder, function.__name__, call, args, kwargs), args, kwargs
+    return offer_to(listed, op, (args, kwargs)), args, kwargs
 
 
 def _in_our_names(

@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.torch_function import NOT_TAKEN
+from ..core.interpreter import NOT_TAKEN, offer_call
 from ..graph.accumulate_grad import extra_of
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
 from ..graph.modes import modes
 from ..graph.node import Node
-from ..interpreters.autocast import cast_operands
-from ..interpreters.batched_tensor import levels
-from ..interpreters.batching import offer_batch
 from ..interpreters.sparse_rules import meet_sparse
-from ..interpreters.timing import run_timed, should_time
-from ..interpreters.tracing import active_recorder, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
 from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
@@ -41,7 +36,7 @@ class GeneralPath(RecordedOp[P, R]):
         if out is not None:
             attributes = self.attributes_for_out(out, operands, attributes)
         if modes.tracers:
-            found, operands = _offered(self, operands, attributes, out)
+            found = offer_call(self, (operands, attributes), out)
             if found is not NOT_TAKEN:
                 return found
         elif not attributes and out is None and LazyConjNeg in map(type, operands):
@@ -76,6 +71,10 @@ class GeneralPath(RecordedOp[P, R]):
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
             return op.public(*map(resolved, operands))
         return NOT_TAKEN
+
+    def is_one_call(self, attributes: Given) -> bool:
+        """Return whether a trace shows a call as one: not with tensors among the attributes."""
+        return self.kind != "structured" or are_keys(attributes)
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
         """Return the attributes of a call that writes into out."""
@@ -144,28 +143,6 @@ class GeneralPath(RecordedOp[P, R]):
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give results the tangents that follow from the tangents of the operands."""
         raise NotImplementedError(self.name)
-
-
-def _offered(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
-    """Offer a call of op to the active interpreters: vmap, a profile, autocast, a recorder.
-
-    Returns  the result, or NOT_TAKEN if the call must still run; and the operands, cast by autocast
-    Note    called where modes.tracers is not zero; an interpreter that takes a call makes it again,
-            once
-    """
-    if levels.depth:
-        batch = offer_batch(op, operands, attributes, out)
-        if batch is not NOT_TAKEN:
-            return batch, operands
-    if should_time(op):
-        event, given = op.event(operands, attributes), (operands, attributes, out)
-        return run_timed(event, op.general, given, op=op, entering=op), operands
-    operands = cast_operands(op.name, operands)
-    recorder = active_recorder()
-    if recorder is None or (op.kind == "structured" and not are_keys(attributes)):
-        return NOT_TAKEN, operands
-    shown = shown_as(recorder, op, operands, attributes)
-    return traced(recorder, shown, op.general, (operands, attributes, out)), operands
 
 
 def _run(route: Route, values: Given) -> tuple[Tensor, ...]:

@@ -58,7 +58,7 @@ def special_call(
             listed = open_interpreters()
             if listed:
                 is_general, casts, times = _manner(listed)
-                if is_general:
+                if is_general or (times and modes.special != modes.tracers):
                     return general(operands, attributes, out)
                 if times:
                     found, start_ns = NOT_TAKEN, clock()

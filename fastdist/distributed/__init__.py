@@ -14,11 +14,14 @@ explain          reports on a backward pass: its graph, and where its time went
 nn               modules that live on other workers
 optim.py         optimizers that step parameters where they live
 zero_optimizer.py  an optimizer of which each process keeps a part of the state
+post_local_sgd_optimizer.py  an optimizer whose parameters are averaged now and then
 data_parallel    the reductions of nn.parallel.DistributedDataParallel
 links            what carries collectives between processes
 process_group    groups of processes and their collectives
 distributed_c10d.py  the names of process groups and collectives that programs call
 _functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
+collective_utils.py  results, or failures, of one member for all; c10d_logger.py: logs of errors
+utils.py         helpers of wrappers of modules, by PyTorch's private names
 device_mesh.py   processes in a grid, with a group for each row along each axis
 tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
 remote_device.py the place of a remote module: a worker and a device

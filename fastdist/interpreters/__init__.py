@@ -1,15 +1,18 @@
 """Interpreters: code that observes calls of ops, or runs them in another manner.
 
-An interpreter does not know how an op runs. It gets the op, its operands and its attributes, and
-calls the general path of the same op again, or of other ops. While none is active `modes.tracers`
-is 0, and calls take their short path.
+An interpreter does not know how an op runs. Its method `call` (`interpreter.py` in core) gets the
+op, what it is given, and the interpreters that are asked after it. It returns NOT_TAKEN or a
+result, for which it may call the general path of the same op again. Those that are open in a thread
+are one tuple, see Note [Interpreters of a thread]; while `modes.tracers` is 0 none is open
+anywhere, and calls take their short path. Otherwise the short path still serves most calls on plain
+tensors, see Note [The short path and interpreters] in `interpreted.py` in dispatch.
 
-Order of a call: first the `__torch_function__` of arguments and modes (`torch_function.py`), then
-the rules for sparse operands (`sparse_rules.py`), then `vmap` (`batching.py` for ops with a rule on
-tensors of `batched_tensor.py`; `batch_loop.py` for the others, one call after the other), profiles
-(`timing.py`, with `device_work.py` and `flops.py`), autocast (`autocast.py`) and recorders
-(`tracing.py`). `observed_methods.py` shows profiles and recorders the Tensor methods that are not
-ops.
+Order of a call: first the `__torch_function__` of modes and arguments (`torch_function.py`), then
+`vmap` (`batching.py` for ops with a rule on tensors of `batched_tensor.py`; `batch_loop.py` for the
+others, one call after the other), profiles (`timing.py`, with `device_work.py` and `flops.py`),
+autocast (`autocast.py`) and recorders (`tracing.py`). The rules for sparse operands are in
+`sparse_rules.py`. `observed_methods.py` shows profiles and recorders the Tensor methods that are
+not ops.
 
 Ops offer their calls in dispatch/general_path.py (the public functions first in `op.py`),
 composites in dispatch/arguments.py. Functions that bypass both ask separately: in dispatch

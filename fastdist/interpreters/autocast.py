@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ..core.dtypes import DType, float32, float64, promote
-from ..core.interpreter import Interpreter, list_open
+from ..core.interpreter import NOT_TAKEN, Interpreter, list_open, resumed
 from ..graph.modes import count_tracers, tls
 from ..tensor.tensor import Tensor
 
@@ -105,6 +105,20 @@ class _Autocast(Interpreter):
     order = 3
     sees_plain = False
     needs_general_path = False
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Make a call again on cast operands, if some are to be cast."""
+        given, more = args
+        if op.kind == "composite":
+            wanted = wanted_dtype(op.cast_as, (*given, *more.values()))
+        else:
+            wanted = wanted_dtype(op.name, given)
+        if wanted is None or not any(is_to_cast(one, wanted) for one in _flat(_values(args))):
+            return NOT_TAKEN
+        cast = tuple([_cast(one, wanted) for one in given])
+        if op.kind == "composite":
+            more = {name: _cast(one, wanted) for name, one in more.items()}
+        return resumed(op, rest, op.general, cast, more, target)
 
 
 autocast: Final = _Autocast()
@@ -213,6 +227,11 @@ def wanted_dtype(name: str, operands: Sequence[Any]) -> DType | None:
         eligible = [one._layout.dtype for one in tensors if _is_eligible(one)]
         return functools.reduce(promote, eligible, lower)
     return None
+
+
+def _values(args: Any) -> list[Any]:
+    given, more = args
+    return [*given, *more.values()] if isinstance(more, dict) else [*given]
 
 
 def _flat(operands: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU
-from ..core.torch_function import NOT_TAKEN, values_of
+from ..core.interpreter import NOT_TAKEN, Interpreters, resumed
+from ..core.torch_function import values_of
 from ..random_numbers.generator import default_generator_of
 from ..tensor.pytree import tree_map
 from ..tensor.tensor import Tensor
@@ -75,17 +76,11 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
     return value.new_zeros(arg._layout.shape) if i is None else value[i]
 
 
-def over_batch(
-    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the results of a composite for arguments one of which is a batch, or of a draw for
-    each of the calls; NOT_TAKEN otherwise.
-
-    Note    called where modes.tracers is not zero
+    each of the calls; NOT_TAKEN otherwise. `rest` are the interpreters that are asked then.
     """
-    if levels.entering is function:
-        levels.entering = None
-        return NOT_TAKEN
+    name, function = op.name, op.general
     draws = name in _DRAWS
     level = levels.depth if draws else level_of(values_of((*args, *kwargs.values())))
     if not level:
@@ -101,14 +96,11 @@ def over_batch(
         )
 
     def anew(*given: Any) -> Any:
-        return function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+        named = dict(zip(kwargs, given[len(args) :], strict=True))
+        return function(given[: len(args)], named, None)
 
     def call(*given: Any) -> Any:
-        levels.entering = function
-        try:
-            return anew(*given)
-        finally:
-            levels.entering = None
+        return resumed(op, rest, anew, *given)
 
     if draws:
         if levels.randomness[level - 1] == "same":

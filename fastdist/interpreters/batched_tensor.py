@@ -106,8 +106,6 @@ class _ThreadState(threading.local):
     depth = 0  # open levels of vmap
     sizes: tuple[int, ...] = ()  # the number of calls of each of them, the outermost first
     randomness: tuple[str, ...] = ()
-    # The composite whose arguments were checked, and which has not been entered since.
-    entering: Any = None
 
 
 levels: Final = _ThreadState()

@@ -17,7 +17,7 @@ from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
-from .batch_loop import loop, warn_of_loop
+from .batch_loop import loop, over_batch, warn_of_loop
 from .batched_tensor import (
     Batched,
     NeedsNumbers,
@@ -45,6 +45,13 @@ class _Batches(Interpreter):
     order = 1
     sees_plain = False
     needs_general_path = False
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Run a call that has a batch among its operands, or that draws."""
+        if op.kind == "composite":
+            return over_batch(op, rest, *args) if levels.depth else NOT_TAKEN
+        operands, attributes = args
+        return offer_batch(op, operands, attributes, target)
 
 
 batches: Final = _Batches()

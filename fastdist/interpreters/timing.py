@@ -17,7 +17,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
-from ..core.interpreter import Interpreter, list_in_process
+from ..core.interpreter import (
+    NOT_TAKEN,
+    Interpreter,
+    interpreters_of_call,
+    list_in_process,
+    resumed,
+)
 from ..core.torch_function import values_of
 from ..graph.modes import tls
 from ..graph.node import Edge, next_sequence_number, node_of
@@ -31,8 +37,6 @@ from .flops import flops_of
 
 
 class _Within(threading.local):
-    # The op whose range was opened, and which has not been entered since.
-    op: Any = None
     # Whether the general path has reported the call whose short path is about to.
     has_reported = False
 
@@ -46,11 +50,24 @@ class _Profiles(Interpreter):
     order = 2
     needs_general_path = False
 
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Time a call."""
+        event = op.event(*args)
+        if event is None or not time_ranges.on:
+            return NOT_TAKEN
+        if op.kind == "composite":
+            return run_timed(event, partial(resumed, op, rest, op.call), *args)
+        return run_timed(event, partial(resumed, op, rest, op.general), (*args, target), op=op)
+
 
 class _FullProfiles(_Profiles):
     """Open as well where more is wanted of a call than its name and its times."""
 
     needs_general_path = True
+
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Leave the call to the profile, which finds what is wanted."""
+        return NOT_TAKEN
 
 
 profiles: Final = _Profiles()
@@ -87,17 +104,11 @@ def note_op(event: str, start_ns: int, result: Any) -> None:
 
 
 def should_time(op: Any) -> bool:
-    """Return whether the call of op that begins here must go through `run_timed`: not if it comes
-    from `run_timed` itself.
+    """Return whether the call of op that begins here must go through `run_timed`.
 
     Note    called where modes.tracers is not zero
     """
-    if not time_ranges.on:
-        return False
-    if _within.op is op:
-        _within.op = None
-        return False
-    return True
+    return profiles in interpreters_of_call(op) and time_ranges.on
 
 
 def run_timed(
@@ -107,21 +118,19 @@ def run_timed(
     kwargs: Mapping[str, Any] = MappingProxyType({}),
     *,
     op: Any = None,
-    entering: Any = None,
 ) -> Any:
     """Return call(*args, **kwargs), and report its time under the name of an event, with further
-    data if wanted. `entering` first calls should_time, and is then included.
+    data if wanted.
 
     Note    for the general path of an op, whose operands are the first of args, the Node, the
             operations and the device's work belong to it; a function that is made of ops leaves
             these to them
     """
     if not time_ranges.is_full and op is None:
-        _within.op, start_ns = entering, clock()
+        start_ns = clock()
         try:
             return call(*args, **kwargs)
         finally:
-            _within.op = None
             time_ranges.add_op(event, start_ns, -1)
     given = args[0] if op is not None else (*args, *kwargs.values())
     wanted, before = time_ranges.wanted, next_sequence_number() if op is not None else 0
@@ -136,20 +145,16 @@ def run_timed(
         # A guess until the call is over: other threads record Nodes as well.
         known.note(sequence_nr=before + 1)
     works = wanted.device and device is not CPU
-    _within.op = entering
-    try:
-        with known:
-            with work_of(event, device, known) if works else nullcontext():
-                result = call(*args, **kwargs)
-            if op is not None:
-                known.note(sequence_nr=_recorded_as(result, before))
-                if wanted.flops:
-                    known.note(flops=flops_of(op.name, given, result))
-            if wanted.memory:
-                _count_memory((*given, *args), result)
-            return result
-    finally:
-        _within.op = None
+    with known:
+        with work_of(event, device, known) if works else nullcontext():
+            result = call(*args, **kwargs)
+        if op is not None:
+            known.note(sequence_nr=_recorded_as(result, before))
+            if wanted.flops:
+                known.note(flops=flops_of(op.name, given, result))
+        if wanted.memory:
+            _count_memory((*given, *args), result)
+        return result
 
 
 def _recorded_as(result: Any, before: int) -> int:

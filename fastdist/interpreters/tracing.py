@@ -11,10 +11,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import is_ours
-from ..core.interpreter import Interpreter, list_open
+from ..core.interpreter import NOT_TAKEN, Interpreter, list_open, resumed
 from ..graph.lazy_conj_neg import LazyConjNeg
 from ..graph.modes import count_tracers
 from ..tensor.constants import number_of
@@ -66,8 +67,6 @@ class Recorder:
         self.constants: dict[Value, Tensor] = {}
         self.count = 0
         self.busy = False
-        # The composite whose call is recorded, and which has not been entered since.
-        self.entering: Any = None
         # The name of the composite that the user has called.
         self.composite = ""
         # Tensors by their identity, held weakly: whether a view is alive is a fact of the program.
@@ -150,6 +149,18 @@ class _Recorders(Interpreter):
 
     order = 4
 
+    def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
+        """Report a call, or the calls of which a composite is made."""
+        recorder = active_recorder()
+        if recorder is None:
+            return NOT_TAKEN
+        if op.kind == "composite":
+            return NOT_TAKEN if op.is_ignored else traced_composite(recorder, op, rest, *args)
+        if not op.is_one_call(args[1]):
+            return NOT_TAKEN
+        shown, run = shown_as(recorder, op, *args), partial(resumed, op, rest, op.general)
+        return traced(recorder, shown, op.general, (*args, target), run)
+
 
 thread: Final = _ThreadState()
 recorders: Final = _Recorders()
@@ -180,16 +191,13 @@ def _notify(is_open: bool) -> None:
         watcher(is_open)
 
 
-def active_recorder(composite: Any = None) -> Recorder | None:
+def active_recorder() -> Recorder | None:
     """Return the recorder of the call that begins here, None for a part of another call.
 
     Note    called where modes.tracers is not zero
     """
     recorder = thread.recorder
     if recorder is None or recorder.busy:
-        return None
-    if composite is not None and recorder.entering is composite:
-        recorder.entering = None
         return None
     return recorder
 
@@ -232,12 +240,13 @@ def traced(
     name: str,
     function: Callable[..., Any],
     args: tuple[Any, ...],
+    run: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return function(*args), and report it to recorder as one call."""
+    """Return function(*args), and report it to recorder as one call; `run` makes it, if given."""
     recorder.busy = True
     try:
         recorder.replace_tensors(args)  # as they are before a write
-        result = function(*args)
+        result = (run or function)(*args)
     finally:
         recorder.busy = False
     recorder.add(name, function, args, {}, tensors_of(result))
@@ -245,23 +254,19 @@ def traced(
 
 
 def traced_composite(
-    recorder: Recorder,
-    name: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    recorder: Recorder, op: Any, rest: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return function(*args, **kwargs), whose ops recorder observes; as one call where none of them
-    made the result.
+    """Return the result of a composite, whose ops recorder observes; as one call where none of them
+    made the result. `rest` are the interpreters that are asked then.
     """
+    name, function = op.name, op.call
     recorder.replace_tensors((args, kwargs))
     before, constants = len(recorder.calls), len(recorder.constants)
-    recorder.entering, around = function, recorder.composite
-    recorder.composite = around or name
+    around, recorder.composite = recorder.composite, recorder.composite or name
     try:
-        result = function(*args, **kwargs)
+        result = resumed(op, rest, function, *args, **kwargs)
     finally:
-        recorder.entering, recorder.composite = None, around
+        recorder.composite = around
     made = tensors_of(result)
     wrote = name.endswith("_") and len(recorder.calls) == before
     # A tensor that its ops read and that was not an argument may be computed from numbers.

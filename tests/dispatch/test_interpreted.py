@@ -85,7 +85,7 @@ BLOCKS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "autocast": in_autocast,
     "a mode": Passing,
     "another thread's mode": mode_of_another_thread,
-    "vmap": lambda: nullcontext(),
+    "vmap": nullcontext,
 }
 
 
@@ -121,7 +121,7 @@ def test_a_profile_reports_a_first_call_once() -> None:
     x = fd.ones(3, 1, 5, 1)  # a layout of this test alone
     with fd.profiler.profile() as p:
         y = x * x
-        y * x  # noqa: B018
+        _ = y * x
     assert [event.name for event in p.events()] == ["aten::mul", "aten::mul"]
 
 
@@ -150,6 +150,30 @@ def test_casts_are_events_in_autocast() -> None:
             _ = X @ Y
         names = [event.name for event in p.events()]
         assert names.count("aten::_to_copy") == 2 and names.count("aten::mm") == 1
+        with fd.profiler.profile() as p, in_autocast():
+            _ = fd.nn.functional.linear(X, Y)
+        names = [event.name for event in p.events()]
+        assert names.count("aten::_to_copy") == 2 and names.count("aten::linear") == 1
+
+
+def test_a_call_that_several_interpreters_see_is_reported_once() -> None:
+    with fd.profiler.profile() as p, in_autocast(), Passing() as mode:
+        out = fd.vmap(lambda x: fd.nn.functional.softmax(x @ Y, -1))(fd.stack([X, Y]))
+    names = [event.name for event in p.events()]
+    assert out.dtype is fd.bfloat16
+    for name in ("aten::stack", "aten::softmax", "aten::bmm"):
+        assert names.count(name) == 1
+    assert mode.calls.count("softmax") == mode.calls.count("matmul") == 1
+
+
+def test_a_trace_in_autocast_and_a_profile_has_each_call_once() -> None:
+    def product(x: Any) -> Any:
+        return fd.nn.functional.relu(x @ Y)
+
+    with fd.profiler.profile() as p, in_autocast():
+        trace = fd.trace(product)(X)
+    assert [call.op for call in trace].count("matmul") == 1
+    assert [event.name for event in p.events()].count("aten::mm") == 1
 
 
 def test_modes_nest_and_each_is_left_while_it_answers() -> None:

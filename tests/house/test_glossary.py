@@ -50,8 +50,10 @@ def test_the_note_of_interpreters_names_all_files_that_offer_calls() -> None:
     asking = {
         path.name
         for path in (ROOT / "fastdist").rglob("*.py")
-        if path.parent.name != "interpreters"
-        and re.search(r"(?<!def )\b_?(mode_is_open|active_recorder)\(", path.read_text())
+        if path.parent.name not in ("core", "interpreters")
+        and re.search(
+            r"(?<!def )\b_?(mode_is_open|active_recorder|offer_call|offer_to)\(", path.read_text()
+        )
     }
     text = re.search(
         r"^Ops offer .*?(?=; tests/)", note_of("interpreters"), re.MULTILINE | re.DOTALL

@@ -11,7 +11,9 @@
 # machines each sends as fast as the network takes it: waiting would cost a round trip for a piece.
 # A leader that has no members to wait for sends its call and its array at once: the call comes
 # first, so that the other compares it before it uses a number. Where calls differ, the sender
-# stops, and sends a record that says so; the receiver drops what came until then.
+# stops, and sends a record that says so; the receiver drops what came until then. Such a call is
+# joined with the first piece behind it (records.py): a tag less. It is compared before that piece
+# is opened, and nothing follows from it, no sum and no error, before that.
 
 from __future__ import annotations
 
@@ -189,8 +191,11 @@ class Pair:
         return stop if self._records.receive_data(data, waiting, is_cached=is_cached) else at
 
     def _enqueue_call(self, turn: int, number: int, text: bytes, data: Bytes) -> None:
-        body = np.concatenate([np.frombuffer(text, np.uint8), data])
-        self._records.enqueue(turn, number, body, len(text))
+        body = np.frombuffer(text, np.uint8)
+        if data.nbytes:
+            body = np.concatenate([body, data])
+        is_joined = number == _CALL_AND_ARRAY and self._records.can_join
+        self._records.enqueue(turn, number, body, len(text), is_joined=is_joined)
 
     def _await_call(
         self, turn: int, waiting: Waiting, send_some: Callable[[], bool]
@@ -207,7 +212,8 @@ class Pair:
                 if self._call.nbytes != head.nbytes:
                     self._call = np.empty(head.nbytes, np.uint8)
                 body = self._call
-                if records.receive_data(body, waiting):
+                is_joined = head.number == _CALL_AND_ARRAY and records.can_join
+                if records.receive_data(body, waiting, is_joined=is_joined):
                     self._call = NOTHING
                     self._has_array = head.number == _CALL_AND_ARRAY
                     return body[: head.offset].tobytes(), body[head.offset :]

@@ -7,6 +7,8 @@
 # Encrypted data is received into memory that is small and stays in the caches. Data of large arrays
 # is, too, and copied: that takes a sixth less time than receiving it where it belongs, in memory
 # that no cache holds.
+# A short record may be joined with the next: it has no tag, and that of the next is over both. What
+# it says is believed once the next was opened.
 # One thread does all the work: it seals and sends what the socket takes, and receives and opens
 # meanwhile, so that no two leaders wait for each other.
 
@@ -87,6 +89,8 @@ class Records:
         self._bell = bell
         # Whether the next one's connection does not leave this machine.
         self.is_local = to_next.getsockname()[0:1] == to_next.getpeername()[0:1]
+        # Joined records that wait for the next one's tag, as bytes.
+        self._joined_to_send = self._joined_received = b""
         # Records that leave: head, data and tag; and the buffer of this one that the data is in.
         self._queue: deque[tuple[list[memoryview], Bytes | None]] = deque()
         self._buffers: list[Bytes] = []
@@ -113,6 +117,11 @@ class Records:
             poller.register(to_next.fileno(), select.POLLOUT)
 
     @property
+    def can_join(self) -> bool:
+        """Whether records may be joined: those that are encrypted are not."""
+        return self._sealing is not None and not self._sealing.encrypts
+
+    @property
     def num_queued(self) -> int:
         """How many records have not left as a whole."""
         return len(self._queue)
@@ -125,9 +134,18 @@ class Records:
             if cipher is not None:
                 cipher.close()
 
-    def enqueue(self, turn: int, number: int, data: Bytes, offset: int) -> None:
-        """Seal a record; it leaves with `send_some`. Its data does not change before that."""
+    def enqueue(
+        self, turn: int, number: int, data: Bytes, offset: int, *, is_joined: bool = False
+    ) -> None:
+        """Seal a record; it leaves with `send_some`. Its data does not change before that.
+
+        Where `can_join` is true, `is_joined` leaves its tag to the next record.
+        """
         head = _HEAD.pack(turn, number, data.nbytes, offset)
+        if is_joined:
+            self._joined_to_send += _padded(head + data.tobytes())
+            self._queue.append(([memoryview(head), data.data], None))
+            return
         buffer = None
         views = [memoryview(head), data.data]
         if self._sealing is not None:
@@ -138,7 +156,8 @@ class Records:
                     sealed = buffer[: data.nbytes]
                 else:
                     sealed = np.empty_like(data)
-            tag = self._sealing.seal(head, data, sealed)
+            tag = self._sealing.seal(self._joined_to_send + head, data, sealed)
+            self._joined_to_send = b""
             views = [memoryview(head), sealed.data, memoryview(tag)]
         self._queue.append((views, buffer))
 
@@ -175,11 +194,14 @@ class Records:
             self._received = RecordHead(*_HEAD.unpack(self._head))
         return self._received
 
-    def receive_data(self, out: Bytes, waiting: Waiting, *, is_cached: bool = True) -> bool:
+    def receive_data(
+        self, out: Bytes, waiting: Waiting, *, is_cached: bool = True, is_joined: bool = False
+    ) -> bool:
         """Receive the data of the record whose head has come; False while it is not here.
 
         `out` holds its bytes once this returns True, and rubbish before; the same `out` is given
-        until then. `is_cached` says whether the processor's caches may hold `out`.
+        until then. `is_cached` says whether the processor's caches may hold `out`. With
+        `is_joined` the bytes are to be believed once the next record was received.
 
         Raises  CollectiveLostError if the record is not the one that its sender has sealed
         """
@@ -190,13 +212,17 @@ class Records:
                 self._sealed = np.empty(out.nbytes, np.uint8)
             data = self._sealed[: out.nbytes]
         if not self._missing:
-            self._missing = [view for view in (data.data, memoryview(self._tag)) if len(view)]
+            tag = self._tag if not is_joined else b""
+            self._missing = [view for view in (data.data, memoryview(tag)) if len(view)]
         if self._missing and not self._fill(waiting):
             return False
         self._received, self._missing = None, [memoryview(self._head)]
-        if opening is not None:
+        if is_joined:
+            self._joined_received += _padded(bytes(self._head) + out.tobytes())
+        elif opening is not None:
             try:
-                opening.open(bytes(self._head), data, bytes(self._tag), out)
+                head, self._joined_received = self._joined_received + self._head, b""
+                opening.open(head, data, bytes(self._tag), out)
             except CipherError as error:
                 raise self._broken(self.previous, str(error), waiting) from error
         return True
@@ -254,6 +280,11 @@ class Records:
         self._alarm.require_none()
         waiting.look([member], REPORT_S)
         return CollectiveLostError(f"{waiting.name(member)} was lost: {why}")
+
+
+def _padded(record: bytes) -> bytes:
+    # What follows begins at a multiple of 16 bytes: see _HEAD.
+    return record + bytes(-len(record) % 16)
 
 
 def _drop(views: list[memoryview], nbytes: int) -> int:

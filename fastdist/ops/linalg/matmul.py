@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
+from ...core.interpreter import resumed
 from ...dispatch.op import P, R, declarator
 from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.structured import Plan, StructuredOp
@@ -49,7 +51,7 @@ class MatmulOp(StructuredOp[P, R]):
                         "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
                     )
                     given = (operands, attributes, out)
-                    return run_timed(event, self.general, given, entering=_of_vectors)
+                    return run_timed(event, partial(resumed, _of_vectors, (), self.general), given)
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -137,3 +138,25 @@ def sum_different_sizes() -> tuple[str, str]:
     except CollectiveError as error:
         return type(error).__name__, str(error)
     return "", ""
+
+
+def send_until_a_signal(to: int, seconds: float) -> tuple[list[str], float]:
+    """Send to a member that reads nothing; return where a signal ended that, and the seconds."""
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError("a signal")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    data, sequence = np.zeros(1 << 14, np.uint8), _held["sequence"]
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        while True:
+            transport().send(call("send"), data, to, 0)
+    except InterruptedError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        return [frame.name for frame in frames], time.monotonic() - began
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _held["sequence"] = sequence
+        signal.signal(signal.SIGALRM, before)

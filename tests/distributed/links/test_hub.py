@@ -99,6 +99,26 @@ def test_a_member_that_does_not_come_is_named_at_the_deadline_to_all(group: Grou
         assert "rank 1 (pid " in text
 
 
+@pytest.mark.parametrize(
+    ("group", "place"),
+    [({}, "_sleep"), ({"FASTDIST_TRANSPORTS": "uv"}, "wait")],
+    indirect=["group"],
+)
+def test_a_signal_ends_a_send_to_a_member_that_is_frozen(group: Group, place: str) -> None:
+    join(group, "abc")
+    victim = group[1].run(processes.pid)
+    os.kill(victim, signal.SIGSTOP)
+    try:
+        names, seconds = group[0].run(processes.send_until_a_signal, 1, 0.5)
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    # The connection is full, or the member does not ask for more.
+    assert names[-2:] == [place, "interrupt"], names
+    assert seconds < SOON_S
+    # Messages are whole, and the group goes on.
+    assert [found[0] for found in group.run_all(processes.sum_up, 1000)] == [""] * 3
+
+
 def test_a_frozen_member_is_named_at_the_deadline(group: Group) -> None:
     join(group, "aaa")
     victim = group[1].run(processes.pid)

@@ -173,10 +173,12 @@ def test_records_that_belong_nowhere_end_the_group(
 ) -> None:
     enqueue = records.Records.enqueue
 
-    def forging(self: Any, turn: int, number: int, data: Any, offset: int) -> None:
+    def forging(
+        self: Any, turn: int, number: int, data: Any, offset: int, *, is_joined: bool = False
+    ) -> None:
         if self.next == 0 and number == pair._PIECE and offset:
             turn, number, data, offset = FORGERIES[forgery](turn, number, data, offset)
-        enqueue(self, turn, number, data, offset)
+        enqueue(self, turn, number, data, offset, is_joined=is_joined)
 
     def play(member: Member) -> str:
         if member.rank:
@@ -189,6 +191,36 @@ def test_records_that_belong_nowhere_end_the_group(
 
     texts = connected(monkeypatch, bulk.PLAIN, play)
     assert any("a record of kind" in text or "a piece of" in text for text in texts), texts
+
+
+@pytest.mark.parametrize("place", [2, -1], ids=["what all agree on", "the line"])
+def test_a_call_that_was_tampered_with_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    sends = records.Records.send_some
+
+    def tampering(self: Any, waiting: Any) -> bool:
+        for views, _ in self._queue:
+            if self.next == 0 and len(views) == 2 and len(views[1]) < 1000:
+                changed = bytearray(views[1])
+                changed[place] ^= 1
+                views[1] = memoryview(changed)
+        return sends(self, waiting)
+
+    def play(member: Member) -> str:
+        if member.rank:
+            monkeypatch.setattr(records.Records, "send_some", tampering)
+        array = np.full(LARGE, 2.0)
+        with pytest.raises((CollectiveError, MessageError)) as raised:
+            _repeatedly(50, _sum_of(array, "max"), member)
+        assert (array == 2.0).all()
+        assert not isinstance(raised.value, CollectiveMismatchError)
+        return str(raised.value)
+
+    texts = connected(monkeypatch, bulk.AUTHENTICATED, play)
+    # The other member is the first to see that something is wrong where this one breaks off.
+    expected = "not what its sender sealed", "a record of kind"
+    assert any(one in text for text in texts for one in expected[: 1 + (place > 0)]), texts
 
 
 @pytest.mark.parametrize("seal", [bulk.ENCRYPTED, bulk.AUTHENTICATED])
