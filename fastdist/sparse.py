@@ -7,7 +7,7 @@ from typing import Any
 from .core.dtypes import DType, int64
 from .core.missing import explain_missing
 from .interpreters.sparse_rules import is_sparse, refusal
-from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
+from .namespace.typed_tensors import typed_sparse_tensors
 from .ops.create.ranges import arange
 from .ops.shape.joining import stack
 from .ops.sparse.conversion import sparse_coo_tensor
@@ -72,14 +72,15 @@ def _along(name: str, input: Tensor, dim: int, dtype: DType | None, *, is_log: b
     return normalized(input if dtype is None else input.to(dtype), dim, is_log)  # type: ignore[no-any-return]
 
 
-ByteTensor = TYPED_SPARSE_TENSORS["ByteTensor"]
-CharTensor = TYPED_SPARSE_TENSORS["CharTensor"]
-DoubleTensor = TYPED_SPARSE_TENSORS["DoubleTensor"]
-FloatTensor = TYPED_SPARSE_TENSORS["FloatTensor"]
-HalfTensor = TYPED_SPARSE_TENSORS["HalfTensor"]
-IntTensor = TYPED_SPARSE_TENSORS["IntTensor"]
-LongTensor = TYPED_SPARSE_TENSORS["LongTensor"]
-ShortTensor = TYPED_SPARSE_TENSORS["ShortTensor"]
+_TYPES = typed_sparse_tensors()
+ByteTensor = _TYPES["ByteTensor"]
+CharTensor = _TYPES["CharTensor"]
+DoubleTensor = _TYPES["DoubleTensor"]
+FloatTensor = _TYPES["FloatTensor"]
+HalfTensor = _TYPES["HalfTensor"]
+IntTensor = _TYPES["IntTensor"]
+LongTensor = _TYPES["LongTensor"]
+ShortTensor = _TYPES["ShortTensor"]
 
 __all__ = [
     "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from ..namespace.typed_tensors import TYPED_CUDA_TENSORS
-from ..tensor.typed_storage import TYPED_CUDA_STORAGES
+from ..namespace.typed_tensors import typed_cuda_tensors
+from ..tensor.typed_storage import typed_cuda_storages
 
-BFloat16Tensor = TYPED_CUDA_TENSORS["BFloat16Tensor"]
-BoolTensor = TYPED_CUDA_TENSORS["BoolTensor"]
-ByteTensor = TYPED_CUDA_TENSORS["ByteTensor"]
-CharTensor = TYPED_CUDA_TENSORS["CharTensor"]
-DoubleTensor = TYPED_CUDA_TENSORS["DoubleTensor"]
-FloatTensor = TYPED_CUDA_TENSORS["FloatTensor"]
-HalfTensor = TYPED_CUDA_TENSORS["HalfTensor"]
-IntTensor = TYPED_CUDA_TENSORS["IntTensor"]
-LongTensor = TYPED_CUDA_TENSORS["LongTensor"]
-ShortTensor = TYPED_CUDA_TENSORS["ShortTensor"]
+_TENSORS, _STORAGES = typed_cuda_tensors(), typed_cuda_storages()
+BFloat16Tensor = _TENSORS["BFloat16Tensor"]
+BoolTensor = _TENSORS["BoolTensor"]
+ByteTensor = _TENSORS["ByteTensor"]
+CharTensor = _TENSORS["CharTensor"]
+DoubleTensor = _TENSORS["DoubleTensor"]
+FloatTensor = _TENSORS["FloatTensor"]
+HalfTensor = _TENSORS["HalfTensor"]
+IntTensor = _TENSORS["IntTensor"]
+LongTensor = _TENSORS["LongTensor"]
+ShortTensor = _TENSORS["ShortTensor"]
 
-BFloat16Storage = TYPED_CUDA_STORAGES["BFloat16Storage"]
-BoolStorage = TYPED_CUDA_STORAGES["BoolStorage"]
-ByteStorage = TYPED_CUDA_STORAGES["ByteStorage"]
-CharStorage = TYPED_CUDA_STORAGES["CharStorage"]
-ComplexDoubleStorage = TYPED_CUDA_STORAGES["ComplexDoubleStorage"]
-ComplexFloatStorage = TYPED_CUDA_STORAGES["ComplexFloatStorage"]
-DoubleStorage = TYPED_CUDA_STORAGES["DoubleStorage"]
-FloatStorage = TYPED_CUDA_STORAGES["FloatStorage"]
-HalfStorage = TYPED_CUDA_STORAGES["HalfStorage"]
-IntStorage = TYPED_CUDA_STORAGES["IntStorage"]
-LongStorage = TYPED_CUDA_STORAGES["LongStorage"]
-ShortStorage = TYPED_CUDA_STORAGES["ShortStorage"]
+BFloat16Storage = _STORAGES["BFloat16Storage"]
+BoolStorage = _STORAGES["BoolStorage"]
+ByteStorage = _STORAGES["ByteStorage"]
+CharStorage = _STORAGES["CharStorage"]
+ComplexDoubleStorage = _STORAGES["ComplexDoubleStorage"]
+ComplexFloatStorage = _STORAGES["ComplexFloatStorage"]
+DoubleStorage = _STORAGES["DoubleStorage"]
+FloatStorage = _STORAGES["FloatStorage"]
+HalfStorage = _STORAGES["HalfStorage"]
+IntStorage = _STORAGES["IntStorage"]
+LongStorage = _STORAGES["LongStorage"]
+ShortStorage = _STORAGES["ShortStorage"]

@@ -130,14 +130,23 @@ TYPED_TENSORS = {
     for dtype, name in WORDS.items()
     if not dtype.is_float8
 }
-TYPED_CUDA_TENSORS = {
-    name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
-    for name, made in TYPED_TENSORS.items()
-}
-TYPED_SPARSE_TENSORS = {
-    name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
-    for name, made in TYPED_TENSORS.items()
-    if name != "BoolTensor"
-}
+
+
+def typed_cuda_tensors() -> dict[str, _TypedTensor]:
+    """Make the types of fastdist.cuda, when that is loaded: they take 40 KB."""
+    return {
+        name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
+        for name, made in TYPED_TENSORS.items()
+    }
+
+
+def typed_sparse_tensors() -> dict[str, _TypedTensor]:
+    """Make the types of fastdist.sparse, when that is loaded."""
+    return {
+        name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
+        for name, made in TYPED_TENSORS.items()
+        if name != "BoolTensor"
+    }
+
 
 TensorType.construct = staticmethod(construct)

@@ -415,7 +415,11 @@ def _storage_types(kind: str, module: str) -> dict[str, Any]:
 
 
 TYPED_STORAGES: dict[str, Any] = _storage_types("cpu", "fastdist")
-TYPED_CUDA_STORAGES: dict[str, Any] = _storage_types("cuda", "fastdist.cuda")
+
+
+def typed_cuda_storages() -> dict[str, Any]:
+    """Make the types of fastdist.cuda, when that is loaded."""
+    return _storage_types("cuda", "fastdist.cuda")
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
@@ -439,9 +443,9 @@ METHODS: dict[str, Any] = {
     "_typed_storage": storage,
 }
 __all__: Sequence[str] = (
-    "TYPED_CUDA_STORAGES",
     "TYPED_STORAGES",
     "TypedStorage",
     "UntypedStorage",
     "is_storage",
+    "typed_cuda_storages",
 )

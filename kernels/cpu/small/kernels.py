@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..fft import transforms
 from . import convolution, indexing, reductions, rows, second_gradients
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
@@ -14,11 +13,13 @@ __all__ = [
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:
     """Return the function that makes a fresh result (or a tuple of results) of raw arrays."""
+    _load_family(name)
     maker = KERNELS.get(name)
     return None if maker is None else maker(facts)
 
 
 def small_gradients(name: str, facts: CallFacts) -> tuple[Run | None, ...] | None:
     """Return the functions that make the gradients; None where the op's own vjps shall."""
+    _load_family(name)
     maker = GRADIENTS.get(name)
     return None if maker is None else maker(facts)

@@ -11,8 +11,10 @@ import pytest
 
 import fastdist as fd
 from fastdist.devices.backend import backend_of
+from fastdist.kernels.cpu.fft import transforms
+from fastdist.kernels.cpu.small import second_gradients
 from fastdist.kernels.cpu.small.call_facts import GRADIENTS, KERNELS, TERMS, CallFacts
-from fastdist.kernels.cpu.small.kernels import small_gradients, small_kernel
+from fastdist.kernels.cpu.small.kernels import LATER, small_gradients, small_kernel
 from tests.properties import in_one_test
 
 INF, NAN = math.inf, math.nan
@@ -408,3 +410,14 @@ def test_a_bias_without_axes_gets_the_sum_of_all() -> None:
 def test_every_small_kernel_stands_in_for_one_that_exists() -> None:
     for name in {*KERNELS, *GRADIENTS}:
         assert callable(backend_of("cpu").kernel(name))
+
+
+def test_what_is_loaded_later_is_loaded_for_its_names() -> None:
+    later = {module.__name__: 0 for module in (transforms, second_gradients)}
+    for name, maker in [*KERNELS.items(), *GRADIENTS.items()]:
+        found = [module for text, module in LATER.items() if text in name]
+        home = str(maker.__module__)
+        assert found == [home.removeprefix("fastdist.kernels.cpu.")] * (home in later)
+        if home in later:
+            later[home] += 1
+    assert min(later.values()) > 2
