@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from . import convolution, indexing, reductions, rows, second_gradients
+from importlib import import_module
+from typing import Final
+
+from . import convolution, indexing, reductions, rows
 from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = [
-    "convolution", "indexing", "reductions", "rows", "second_gradients", "small_gradients",
-    "small_kernel", "transforms",
+    "convolution", "indexing", "reductions", "rows", "small_gradients", "small_kernel",
 ]  # fmt: skip
+
+# Families that few programs use, 0.4 MB: they are loaded for the first name that has this text.
+LATER: Final = {"slope": "small.second_gradients", "fft.": "fft.transforms"}
+_PACKAGE: Final = __package__.rpartition(".")[0]
+
+
+def _load_family(name: str) -> None:
+    for text, module in LATER.items():
+        if text in name:
+            import_module(f"{_PACKAGE}.{module}")
 
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:
