@@ -103,6 +103,10 @@ class GeneralPath(RecordedOp[P, R]):
             self.node_name, complex_decomposition(*given, *attributes), given
         )
 
+    def computes(self, operands: Given, attributes: Given) -> bool:
+        """Return whether this op computes the result itself, with other ops at no step."""
+        return self.decomposition(operands, attributes) is None
+
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""
         raise NotImplementedError(self.name)

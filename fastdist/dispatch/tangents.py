@@ -239,6 +239,9 @@ def carry_one_level(
     `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
     than one result.
     """
+    if not op.computes(operands, attributes):
+        # The tangent is that of the ops that compute the result.
+        return NOT_TAKEN
     if op.kind == "view":
         result = plain(*operands, *attributes)
         carry_view(result, operands[0])
@@ -258,9 +261,6 @@ def carry_one_level(
     if level is None:
         return plain(*operands, *attributes)
     if (is_recorded and tls.grad) or _limit.order is not None or op.several or has_more:
-        return NOT_TAKEN
-    if op.decomposition(operands, attributes) is not None:
-        # Other ops compute the result: the tangent is theirs, not this op's.
         return NOT_TAKEN
     result = plain(*primals, *attributes)
     tangent = op.tangent_of_call(plain, primals, attributes, tangents, result)

@@ -304,6 +304,9 @@ DUAL: dict[str, Callable[[Any], Any]] = {
     "abs of complex": lambda x: fd.complex(x, x * x).abs(),
     "angle of complex": lambda x: fd.complex(x, x * x).angle(),
     "logsumexp of complex": lambda x: fd.complex(x, x * x).logsumexp(0).real,
+    "vector @ vector": lambda x: x[0] @ x[1],
+    "x @ vector": lambda x: x @ x[1],
+    "seen as another dtype": lambda x: (x.view(fd.int32) * 0 + x).sum(),
     "scaled halves": lambda x: x.bfloat16().mul(fd.tensor(1.5)).float(),
 }
 

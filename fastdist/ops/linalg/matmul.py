@@ -35,6 +35,10 @@ class MatmulOp(StructuredOp[P, R]):
     afterwards.
     """
 
+    def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
+        """Return whether no operand is a vector."""
+        return all([len(one._layout.shape) > 1 for one in operands])
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:

@@ -117,6 +117,10 @@ def _(g: Tensor, index: Any) -> Tensor:
 class MoveOp(StructuredOp):
     """Copies to another device; its gradient comes back."""
 
+    def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
+        """Return False: a copy has no kernel, and carries tangents by itself."""
+        return False
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:

@@ -27,6 +27,11 @@ class ShapeOrDType(ViewOp[P, R]):
             return attributes
         return super().fit_attributes(attributes)
 
+    def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
+        """Return whether no dtype is given."""
+        (given,) = attributes
+        return not (len(given) == 1 and isinstance(given[0], DType))
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
