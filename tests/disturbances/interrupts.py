@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from tests.disturbances.opcodes import trace_opcodes
+
 # After these Python looks for signals, before it does what comes next.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
 
@@ -37,7 +39,7 @@ class Signal:
         before, collects = sys.gettrace(), gc.isenabled()
         # What the collector calls is no place of function, and what is raised there goes nowhere.
         gc.disable()
-        sys.settrace(self._trace)
+        trace_opcodes(self._trace)
         try:
             function()
         except KeyboardInterrupt:

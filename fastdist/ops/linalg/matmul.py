@@ -38,7 +38,7 @@ class MatmulOp(StructuredOp[P, R]):
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
         """Return whether no operand is a vector."""
-        return all([len(one._layout.shape) > 1 for one in operands])
+        return all(len(one._layout.shape) > 1 for one in operands)
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
