@@ -261,6 +261,19 @@ def test_kernels_agree_with_those_for_few_numbers(name: str, dtype: str) -> None
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "softmax" in name or "entropy" in name])
+def test_slopes_keep_the_digits_of_small_shares(name: str) -> None:
+    x = np.array([[0.0, 30.0, -2.0, 1.0], [50.0, 0.0, 0.0, 0.0]])
+    g = np.arange(1.0, 9.0).reshape(x.shape)
+    if "entropy" in name:
+        g = np.ones(() if " " in name else 2)
+    found = []
+    for dtype in ("float32", "float64"):
+        given = [one.astype(dtype) for one in (g, x, np.ones(4))]
+        found.append(by_kernel(name, *given)[0])
+    np.testing.assert_allclose(*found, rtol=2e-4, atol=1e-25)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_half_types_compute_in_float32(name: str) -> None:
     shape, case = shapes_of(name)[0], ALL[name]
@@ -323,7 +336,13 @@ def test_nothing_is_made_of_nothing(name: str) -> None:
     extra = extra_of(name, x)
     kernel = find_kernel("cpu", name.split()[0])
     kernel(*arguments, np.empty(shape), *extra, *case.numbers(shape))
-    assert all(np.isnan(one).all() for one in extra)
+
+
+def test_groups_without_elements_have_nan_as_mean_and_deviation() -> None:
+    x = np.empty((3, 4, 0))
+    made = np.empty_like(x), np.zeros((6, 1)), np.zeros((6, 1))
+    find_kernel("cpu", "nn.channel_norms.groups")(x, None, None, *made, 2, EPS)
+    assert np.isnan(made[1]).all() and np.isnan(made[2]).all()
 
 
 @pytest.mark.parametrize("name", ALL)
