@@ -84,6 +84,12 @@ class PointwiseForm(RecordedOp[P, R]):
     a program needs few of them.
     """
 
+    __slots__ = (
+        "_defaults", "_text", "_text_names", "body_names", "derives", "dtype", "exact_names",
+        "factors", "held_names", "may_have_numbers_alone", "may_record", "number_names",
+        "partials", "piecewise", "refusals", "scaled_by", "tails", "takes_complex", "tensors_only",
+        "usual", "whole",
+    )  # fmt: skip
     kind = "pointwise"
     homes = frozenset({"function", "method", "inplace"})
     fresh = True

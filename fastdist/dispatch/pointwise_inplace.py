@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,8 +23,14 @@ from .inplace import require_may_change, require_result_fits, set_history, value
 from .needs_derivative import has_tangents
 from .op import Given, Op, P, R, public_function, refuse_devices
 from .pointwise import PointwiseOp
+from .pointwise_form import PointwiseForm
 from .route import Route, arrays_of, run_silently
 from .tangents import value_before
+
+# The attributes that an in-place op shares with the op whose result it writes.
+_COPIED: Final = tuple(
+    [n for n in (*Op.__slots__, *PointwiseForm.__slots__) if not n.startswith("__")]
+)
 
 
 class InPlace(GeneralPath[P, R]):
@@ -37,19 +43,12 @@ class InPlace(GeneralPath[P, R]):
 
     def __init__(self, of: PointwiseOp[P, R], operator: str = "") -> None:
         self.call_later()
-        said = {
-            name: value
-            for name, value in vars(of).items()
-            if name not in ("public", "doc", "called")
-        }
-        vars(self).update(
-            said,
-            name=f"{of.name}_",
-            known_as=f"{of.known_as}_",
-            has_out=False,
-            written=None,
-            has_short_path=False,
-        )
+        for name in _COPIED:
+            setattr(self, name, getattr(of, name))
+        if "homes" in vars(of):
+            self.homes = of.homes
+        self.name, self.known_as = f"{of.name}_", f"{of.known_as}_"
+        self.has_out, self.written, self.has_short_path = False, None, False
         self.functional_op, self.operator = of, operator
 
     @cached_property

@@ -46,6 +46,10 @@ class StructuredForm(RecordedOp[P, R]):
     kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing records them.
     """
 
+    __slots__ = (
+        "_jvp", "_jvp_needs", "_plan", "computes_in_out", "fresh", "kernel", "kernel_gradients",
+        "linear", "may_record", "piecewise", "several", "takes_complex", "vjps",
+    )  # fmt: skip
     kind = "structured"
     keeps_order = False
 
@@ -83,6 +87,7 @@ class StructuredForm(RecordedOp[P, R]):
         self.takes_complex = takes_complex
         self.piecewise = piecewise
         self.computes_in_out = computes_in_out
+        self.may_record = False  # until a vjp is registered
         self._plan: Callable[..., Plan] | None = None
         # Input -> its vjp, and the names of the vjp's arguments.
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
