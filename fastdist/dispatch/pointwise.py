@@ -292,8 +292,10 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
 
     @functools.cached_property
     def sums_raw_tangents(self) -> bool:
-        """Whether raw gradients are what the derivatives say."""
-        return self.whole.pushes is None and self.whole.derives is None and not any(self.refusing)
+        """Whether raw gradients are what the derivatives say, to the last digit."""
+        if self.tails or self.whole.pushes is not None or self.whole.derives is not None:
+            return False
+        return not any(self.refusing)
 
     def sum_of_raw_tangents(
         self, route: Route, primals: Sequence[Any], tangents: Sequence[Any], result: Tensor

@@ -239,6 +239,9 @@ def carry_one_level(
     `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
     than one result.
     """
+    for operand in operands:
+        if operand is not None and operand._layout.is_sparse:
+            return NOT_TAKEN
     if not op.computes(operands, attributes):
         # The tangent is that of the ops that compute the result.
         return NOT_TAKEN

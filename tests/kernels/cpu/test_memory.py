@@ -192,7 +192,8 @@ def huge_kib(address):
 
 SIZE = 40 << 20
 np.empty(30 << 20, np.uint8)  # freed: from now on glibc's heap serves what is smaller
-freed = [np.ones(1 << 20, np.uint8) for _ in range(55)]
+freed = [np.ones(1 << 20, np.uint8) for _ in range(56)]
+kept = freed.pop()  # at the top of the heap, which glibc would give back to the system
 heap = freed[0].ctypes.data, freed[-1].ctypes.data
 freed.clear()
 block = memory.empty((SIZE,), np.dtype(np.uint8))
