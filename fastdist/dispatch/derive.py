@@ -127,8 +127,8 @@ def with_spare(
 
     def choosing(one: Any, other: Any) -> Any:
         def choose(*given: Any) -> Any:
-            missing = [x is None for x, spare in zip(given, is_spare, strict=True) if spare]
-            return (other if any(missing) else one)(*given)
+            is_missing = any(x is None for x, spare in zip(given, is_spare, strict=True) if spare)
+            return (other if is_missing else one)(*given)
 
         return choose
 
@@ -137,9 +137,7 @@ def with_spare(
 
 def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
-    # A list: a generator that ends early would swallow a Ctrl-C that comes as it is closed.
-    are_tensors = [isinstance(arg, Tensor) for arg in args]
-    if any(are_tensors):
+    if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
         if getattr(op, "dtype", None) == "number":
             args = _without_bool(args)

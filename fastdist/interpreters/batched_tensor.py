@@ -104,6 +104,7 @@ class Batched(Tensor):
 
 class _ThreadState(threading.local):
     depth = 0  # open levels of vmap
+    counted = 0  # of these, by count_open
     sizes: tuple[int, ...] = ()  # the number of calls of each of them, the outermost first
     randomness: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ..core.interpreter import NOT_TAKEN, Interpreter, list_open
-from ..graph.modes import count_tracers
+from ..graph.modes import count_open
 from ..language.scalar import CONDITIONS
 from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
@@ -76,14 +76,15 @@ def levels_now() -> Levels:
 def using_levels(open: Levels) -> Iterator[None]:
     """Open exactly these levels in this thread inside this block."""
     before = levels_now()
-    list_open(batches, True)
-    levels.depth, levels.sizes, levels.randomness = open
-    count_tracers(1)
     try:
+        list_open(batches, open[0] > 0)
+        levels.depth, levels.sizes, levels.randomness = open
+        count_open(levels, open[0])
         yield
     finally:
-        count_tracers(-1)
+        # Assignments first: no Ctrl-C can come between them.
         levels.depth, levels.sizes, levels.randomness = before
+        count_open(levels, before[0])
         list_open(batches, before[0] > 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -10,6 +11,7 @@ import pytest
 
 from bench.gpus.first_contact import Sample, samples, values_on
 from bench.gpus.library_calls import KERNELS, PROVEN_BY, calls_of, library_calls
+from fastdist.kernels.cpu.small.call_facts import KERNELS as SMALL
 
 CPU = str(KERNELS.with_name("cpu"))
 
@@ -28,7 +30,9 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
             file = Path(frame.f_code.co_filename).stem
             found.add((file, frame.f_code.co_name))
             # What makes a result by itself is made in a function that is called as the kernel is.
-            found.add((file, frame.f_code.co_qualname.partition(".")[0].removeprefix("_")))
+            maker = frame.f_code.co_qualname.partition(".")[0]
+            found.add((file, maker.removeprefix("_")))
+            found.update(made_for(file, maker))
 
     call = values_on("cpu", one)
     before = sys.getprofile()
@@ -38,6 +42,15 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
     finally:
         sys.setprofile(before)
     return found
+
+
+def made_for(file: str, maker: str) -> Iterator[tuple[str, str]]:
+    """Yield the kernels, (file, function), that a maker of small kernels makes others for."""
+    for name, function in SMALL.items():
+        code = getattr(function, "__code__", None)
+        if code is not None and (Path(code.co_filename).stem, code.co_name) == (file, maker):
+            module, kernel = name.split(".")[-2:]
+            yield module, kernel
 
 
 def test_every_call_of_a_library_has_a_sample_that_proves_it() -> None:

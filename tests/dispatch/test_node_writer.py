@@ -16,6 +16,7 @@ from fastdist.core.errors import ShapeError
 from fastdist.dispatch.route import Route
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.nn import functional
+from tests.disturbances.opcodes import trace_opcodes
 
 
 class Preemption:
@@ -43,7 +44,7 @@ def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any
     assert node is not None
     preemption = Preemption(node.release, number)
     before = sys.gettrace()
-    sys.settrace(preemption)
+    trace_opcodes(preemption)
     try:
         found: Any = [g.tolist() for g in grad([result], inputs, create_graph=again)]
     except RuntimeError as error:

@@ -332,10 +332,13 @@ def test_short_ways_are_silent() -> None:
 
 
 def test_layouts_go_with_their_tensors() -> None:
+    from fastdist.ops.create import quick
     from fastdist.tensor.layout import Layout
 
     def layouts() -> int:
-        Layout._recent.clear()  # the few that were made last live on without a tensor
+        # The few that were made last live on without a tensor.
+        Layout._recent.clear()
+        quick._layout.cache_clear()
         gc.collect()
         return len(Layout._interned)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from tests.disturbances.opcodes import trace_opcodes
+
 _DEADLINE_S = 20.0
 # The other one has run long before, unless it waits for a lock that the first one holds.
 _BLOCKED_S = 0.005
@@ -28,7 +30,7 @@ class _Stop:
     def watch(self) -> None:
         """Begin to count, in the thread that calls this."""
         self._before = sys.gettrace()
-        sys.settrace(self._trace)
+        trace_opcodes(self._trace)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         if not frame.f_code.co_filename.endswith(self._within):

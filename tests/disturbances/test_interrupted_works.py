@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from fastdist.graph.modes import modes
 from tests.disturbances.interrupts import Signal
 from tests.disturbances.works import WORKS, alike, state
 
@@ -33,6 +34,7 @@ def require_undisturbed(name: str, place: int, before: dict[str, object]) -> Non
         assert alike(WORKS[other](), EXPECTED[other]), (
             f"{name} interrupted at place {place}: {other}"
         )
+    assert (modes.special, modes.tracers) == (0, 0), f"{name} interrupted at place {place}"
 
 
 # A program's own `finally`, which calls a function, may be interrupted before that begins.

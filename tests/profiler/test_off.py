@@ -25,6 +25,7 @@ from fastdist.distributed import rpc
 from fastdist.instrumentation.time_ranges import Wanted, time_ranges
 from fastdist.profiler import profile
 from tests.distributed.workers import run_group
+from tests.disturbances.opcodes import trace_opcodes
 
 ROOT = os.path.join(os.path.dirname(fd.__file__), "")
 ROOMS = ("instrumentation", "profiler", "distributed/profiler")
@@ -56,7 +57,7 @@ def executed(call: Callable[[], object]) -> list[Step]:
     gc.collect()
     gc.disable()  # a finalizer may come in between anywhere
     try:
-        sys.settrace(trace)
+        trace_opcodes(trace)
         # Python 3.13 shows the opcodes of a frame only if its code was traced before.
         call()
         steps.clear()

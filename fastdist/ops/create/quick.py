@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core.device import CPU, chosen
 from ...core.dtypes import DType, bool_, float32, int64
+from ...core.errors import out_of_memory
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.op import PLAIN
 from ...graph.modes import modes
@@ -47,9 +48,10 @@ def _layout(dtype: DType, shape: Shape) -> Layout:
 
 
 def ones_of(size: Any, dtype: Any) -> Array:
-    """Return an array of ones; np.ones takes twice as long."""
+    """Return an array of ones, unfilled if it is not small; np.ones takes twice as long."""
     array = np.empty(size, dtype)
-    array.fill(1)
+    if array.nbytes < LINES_FROM:
+        array.fill(1)
     return array
 
 
@@ -66,7 +68,9 @@ def quick_sizes(make: Maker) -> Callable[[F], F]:
                 return general(*size, dtype=dtype)
             try:
                 array = make(given, wanted.numpy)
-            except (TypeError, ValueError, OverflowError, MemoryError):
+            except MemoryError as error:
+                raise out_of_memory(error) from error
+            except (TypeError, ValueError, OverflowError):
                 return general(*size, dtype=dtype)  # which explains the error
             if array.nbytes >= LINES_FROM:
                 return general(*size, dtype=dtype)
@@ -149,7 +153,9 @@ def quick_full(general: F) -> F:
             return general(*args, dtype=dtype)
         try:
             array = np.empty(size, wanted.numpy)
-        except (TypeError, ValueError, OverflowError, MemoryError):
+        except MemoryError as error:
+            raise out_of_memory(error) from error
+        except (TypeError, ValueError, OverflowError):
             return general(*args, dtype=dtype)  # which explains the error
         if array.nbytes >= LINES_FROM:
             return general(*args, dtype=dtype)

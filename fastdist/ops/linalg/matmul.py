@@ -10,6 +10,7 @@ from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
 from ...dispatch.op import PLAIN, P, R, declarator
 from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.route import run_silently
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
@@ -37,7 +38,7 @@ class MatmulOp(StructuredOp[P, R]):
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
         """Return whether no operand is a vector."""
-        return all([len(one._layout.shape) > 1 for one in operands])
+        return all(len(one._layout.shape) > 1 for one in operands)
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -108,7 +109,7 @@ def _of_few(input: Tensor, other: Tensor) -> Tensor | None:
         left = left.reshape(1, -1)
     if len(b.shape) == 1:
         right = right.reshape(-1, 1)
-    made = left.dot(right).reshape(a.shape[:-1] + b.shape[1:])
+    made = run_silently(left.dot, (right,)).reshape(a.shape[:-1] + b.shape[1:])
     return wrap(made, layout_of(made))
 
 

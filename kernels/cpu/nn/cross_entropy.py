@@ -71,3 +71,19 @@ def rows_gradient(
         others[np.arange(len(large)), own[large]] = 0
         slopes = np.broadcast_to(shares, totals.shape)[large]
         out[large, own[large]] = -(add_up(others, 1) * slopes)
+
+
+@silent
+def slope(
+    g: Array,
+    x: Array,
+    target: Array,
+    weights: Array,
+    totals: Array,
+    out: Array,
+    reduction: int,
+) -> None:
+    """Write what rows_gradient writes into out, where it is differentiated again: x is read for
+    that alone.
+    """
+    rows_gradient(g, target, weights, totals, out, reduction)

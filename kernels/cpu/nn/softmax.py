@@ -53,3 +53,31 @@ def softmax(x: Array, out: Array, axis: int) -> None:
     _shifted(x, out, axis)
     np.exp(out, out=out)
     np.divide(out, add_up(out, axis, keepdims=True), out=out)
+
+
+@silent
+def softmax_slope(g: Array, y: Array, out: Array) -> None:
+    """Write the gradient of softmax along the last axis into out, from its result y.
+
+    See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
+    """
+    if not y.size:
+        return
+    away = np.subtract(g, add_up(np.multiply(g, y), -1, keepdims=True))
+    rest = add_up(np.multiply(away, y), -1, keepdims=True)
+    np.multiply(np.subtract(away, rest), y, out=out)
+
+
+@silent
+def log_softmax_slope(g: Array, y: Array, out: Array) -> None:
+    """Write the gradient of log_softmax along the last axis into out, from its result y.
+
+    See Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
+    """
+    if not y.size:
+        return
+    is_large, shares = np.greater(y, -0.69), np.exp(y)
+    others = add_up(np.where(is_large, g.dtype.type(0), g), -1, keepdims=True)
+    total = add_up(g, -1, keepdims=True)
+    large = np.subtract(np.multiply(np.negative(g), np.expm1(y)), np.multiply(shares, others))
+    np.copyto(out, np.where(is_large, large, np.subtract(g, np.multiply(shares, total))))

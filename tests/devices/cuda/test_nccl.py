@@ -1,15 +1,11 @@
-"""Communicators over CuPy's bindings of NCCL, as strict as those; and what a GPU's CuPy has."""
+"""Communicators over CuPy's bindings of NCCL, as strict as those."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 import threading
-import types
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +14,6 @@ import fastdist as fd
 from fastdist.core.errors import CollectiveError, CollectiveLostError
 from fastdist.devices.cuda import CudaBackend
 from fastdist.devices.cuda import nccl as ours
-from tests.fibre_shim import cupy as shim
 from tests.fibre_shim import nccl as bindings
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.properties import in_one_test
@@ -172,43 +167,3 @@ def test_a_member_that_leaves_first_does_not_wait_for_ever(
         made[0].close()
     assert "other members of this host have not left the group" in caplog.text
     made[1].close()
-
-
-@pytest.mark.nvrtc
-def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
-    real = importlib.import_module("cupy")
-    # What of it is the tests' own.
-    own = {"graph", "pending", "unfinished", "add_pending", "finish", "free_bytes", "num_given",
-           "owner_of", "seen"}  # fmt: skip
-    lacking: list[str] = []
-
-    def compare(path: str, stand_in: Any, theirs: Any) -> None:
-        for name, value in vars(stand_in).items():
-            if name.startswith("_") or name in own:
-                continue
-            if not hasattr(theirs, name):
-                lacking.append(f"{path}.{name}")
-            elif isinstance(value, (types.SimpleNamespace, type)):
-                compare(f"{path}.{name}", value, getattr(theirs, name))
-
-    compare("cupy.cuda", shim.cuda, real.cuda)
-    compare("cupy.ndarray", shim.ndarray, real.ndarray)
-    assert lacking == []
-
-
-@pytest.mark.nvrtc
-def test_the_stand_in_of_nccl_has_the_names_and_parameters_of_cupys_bindings() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the library is missing
-        real = importlib.import_module("cupy.cuda.nccl")
-    if not real.available:
-        # Its bindings load with the library alone; their file has the declarations.
-        folder = Path(importlib.import_module("cupy_backends.cuda.libs").__path__[0])
-        (file,) = folder.glob("nccl*.so")
-        assert b"NcclCommunicator(int ndev, bytes commId, int rank" in file.read_bytes()
-        return
-    assert len(real.get_unique_id()) == 128 and type(real.get_unique_id()) is bytes
-    for name in ("allReduce", "reduce", "broadcast", "reduceScatter", "allGather", "send", "recv"):
-        assert hasattr(real.NcclCommunicator, name)
-    for name, number in (("NCCL_BFLOAT16", 9), ("NCCL_FLOAT32", 7), ("NCCL_AVG", 4)):
-        assert getattr(real, name) == number

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import types
+import warnings
 from collections import Counter
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 from fastdist.kernels.cuda import compile as compile_module
 from fastdist.kernels.cuda.compile import ARCHITECTURES, compile_text
+from tests.fibre_shim import cupy as shim
 from tests.kernels.cuda.registers import (
     Accesses,
     Cost,
@@ -143,3 +148,43 @@ def test_cuda_core_compiles_where_cupys_own_class_is_gone(
     assert compile_text("text", "sm_80") == ELF
     options = {"std": "c++17", "arch": "sm_80", "include_path": ["/headers"], "name": "kernel.cu"}
     assert asked == ["text", "c++", options, "cubin"]
+
+
+@pytest.mark.nvrtc
+def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
+    real = importlib.import_module("cupy")
+    # What of it is the tests' own.
+    own = {"graph", "pending", "unfinished", "add_pending", "finish", "free_bytes", "num_given",
+           "owner_of", "seen"}  # fmt: skip
+    lacking: list[str] = []
+
+    def compare(path: str, stand_in: Any, theirs: Any) -> None:
+        for name, value in vars(stand_in).items():
+            if name.startswith("_") or name in own:
+                continue
+            if not hasattr(theirs, name):
+                lacking.append(f"{path}.{name}")
+            elif isinstance(value, (types.SimpleNamespace, type)):
+                compare(f"{path}.{name}", value, getattr(theirs, name))
+
+    compare("cupy.cuda", shim.cuda, real.cuda)
+    compare("cupy.ndarray", shim.ndarray, real.ndarray)
+    assert lacking == []
+
+
+@pytest.mark.nvrtc
+def test_the_stand_in_of_nccl_has_the_names_and_parameters_of_cupys_bindings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the library is missing
+        real = importlib.import_module("cupy.cuda.nccl")
+    if not real.available:
+        # Its bindings load with the library alone; their file has the declarations.
+        folder = Path(importlib.import_module("cupy_backends.cuda.libs").__path__[0])
+        (file,) = folder.glob("nccl*.so")
+        assert b"NcclCommunicator(int ndev, bytes commId, int rank" in file.read_bytes()
+        return
+    assert len(real.get_unique_id()) == 128 and type(real.get_unique_id()) is bytes
+    for name in ("allReduce", "reduce", "broadcast", "reduceScatter", "allGather", "send", "recv"):
+        assert hasattr(real.NcclCommunicator, name)
+    for name, number in (("NCCL_BFLOAT16", 9), ("NCCL_FLOAT32", 7), ("NCCL_AVG", 4)):
+        assert getattr(real, name) == number

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.dispatch.op import OPS
+from fastdist.dispatch.structured import StructuredOp
+from tests.house.test_twins import ON_THE_CPU
 from tests.ops.cases import F
 
 TARGET = np.array([3, 0, 1, 2, 3, 1])
@@ -88,3 +91,35 @@ def test_second_gradients_keep_the_digits_of_small_shares(name: str) -> None:
         (second,) = fd.autograd.grad(slope, [x], q)
         found.append(second.numpy().astype(float))
     np.testing.assert_allclose(found[0], found[1], rtol=2e-4, atol=1e-25)
+
+
+def known(x: Any, w: Any) -> Any:
+    return F.batch_norm(x, w.detach(), w.detach(), w, None, False, eps=0.1)
+
+
+def entropy(x: Any, w: Any) -> Any:
+    return F.cross_entropy(x, fd.arange(len(x), device=x.device) % x.shape[1])
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_ops_without_kernels_for_devices_serve_the_cpu_alone(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ops = [op for op in OPS.values() if isinstance(op, StructuredOp) and op.kernel in ON_THE_CPU]
+    assert len(ops) == len(ON_THE_CPU)
+    called = set()
+
+    def note(op: Any) -> Callable[..., Any]:
+        plan = op._plan
+        return lambda *given: called.add(op.kernel) or plan(*given)
+
+    for op in ops:
+        monkeypatch.setattr(op, "_plan", note(op))
+    for name, (shape, call) in {**CALLS, "known": ((6, 4, 3), known)}.items():
+        # No other test has as many rows: the plan of a call is kept with the layouts.
+        x = fd.ones(23, *shape[1:], device=device).requires_grad_()
+        w = fd.ones(4, device=device).requires_grad_()
+        out = (entropy if name in ("cross_entropy", "losses") else call)(x, w)
+        (slope,) = fd.autograd.grad(out.sum(), [x], create_graph=True)
+        assert slope.device.type == device
+    assert called == (ON_THE_CPU if device == "cpu" else set())
