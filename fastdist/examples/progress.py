@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -128,4 +127,8 @@ def _terminal_width(out: TextIO) -> int | None:
     if told.isdigit():
         return max(20, int(told))
     is_able = out.isatty() and os.environ.get("TERM") != "dumb"
-    return shutil.get_terminal_size().columns if is_able else None
+    if not is_able:
+        return None
+    import shutil  # workers do not have a terminal: it would take 0.2 MB of each
+
+    return shutil.get_terminal_size().columns

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 # argparse's own words
@@ -19,6 +22,9 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(
         self, prog: str, example: str, instead: Mapping[str, str] | None = None, **settings: Any
     ) -> None:
+        # argparse makes a formatter for each option, and loads shutil for the width of the first.
+        formatter = settings.pop("formatter_class", argparse.HelpFormatter)
+        settings["formatter_class"] = partial(formatter, width=_columns() - 2)
         super().__init__(prog=prog, allow_abbrev=False, **settings)
         self._example = example
         self._instead = instead or {}
@@ -48,6 +54,17 @@ class CommandParser(argparse.ArgumentParser):
     def _flags(self) -> list[str]:
         # The twins with underscores are out of sight here as well.
         return [f for f in self._option_string_actions if f.startswith("--") and "_" not in f]
+
+
+def _columns() -> int:
+    """Return the width of the terminal as shutil.get_terminal_size does, which loads 0.2 MB."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80  # stdout is closed, or is not a terminal
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -11,9 +11,11 @@ pickle, and so can be sent by RPC.
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from typing import TYPE_CHECKING
+
+from ..core.missing import explain_missing, load_later
 from ..tensor.parameter import Parameter
-from . import attention, functional, init, module_ranges, modules, parallel, parameter, utils
+from . import functional, init, module_ranges, parameter
 from .activation import (
     CELU,
     ELU,
@@ -135,7 +137,6 @@ from .padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from .parallel import DataParallel
 from .parameter import Buffer, UninitializedBuffer, UninitializedParameter
 from .parameter_container import ParameterDict, ParameterList
 from .pooling import (
@@ -169,6 +170,10 @@ from .upsampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+
+if TYPE_CHECKING:
+    from . import attention, modules, parallel, utils
+    from .parallel import DataParallel
 
 __all__ = [
     "CELU",
@@ -347,4 +352,12 @@ __all__ = [
 ]
 
 module_ranges.install()
-explain_missing(__name__, functional.__name__, init.__name__)
+explain_missing(functional.__name__, init.__name__)
+# Imported on first use: they take 0.5 MB, and most programs use none of them.
+load_later(
+    __name__,
+    {
+        **dict.fromkeys(("attention", "modules", "parallel", "utils"), ""),
+        "DataParallel": "parallel",
+    },
+)

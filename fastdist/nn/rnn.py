@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import DType
 from ..core.short_repr import short_repr
@@ -15,7 +15,9 @@ from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
-from .utils.rnn import PackedSequence
+
+if TYPE_CHECKING:
+    from .utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _LAYERS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu}
@@ -161,7 +163,7 @@ class RNNBase(Module):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the outputs of the last layer at each step, and the last states of all layers."""
-        if isinstance(input, PackedSequence):
+        if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
             kind = "RNN" if self.mode.startswith("RNN") else self.mode
@@ -184,6 +186,8 @@ class RNNBase(Module):
         return output, _each(state, lambda one: one.squeeze(1))
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> Any:
+        from .utils.rnn import PackedSequence
+
         data, sizes, order, back = input
         hx = self._first_hidden(data, sizes) if hx is None else self.permute_hidden(hx, order)
         self.check_forward_args(data, hx, sizes)
@@ -225,6 +229,12 @@ class RNNBase(Module):
             if getattr(self, name) != value:
                 text += f", {name}={getattr(self, name)}"
         return text
+
+
+def _is_packed(input: Any) -> bool:
+    from .utils.rnn import PackedSequence  # loaded with nn.utils, which most programs do not use
+
+    return isinstance(input, PackedSequence)
 
 
 def _each(state: Any, do: Any) -> Any:

@@ -18,6 +18,7 @@ What users asked NumPy itself to raise (`np.seterr(all="raise")`) is raised here
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
@@ -30,14 +31,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 def silent(function: F) -> F:
     """Return function made anew so that ufuncs which it calls directly do not warn.
 
-    Note    it sees its module's globals as they are now: decorate below what it uses, and reach
-            what changes later through an object; functions that it calls are not silenced
+    Note    it sees its module's globals as they are at the module's latest call of silent, at least
+            as they are now: decorate below what it uses, and reach what changes later through an
+            object; functions that it calls are not silenced
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"silent() takes a function written in Python, got {function!r}")
     made = FunctionType(
         function.__code__,
-        {**function.__globals__, "__name__": None},
+        _silent_names(function),
         function.__name__,
         function.__defaults__,
         function.__closure__,
@@ -46,6 +48,23 @@ def silent(function: F) -> F:
     made.__doc__, made.__module__ = function.__doc__, function.__module__
     made.__qualname__, made.__annotations__ = function.__qualname__, function.__annotations__
     return made  # type: ignore[return-value]
+
+
+# Module -> its globals without `__name__`, for all of its silent functions: 200 copies took 0.2 MB.
+_names_of: dict[str, dict[str, Any]] = {}
+
+
+def _silent_names(function: FunctionType) -> dict[str, Any]:
+    """Return the globals of a silent function.
+
+    Thread  any: keys are added while the module is imported, by one thread
+    """
+    given, module = function.__globals__, function.__module__
+    if given is not getattr(sys.modules.get(module), "__dict__", None):
+        return {**given, "__name__": None}
+    names = _names_of.setdefault(module, {"__name__": None})
+    names.update([(key, value) for key, value in given.items() if key != "__name__"])
+    return names
 
 
 def define_silent(source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
