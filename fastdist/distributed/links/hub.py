@@ -36,6 +36,9 @@ from .wire import Head, decode
 _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0
+# TCP sends again for this many times as long as peers may be silent. Its first try after a cut is
+# at most at twice the cut's length plus the first interval, which a slow link lengthens.
+_TRIES_LONGER: Final = 3
 
 # How long a connection may take before its address is tried in another way.
 _KNOCKS_S: Final = 0.3
@@ -104,11 +107,11 @@ class Hub:
         self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
-        # A connection that broke has lost what was on its way, so it lasts as long as peers may be
-        # silent: TCP sends again what a short cut of a cable has lost.
-        self._context = Context(
-            host=host, security=security, unreachable_ms=max(1, round(frozen_s)) * 1_000
-        )
+        # A connection that broke has lost what was on its way, so the pulse ends it, not TCP. TCP
+        # sends again what a cut has lost, at intervals that double: with a limit of 4 s it would
+        # give up after a cut of 2 s if it had tried at 1.4 s, as the next try would be at 4.2 s.
+        unreachable_ms = max(1, round(frozen_s)) * _TRIES_LONGER * 1_000
+        self._context = Context(host=host, security=security, unreachable_ms=unreachable_ms)
         self._are_chosen = names_of("FASTDIST_TRANSPORTS") is not None
         self._frozen_beats = max(1, round(frozen_s / BEAT_S))
         self._listener = self._context.listen(f"links of rank {rank}")

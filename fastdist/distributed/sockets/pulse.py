@@ -7,6 +7,9 @@
 # answers at once with the first bytes of its greeting. That is all; we hang up before either end
 # has said who it is. Whatever comes back, be it that nobody listens there any more, is a sign of
 # life: what became of the connection itself is told by the connection. Only silence counts.
+# The kernel of this host ends a knock with an error where it finds no way to the other host: its
+# interface is down, or nobody has that address in a network whose cable was pulled. That is
+# silence as well. Without it a cut would never count: such an error comes every 3 s.
 
 from __future__ import annotations
 
@@ -21,6 +24,10 @@ from enum import Enum, auto
 BEAT_S = 1.0
 # So often in a row the other end may stay silent before it counts as frozen: 2 to 3 s after it did.
 MOST_MISSED_BEATS = 2
+# How a connection attempt fails where the other host has not answered.
+_SILENT = frozenset(
+    {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
+)
 
 
 class Beat(Enum):
@@ -41,6 +48,8 @@ class Knock:
         self._socket: standard_socket.socket | None = None
         # Where nothing can be asked, nothing is known against the other end.
         self._can_be_asked = False
+        # Whether no answer can come any more, because no way leads to the other host.
+        self.has_failed = False
         try:
             with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
                 family, address = connection.family, connection.getpeername()
@@ -49,8 +58,9 @@ class Knock:
             return  # it has just ended, or no descriptor is left
         self._socket.setblocking(False)
         told = self._socket.connect_ex(address)
+        self.has_failed = told in _SILENT
         # A unix socket says EAGAIN where the queue of those who wait at the door is full.
-        self._can_be_asked = told in (0, errno.EINPROGRESS, errno.EAGAIN)
+        self._can_be_asked = self.has_failed or told in (0, errno.EINPROGRESS, errno.EAGAIN)
         if told not in (0, errno.EINPROGRESS):
             self.close()
 
@@ -60,11 +70,16 @@ class Knock:
 
     def is_answered(self) -> bool:
         """Return whether there is, or was, a sign of life."""
-        if not self._can_be_asked or self._socket is None:
+        if not self._can_be_asked or self._socket is None or self.has_failed:
             return not self._can_be_asked
         poller = select.poll()
         poller.register(self._socket, select.POLLIN)
-        return bool(poller.poll(0))
+        if not poller.poll(0):
+            return False
+        # The kernel forgets the error once it is read.
+        error = self._socket.getsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_ERROR)
+        self.has_failed = error in _SILENT
+        return not self.has_failed
 
     def close(self) -> None:
         """Hang up; a second time does nothing."""
@@ -87,6 +102,13 @@ class Pulse:
         # How often the other end may stay silent; more on a machine with many workers a core.
         self.most_missed_beats = MOST_MISSED_BEATS
         self._late = 0
+        # Whether the last knock has failed, and none has followed it.
+        self._has_failed = False
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the other end owes an answer."""
+        return self.knock is not None or self._has_failed
 
     def connected(self, descriptor: int) -> None:
         """Take note of the descriptor of a new connection."""
@@ -101,22 +123,38 @@ class Pulse:
     def heard(self) -> None:
         """Take note of a sign of life, whatever it was."""
         self._late = 0
+        self._has_failed = False
+        self._close_knock()
+
+    def look(self) -> None:
+        """Look what became of the last knock; when its descriptor is readable, at the latest."""
+        if self.knock is None:
+            return
+        if self.knock.is_answered():
+            self.heard()
+        elif self.knock.has_failed:
+            # The next beat knocks again: the cable may be back by then.
+            self._has_failed = True
+            self._close_knock()
+
+    def beat(self) -> Beat:
+        """Look what became of the last knock, and knock; each BEAT_S."""
+        self.look()
+        is_late = self.awaits_answer
+        if self.knock is None and self.descriptor >= 0:
+            self._has_failed = False
+            self.knock = Knock(self.descriptor)
+        if not is_late:
+            return Beat.FINE
+        self._late += 1
+        return Beat.FROZEN if self._late >= self.most_missed_beats else Beat.LATE
+
+    def _close_knock(self) -> None:
         if self.knock is not None:
             if self.before_close is not None:
                 self.before_close(self.knock)
             self.knock.close()
             self.knock = None
-
-    def beat(self) -> Beat:
-        """Look what became of the last knock, and knock; each BEAT_S."""
-        if self.knock is not None and self.knock.is_answered():
-            self.heard()
-        if self.knock is not None:
-            self._late += 1
-            return Beat.FROZEN if self._late >= self.most_missed_beats else Beat.LATE
-        if self.descriptor >= 0:
-            self.knock = Knock(self.descriptor)
-        return Beat.FINE
 
 
 def next_beat() -> float:

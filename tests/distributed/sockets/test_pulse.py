@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import zmq
@@ -27,6 +30,7 @@ from fastdist.distributed.sockets import (
     make_socket,
     monitor,
 )
+from fastdist.distributed.sockets import pulse as pulse_module
 from fastdist.distributed.sockets.pulse import Knock
 
 SECRET = JobSecret.parse("5a" * 32, "test")
@@ -197,3 +201,54 @@ def test_on_a_crowded_machine_more_knocks_may_stay_unanswered(tmp_path: Path) ->
             finally:
                 pulse.disconnected()
     assert found == [Beat.FINE, *[Beat.LATE] * 4, Beat.FROZEN]
+
+
+_CONSTANTS = ("SOCK_STREAM", "SOL_SOCKET", "SO_ERROR")
+
+
+class NoWay(standard_socket.socket):
+    """A connection attempt that this host's kernel gives up, `at_once` or later."""
+
+    at_once = True
+    there_is_one = False
+
+    def connect_ex(self, address: Any) -> int:
+        if self.there_is_one:
+            return super().connect_ex(address)
+        return errno.ENETUNREACH if self.at_once else errno.EINPROGRESS
+
+    def getsockopt(self, level: int, option: int, *more: int) -> int:  # type: ignore[override]
+        assert (level, option) == (standard_socket.SOL_SOCKET, standard_socket.SO_ERROR)
+        return 0 if self.there_is_one else errno.EHOSTUNREACH
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
+def test_a_host_to_which_no_way_leads_is_silent(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NoWay, "at_once", at_once)
+    constants = {name: getattr(standard_socket, name) for name in _CONSTANTS}
+    with_no_way = SimpleNamespace(socket=NoWay, **constants)
+    pulse = Pulse()
+    pulse.most_missed_beats = 3
+    with (
+        standard_socket.create_server(("127.0.0.1", 0)) as door,
+        join(f"tcp://127.0.0.1:{door.getsockname()[1]}") as connection,
+    ):
+        monkeypatch.setattr(pulse_module, "standard_socket", with_no_way)
+        pulse.connected(connection.fileno())
+        # A socket that was never connected is readable, as one whose attempt has failed.
+        found = [pulse.beat() for _ in range(4)]
+        assert found == [Beat.FINE, Beat.LATE, Beat.LATE, Beat.FROZEN]
+        # Silence goes on where a reader has seen the failure between two beats.
+        pulse.look()
+        assert pulse.knock is None and pulse.awaits_answer
+        monkeypatch.setattr(NoWay, "there_is_one", True)
+        assert pulse.beat() is Beat.FROZEN
+        # The cable is back: the knock of that beat arrives, behind the connection.
+        for _ in range(2):
+            door.accept()[0].close()
+        wait_for_answer(pulse)
+        assert pulse.beat() is Beat.FINE
+        pulse.disconnected()
+    assert not pulse.awaits_answer

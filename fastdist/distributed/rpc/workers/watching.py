@@ -84,18 +84,20 @@ class PulseTaker:
             self._pulse.heard()
             self._knock_at = now + self._progress.num_pulses / _IDLE_KNOCKS_A_SECOND
             return
-        if self._pulse.knock is None and now < self._knock_at and not self._is_waited_for():
+        if not self._pulse.awaits_answer and now < self._knock_at and not self._is_waited_for():
             return
         self._knock_at = now + self._progress.num_pulses / _IDLE_KNOCKS_A_SECOND
-        found = self._pulse.beat()
+        before, found = self._pulse.knock, self._pulse.beat()
         if found is Beat.FROZEN:
             self._pulse.heard()
             self._lane.hang_up()
-        elif found is Beat.LATE:
+            return
+        if found is Beat.LATE:
             # libzmq over there may just be unable to take one more connection.
             self._ask()
-        elif self._pulse.knock is not None and self._pulse.knock.fileno() >= 0:
-            self._progress.watch(self._pulse.knock.fileno(), self._pulse.heard)
+        knock = self._pulse.knock
+        if knock is not None and knock is not before and knock.fileno() >= 0:
+            self._progress.watch(knock.fileno(), self._pulse.look)
 
 
 # libzmq's own attempt comes first: where that succeeds nothing needs to be found out.

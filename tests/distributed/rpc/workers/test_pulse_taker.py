@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from fastdist.distributed.rpc.workers.watching import PulseTaker
 from fastdist.distributed.sockets import Pulse
@@ -21,3 +24,40 @@ def test_a_knock_that_is_not_answered_yet_is_closed_with_who_waits_for_it() -> N
     taker.stop()
     # Its descriptor may be another's at once.
     assert knock.fileno() == -1 and not progress.readers
+
+
+def test_a_peer_to_which_no_way_leads_is_knocked_at_again_and_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fastdist.distributed.sockets.pulse.Knock", FailedKnock)
+    progress: Any = ProgressByHand()
+    progress.num_pulses = 0
+    asked, hung_up = [], []
+    lane: Any = SimpleNamespace(hang_up=lambda: hung_up.append(True))
+    pulse = Pulse()
+    pulse.most_missed_beats = 3
+    pulse.descriptor = 1
+    PulseTaker(lane, pulse, progress, lambda: asked.append(True), lambda: True)
+    for _ in range(3):
+        assert not hung_up
+        progress.run_present_alarms()
+        # The failure makes the descriptor readable, and its reader has it closed.
+        knock: Any = pulse.knock
+        progress.readers[knock.fileno()]()
+        assert knock.fileno() == -1 and not progress.readers
+    progress.run_present_alarms()
+    assert hung_up and len(asked) == 2 and not progress.readers
+    pulse.disconnected()
+
+
+class FailedKnock:
+    """A knock that this host's kernel has given up."""
+
+    has_failed = True
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket()
+        self.fileno, self.close = self._socket.fileno, self._socket.close
+
+    def is_answered(self) -> bool:
+        return False
