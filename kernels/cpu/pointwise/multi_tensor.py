@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdist.language.program import Program
 
+from ..jit.array_objects import require_arrays
 from ..reduce.reductions import norm
 from ..silence import silent
 from .numpy_pointwise import fold
@@ -209,6 +210,7 @@ def _by_columns(
     for i, column in enumerate(columns):
         if i not in written and any(id(a) in owners or id(a.base) in owners for a in column):
             return False
+    require_arrays(*arrays)  # NumPy would join numbers and lists as well
     joined = [np.concatenate(column, None) for column in columns]
     if joined[0].size > LIMIT:
         return False
