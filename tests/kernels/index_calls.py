@@ -29,11 +29,12 @@ _OTHER_NAMES = """
 a accumulate alpha atol axes axis b backwards batch_sizes before bias by_bias by_key by_mask
 by_value by_weight cell concentration correction count cx d_cx d_hx descending deviation
 diagonal dilation dim1 dim2 doubled dropout end eps factor fill first forward full g gates grid
-groups halved hermitian high hx ignored include_self info is_causal k keep keep_square kept kernel
-key largest last_c last_h lengths log_probs log_sum low mask mean mode n norm offset onesided out
-over padding prob query rate reduction result reverse right rows rtol saved scale scales seed
-shifts sign square src start step stride sums taps total totals unitriangular upper value values
-variance vectors way weight weights whole wide window windows x y zero_infinity
+groups halved hermitian high hx ignored include_self info is_causal k keep keep_square kept
+kernel key largest last_c last_h length lengths log_probs log_sum low mask mean mode n norm
+num_groups offset onesided out over padding prob query rate reduction result reverse right rows
+rtol saved scale scales seed shifts sign square src start step stride sums taps total totals
+unitriangular upper value values variance vectors way weight weights whole wide window windows x
+y zero_infinity
 """
 INDEX_NAMES, OTHER_NAMES = frozenset(_INDEX_NAMES.split()), frozenset(_OTHER_NAMES.split())
 # Kernels whose parameter of such a name is a result, or a number.
@@ -290,6 +291,15 @@ def _rows_gradient(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         out,
         0,
     )
+
+
+@_call("nn.cross_entropy.slope")
+def _slope(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
+    n, m = _matrices(large)
+    weights, out, x = (room.array(np.ones((n, m), np.float32)) for _ in range(3))
+    g, totals = (room.array(np.ones(n, np.float32)) for _ in range(2))
+    target = room.array(_spoilt(np.zeros(n, np.int64), bad))
+    yield partial(kernels.slope, g, x, target, weights, totals, out, 0)
 
 
 @_call("nn.loss.nll")
