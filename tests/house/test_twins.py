@@ -11,7 +11,6 @@ KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 ON_THE_CPU = {
     "nn.channel_norms.by_known",
     "nn.channel_norms.groups",
-    "nn.cross_entropy.slope",
     "nn.norm_slopes.batch_norm",
     "nn.norm_slopes.group_norm",
     "nn.norm_slopes.layer_norm",

@@ -6,16 +6,19 @@ import random
 from typing import Any
 
 import pytest
-import torch
 
 import fastdist as fd
 from fastdist import distributed as dist
+
+pytestmark = pytest.mark.interop("torch")
 
 DTYPES = ("float32", "float64", "float16")
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_buckets_are_those_of_pytorch(seed: int) -> None:
+    import torch
+
     rng = random.Random(seed)
     count = rng.randint(1, 9)
     kinds = [(rng.randint(0, 40), rng.choice(DTYPES[: rng.randint(1, 3)])) for _ in range(count)]

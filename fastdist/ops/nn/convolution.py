@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import index
 from typing import Any, NamedTuple, cast
 
 from ...core.dtypes import WORDS
@@ -232,7 +233,7 @@ def _conv(
     none = (0,) * axes
     how = _Asked(
         name, False, _ints(stride, axes), margin, _ints(dilation, axes), none,
-        groups.__index__(),
+        index(groups),
     )  # fmt: skip
     return _of_batch(axes, input, weight, bias, how)
 
@@ -243,7 +244,7 @@ def _transposed(
 ) -> Tensor:  # fmt: skip
     how = _Asked(
         name, True, _ints(stride, axes), _ints(padding, axes), _ints(dilation, axes),
-        _ints(output_padding, axes), groups.__index__(),
+        _ints(output_padding, axes), index(groups),
     )  # fmt: skip
     return _of_batch(axes, input, weight, bias, how)
 
@@ -279,9 +280,9 @@ def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
 
 def _ints(value: Any, axes: int = 1) -> Ints:
     if isinstance(value, tuple | list):
-        numbers = tuple([one.__index__() for one in value])
+        numbers = tuple([index(one) for one in value])
         return numbers * axes if len(numbers) == 1 else numbers
-    return (value.__index__(),) * axes
+    return (index(value),) * axes
 
 
 def _require_one_dtype(input: Layout, weight: Layout, bias: Layout | None) -> None:

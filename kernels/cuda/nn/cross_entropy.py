@@ -41,6 +41,12 @@ def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, redu
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
+@only_launches
+def slope(g: Any, x: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
+    """Write what rows_gradient writes into out; x is read where that is differentiated again."""
+    launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
+
+
 def plan_rows(
     x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int
 ) -> list[Launch]:
