@@ -15,6 +15,7 @@ from fastdist.core.errors import (
     CollectiveTimeoutError,
 )
 from fastdist.distributed.process_group.transport import Call
+from fastdist.distributed.sockets import Doorbell
 from fastdist.system.foreign_text import one_line
 
 from .members import Members
@@ -55,6 +56,8 @@ def error_of(kind: int, text: str) -> CollectiveError:
 # A wait looks again after that at the latest: a failure that is reported in the memory of a machine
 # wakes those that sleep on its counters alone.
 LOOK_S: Final = 0.5
+# For how long the last words of a member that has gone may be on their way.
+REASON_S: Final = 0.1
 
 
 class Alarm:
@@ -98,6 +101,20 @@ class Alarm:
         """Raise the failure of the group, reported in whatever way; before each sleep."""
         self.require_none()
         self.read_reports()
+
+    def read_on(self, member: int) -> None:
+        """Wait shortly for what a member that has gone said before: the failure that it left for.
+
+        Raises  the failure of the group
+        """
+        bell, until = Doorbell(), time.monotonic() + REASON_S
+        self.wakers.append(bell.ring)
+        self.look()
+        while member not in self.left and bell.wait(until):
+            bell.clear()
+            self.look()
+        bell.close()  # a later ring does nothing
+        self.look()
 
     def require_none(self) -> None:
         """Raise the error again, if there is one."""

@@ -70,6 +70,7 @@ class Post:
         try:
             self._hub.send(self._members.records[to], frames, until)
         except CollectiveLostError as error:
+            self._alarm.read_on(to)
             raise CollectiveLostError(f"{self._members.name(to)} was lost: {error}") from error
         except TimeoutError:
             self._hub.knock(self._members.records[to])

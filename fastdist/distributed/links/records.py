@@ -30,7 +30,7 @@ from fastdist.core.errors import CollectiveError, CollectiveLostError
 from fastdist.distributed.pipe.ring.spin_policy import SpinPolicy
 from fastdist.distributed.sockets import Doorbell
 
-from .alarm import REPORT_S, Alarm, Waiting
+from .alarm import REASON_S, REPORT_S, Alarm, Waiting
 from .algorithms import Seals
 from .cipher import CipherError
 
@@ -47,8 +47,6 @@ _MOST_JOINED: Final = 8
 # Sleeping and waking can take longer than the next piece takes to come.
 _SPIN_S: Final = 200e-6
 _HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
-# A member that broke off a connection has a reason, which is on its way.
-_REASON_S: Final = 0.1
 
 Bytes = NDArray[np.uint8]
 
@@ -276,7 +274,7 @@ class Records:
         return True
 
     def _broken(self, member: int, why: str, waiting: Waiting) -> CollectiveError:
-        self._bell.wait(time.monotonic() + _REASON_S)
+        self._bell.wait(time.monotonic() + REASON_S)
         self._alarm.require_none()
         waiting.look([member], REPORT_S)
         return CollectiveLostError(f"{waiting.name(member)} was lost: {why}")

@@ -216,7 +216,8 @@ def _by_columns(
         return False
     values = [*joined, *[np.asarray(number, dtype) for number in given]]
     for kernel, operands, target in lines:
-        kernel.compute([values[i] for i in operands], values[target])
+        # By NumPy, as row by row: together they are no reason to compile.
+        kernel.run_small([values[i] for i in operands], values[target])
     for i in written:
         _write_apart(joined[i], columns[i])
     return True
