@@ -187,10 +187,11 @@ clone.formatted = in_format
 
 
 def _quick_contiguous(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor in C order as it is; NOT_TAKEN for all else."""
-    if not named and len(args) == 1 and args[0].__class__ in PLAIN and args[0]._layout.contiguous:
-        return args[0]
-    return NOT_TAKEN
+    """Return a plain tensor in C order, itself or a copy; NOT_TAKEN for all else."""
+    if named or len(args) != 1 or args[0].__class__ not in PLAIN:
+        return NOT_TAKEN
+    (input,) = args
+    return input if input._layout.contiguous else packed(input)
 
 
 @composite(homes="method", quick=_quick_contiguous)
