@@ -13,7 +13,7 @@ from ...core.device import CPU
 from ...core.dtypes import bool_, int64
 from ...tensor.constants import is_plain_number
 from ...tensor.tensor import Tensor
-from ...tensor.writable import shares_memory
+from ...tensor.writable import may_overlap
 
 BASIC: Final = frozenset({int, type(None)})
 _OF_VIEWS: Final = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -56,7 +56,7 @@ def write_quickly(self: Tensor, index: Any, value: Any) -> bool:
     array, layout, kind = self._array, self._layout, index.__class__
     if kind is Tensor:
         found = index._layout
-        if found.device is not CPU or shares_memory(self, index):
+        if found.device is not CPU or may_overlap(index._array, array):
             return False
         if found.dtype is bool_:
             if found.shape != layout.shape or not is_plain_number(value, layout.dtype):
@@ -72,7 +72,7 @@ def write_quickly(self: Tensor, index: Any, value: Any) -> bool:
             or rows.dtype is not layout.dtype
             or rows.shape not in (layout.shape[1:], (*found.shape, *layout.shape[1:]))
             or value._edge is not None
-            or shares_memory(self, value)
+            or may_overlap(value._array, array)
         ):
             return False
         index, value = index._array, value._array

@@ -77,3 +77,14 @@ def test_a_mask_over_the_same_memory_is_read_before_it_is_written() -> None:
     x = fastdist.tensor([True, False])
     x[x] = False
     assert x.tolist() == [False, False]
+
+
+@pytest.mark.parametrize("is_alias", [False, True])
+def test_rows_that_are_written_to_are_read_before(is_alias: bool) -> None:
+    held = np.arange(8.0)
+    x, places = fastdist.from_numpy(held), fastdist.arange(7, -1, -1)
+    x[places] = fastdist.from_numpy(held) if is_alias else x
+    assert x.tolist() == [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    n = fastdist.arange(4).flip(0)
+    n[n] = fastdist.from_numpy(n.numpy())
+    assert n.tolist() == [0, 1, 2, 3]
