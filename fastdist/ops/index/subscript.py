@@ -31,7 +31,7 @@ from ...tensor.constants import as_operand, placed
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
 from ...tensor.tensor import Tensor, from_array
-from ...tensor.writable import shares_memory
+from ...tensor.writable import may_overlap, shares_memory
 from .. import late_ops
 from ..shape.basic_index import basic_index, is_near, kept_view
 from .batched_index import assign_batch, indexed_batch
@@ -375,16 +375,24 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
         return overwrite(
             "index_put_", target, put_places.general((old, value), (places, accumulate))
         )
-    if value is target or shares_memory(target, value):
+    if value is target or shares_memory(target, value) or _is_alias(value._array, target):
         value = value.clone()  # what is read must not change while it is written
     backend = backend_of(target._layout.device.type)
     array = value._array
     if value._layout.device is not target._layout.device:
         array = backend.from_numpy(value.to_numpy(), target._layout.device.index)
     kernel = backend.kernel("index.indexing.put", 1 if target._layout.dtype.is_half else None)
-    kernel(array, target._array, places.arrays, accumulate)
+    read = [
+        one.copy() if one is not None and _is_alias(one, target) else one for one in places.arrays
+    ]
+    kernel(array, target._array, read, accumulate)
     storage_of(target).bump()
     return target
+
+
+def _is_alias(array: Any, target: Tensor) -> bool:
+    """Return whether an array on the CPU may have memory of a tensor, such as by from_numpy."""
+    return array.__class__ is np.ndarray and may_overlap(array, target._array)
 
 
 def _with_axes(indices: Any) -> tuple[Any, ...]:
