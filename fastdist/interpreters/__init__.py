@@ -1,7 +1,7 @@
 """Interpreters: code that observes calls of ops, or runs them in another manner.
 
 An interpreter does not know how an op runs. Its method `call` (`interpreter.py` in core) gets the
-op, what it is given, and the interpreters that are asked after it. It returns NOT_TAKEN or a
+op, what it is given, and the interpreters that come after it. It returns NOT_TAKEN or a
 result, for which it may call the general path of the same op again. Those that are open in a thread
 are one tuple, see Note [Interpreters of a thread]; while `modes.tracers` is 0 none is open
 anywhere, and calls take their short path. Otherwise the short path still serves most calls on plain

@@ -78,7 +78,7 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
 
 def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the results of a composite for arguments one of which is a batch, or of a draw for
-    each of the calls; NOT_TAKEN otherwise. `rest` are the interpreters that are asked then.
+    each of the calls; NOT_TAKEN otherwise. `rest` are the interpreters that come then.
     """
     name, function = op.name, op.general
     draws = name in _DRAWS

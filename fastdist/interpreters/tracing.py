@@ -257,7 +257,7 @@ def traced_composite(
     recorder: Recorder, op: Any, rest: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the result of a composite, whose ops recorder observes; as one call where none of them
-    made the result. `rest` are the interpreters that are asked then.
+    made the result. `rest` are the interpreters that come then.
     """
     name, function = op.name, op.call
     recorder.replace_tensors((args, kwargs))

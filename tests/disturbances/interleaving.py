@@ -93,7 +93,7 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
 def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
     """Let the second of two steps come between any two instructions of the first; yield after each.
 
-    `prepare` returns both, made anew each time.
+    `prepare` returns both, made again each time.
     """
     number, goes_on = 0, True
     while goes_on:

@@ -39,7 +39,7 @@ class Signal:
         """Strike function at its place `number`, from 0; return False if it has fewer."""
         self.struck, self._left = False, number
         before, collects = sys.gettrace(), gc.isenabled()
-        # What the collector calls is no place of function, and what is raised there goes nowhere.
+        # The collector calls code of others, and errors that are raised there go nowhere.
         gc.disable()
         trace_opcodes(self._trace)
         try:
@@ -79,7 +79,7 @@ class Signal:
 def each_ctrl_c(
     prepare: Callable[[], Callable[[], object]], handler: Callable[[], object] = _interrupt
 ) -> Iterator[int]:
-    """Strike what prepare returns, made anew each time, at one place after the other; yield after
+    """Strike what prepare returns, made again each time, at one place after the other; yield after
     each.
 
     Note    handler is that of another signal, if given

@@ -155,7 +155,7 @@ def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], 
 
     def add_into(accumulator: Any, array: Any) -> None:
         into, kind = accumulator.data, accumulator.__class__
-        # Of the memory: an array of CuPy's makes a new object of its device at each question.
+        # By the memory: an array of CuPy's makes a new object of its device at each question.
         index = into.mem.device_id
         if (
             current_device() != index

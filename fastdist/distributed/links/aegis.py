@@ -33,8 +33,8 @@ def is_viable() -> bool:
 class Aegis:
     """One direction of one connection, as `Cipher` is.
 
-    Where records are authenticated alone, the data is what the tag covers beside the message, and
-    the message is the head. What that encrypts is thrown away: the receiver computes the same tag.
+    Where records are authenticated alone, the head is the message, and the data is further input
+    that the tag covers. The encrypted head is thrown away: the receiver computes the same tag.
 
     Thread  one at a time; releases the interpreter lock
     """

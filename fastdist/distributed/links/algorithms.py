@@ -13,7 +13,7 @@ from .aegis import Aegis
 from .cipher import GCM, KEY_BYTES, POLY1305, Bytes, Cipher, CipherError
 
 AEGIS: Final = "aegis-128l"
-# What all members that seal records have.
+# All members that seal records have it.
 _EVERYWHERE: Final = GCM
 # How often, and with how much data, each algorithm is tried for its time: 1 ms for all of them. The
 # first trials are slow, and smaller ones are too close to each other.
@@ -22,7 +22,7 @@ _TRIAL_BYTES: Final = 256 << 10
 
 
 class Seals(Protocol):
-    """What seals, or opens, the records of one direction of one connection: see `Cipher`."""
+    """A cipher that seals, or opens, records of one direction of a connection: see `Cipher`."""
 
     encrypts: bool
     tag_bytes: int

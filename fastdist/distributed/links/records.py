@@ -7,8 +7,8 @@
 # Encrypted data is received into memory that is small and stays in the caches. Data of large arrays
 # is, too, and copied: that takes a sixth less time than receiving it where it belongs, in memory
 # that no cache holds.
-# A short record may be joined with the next: it has no tag, and that of the next is over both. What
-# it says is believed once the next was opened.
+# A short record may be joined with the next: it has no tag, and that of the next is over both. Its
+# words are believed once the next was opened.
 # One thread does all the work: it seals and sends what the socket takes, and receives and opens
 # meanwhile, so that no two leaders wait for each other.
 
@@ -99,7 +99,7 @@ class Records:
         # The head of a record whose data is still to come; and the memory that is still to fill.
         self._received: RecordHead | None = None
         self._missing = [memoryview(self._head)]
-        # What was received behind the end of a record, and the memory that it is in.
+        # Bytes received behind the end of a record, and the memory that they are in.
         self._ahead = memoryview(b"")
         self._ahead_memory = memoryview(bytearray(_AHEAD_BYTES))
         self._spin_policy = SpinPolicy()
@@ -199,7 +199,7 @@ class Records:
 
         `out` holds its bytes once this returns True, and rubbish before; the same `out` is given
         until then. `is_cached` says whether the processor's caches may hold `out`. With
-        `is_joined` the bytes are to be believed once the next record was received.
+        `is_joined` the bytes can be believed once the next record was received.
 
         Raises  CollectiveLostError if the record is not the one that its sender has sealed
         """
@@ -281,7 +281,7 @@ class Records:
 
 
 def _padded(record: bytes) -> bytes:
-    # What follows begins at a multiple of 16 bytes: see _HEAD.
+    # The next part begins at a multiple of 16 bytes: see _HEAD.
     return record + bytes(-len(record) % 16)
 
 
