@@ -42,7 +42,7 @@ class _Maker:
         reads: int,
         numbers: tuple[Any, ...] = (),
     ) -> Callable[..., Any]:
-        # What arrives may have any strides.
+        # Gradients may have any strides.
         found = [Result(shape, self.dtype, shape)]
         given = reads if self.is_half else None
         return self.making(kernel, found, numbers, given, self.index, of_any_layout=True)

@@ -112,7 +112,7 @@ class GradPass:
             for edge, g in zip(node.edges, results):
                 if edge is None:
                     continue
-                # What _arrive does first: most Nodes get one gradient.
+                # As _arrive begins: most Nodes get one gradient.
                 target = edge.node if edge.__class__ is Edge else edge
                 left = users.get(target)
                 if left == 1 and target.num_outputs == 1 and target not in slots:

@@ -64,7 +64,7 @@ class Usage:
 
     def forget_all(self) -> None:
         """Count what was ever allocated from what is held now."""
-        # What a finalizer frees in between stays counted.
+        # Memory that a finalizer frees in between stays counted.
         freed_bytes, freed_count = self.freed_bytes, self.freed_count
         self.all_bytes -= freed_bytes
         self.freed_bytes -= freed_bytes
@@ -80,7 +80,7 @@ class _Block:
 
     def __init__(self, pointer: Any, limbo: Limbo, usage: Usage) -> None:
         self._pointer, self._limbo, self._usage = pointer, limbo, usage
-        # What the pool gives is rounded up, and is what the device has less.
+        # The pool rounds sizes up; the device has that much less.
         self._size = size = pointer.mem.size
         self.streams: set[CudaStream] | None = None  # made when there is one
         usage.all_count = count = usage.all_count + 1

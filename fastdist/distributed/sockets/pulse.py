@@ -59,7 +59,7 @@ class Knock:
         self._socket.setblocking(False)
         told = self._socket.connect_ex(address)
         self.has_failed = told in _SILENT
-        # A unix socket says EAGAIN where the queue of those who wait at the door is full.
+        # A unix socket gives EAGAIN where its queue of new connections is full.
         self._can_be_asked = self.has_failed or told in (0, errno.EINPROGRESS, errno.EAGAIN)
         if told not in (0, errno.EINPROGRESS):
             self.close()

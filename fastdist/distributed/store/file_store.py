@@ -158,7 +158,7 @@ class FileStore(LocalStore):
             # A pop of an empty queue changes nothing.
             if request.op is not Op.POP or self._state.has_queue(request.arguments[0]):
                 self._write(request.op, request.arguments)
-                # What was just written is applied here with its owner, so it is not read again.
+                # The line just written is applied here with its owner, so it is not read again.
                 self._position = os.fstat(self._file).st_size
         super()._submit(request)
 

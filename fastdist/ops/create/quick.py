@@ -100,7 +100,7 @@ def _drawn_by(name: str) -> Maker:
     """Return the maker of arrays that the CPU's default generator draws by a method."""
 
     def draw(size: Any, dtype: Any) -> Array:
-        shape = np.empty(size, dtype).shape  # also where the sizes are no tuple
+        shape = np.empty(size, dtype).shape  # also where the sizes are not a tuple
         if dtype is not _FLOAT32 or math.prod(shape) > _FEW_DRAWS:
             raise TypeError("for the general function")
         drawn: Array = getattr(default_generator_of(CPU), name)(shape, dtype)

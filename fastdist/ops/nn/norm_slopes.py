@@ -28,6 +28,15 @@ def _second(g: Any, u: Any, normal_scale: Any, axes: Any) -> tuple[Any, Any]:
     return by_u, -by_x * scale
 
 
+def _by_all(by_u: Any, by_x: Any, grad: Any, weight: Any, axes: Any, wanted: Any) -> Any:
+    """Return the gradients by grad, the input and the weight, where u is grad * weight and has the
+    gradient by_u; axes are those along which the weight is broadcast.
+    """
+    if weight is None:
+        return by_u, by_x, None
+    return by_u * weight, by_x, (grad * by_u).sum(axes) if wanted[2] else None
+
+
 def normal_of(x: Any, eps: float, axes: Any) -> tuple[Any, Any]:
     """Return x normalised along axes and what it was multiplied by, as expressions that can be
     differentiated again.
@@ -63,9 +72,7 @@ def _(
 ) -> Any:
     u = grad if weight is None else grad * weight
     by_u, by_x = _second(g, u, normal_of(input, eps, 1), 1)
-    if weight is None:
-        return by_u, by_x, None
-    return by_u * weight, by_x, (grad * by_u).sum(0) if wanted[2] else None
+    return _by_all(by_u, by_x, grad, weight, 0, wanted)
 
 
 @structured("nn.norm_slopes.rms_norm", kernel_gradients=True, fresh=True, homes="nowhere",
@@ -90,9 +97,7 @@ def _(g: Any, grad: Any, input: Any, weight: Any, scale: Any, eps: float, wanted
     by_u = (g - normal * along) * by
     bent = 3 * along * along_u - (g * u).mean(1, True)
     by_x = (normal * bent - g * along_u - u * along) * by * by
-    if weight is None:
-        return by_u, by_x, None
-    return by_u * weight, by_x, (grad * by_u).sum(0) if wanted[2] else None
+    return _by_all(by_u, by_x, grad, weight, 0, wanted)
 
 
 @structured("nn.norm_slopes.group_norm", kernel_gradients=True, fresh=True, homes="nowhere",
@@ -142,9 +147,7 @@ def _(
     x = input.reshape(rows)
     by_u, by_x = _second(g.reshape(rows), u, normal_of(x, eps, 1), 1)
     by_u, by_x = by_u.reshape(shape), by_x.reshape(shape)
-    if weight is None:
-        return by_u, by_x, None
-    return by_u * by_channel, by_x, (grad * by_u).sum(axes) if wanted[2] else None
+    return _by_all(by_u, by_x, grad, by_channel, axes, wanted)
 
 
 @structured("nn.norm_slopes.batch_norm", kernel_gradients=True, fresh=True, homes="nowhere",
@@ -173,9 +176,7 @@ def _(
     by_channel = None if weight is None else weight.reshape(kept)
     u = grad if weight is None else grad * by_channel
     by_u, by_x = _second(g, u, normal_of(input, eps, axes), axes)
-    if weight is None:
-        return by_u, by_x, None
-    return by_u * by_channel, by_x, (grad * by_u).sum(axes) if wanted[2] else None
+    return _by_all(by_u, by_x, grad, by_channel, axes, wanted)
 
 
 def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

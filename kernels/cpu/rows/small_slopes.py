@@ -54,6 +54,18 @@ def _second(name: str, rows: int, n: int, dtype: Any) -> Run:
     return second
 
 
+def _by_all(
+    by_u: Array, by_x: Array, g: Array, weight: Any, axes: Any, wanted: Any
+) -> tuple[Any, ...]:
+    """Return the gradients by g, input and weight, where u is g * weight and has the gradient by_u;
+    axes are those along which the weight is broadcast.
+    """
+    if weight is None:
+        return by_u, by_x, None
+    by_weight = add_up(np.multiply(g, by_u), axes) if wanted[2] else None
+    return np.multiply(by_u, weight), by_x, by_weight
+
+
 def softmax(facts: CallFacts, name: str) -> Run:
     """Return the gradient of softmax or its logarithm, from g and the result."""
     *others, n = facts.shape
@@ -137,25 +149,6 @@ def layer_norm(facts: CallFacts) -> Run:
     return by_input
 
 
-@silent
-def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g, input and weight."""
-    (rows, n), dtype = facts.shape, facts.dtype
-    second = _second("small_norm_second", rows, n, dtype)
-
-    def by_all(
-        given: Array, g: Array, x: Array, weight: Any, mean: Array, deviation: Array, wanted: Any
-    ) -> tuple[Any, ...]:
-        u = g if weight is None else np.multiply(g, weight)
-        by_u, by_x = second(given, u, x, mean, deviation)
-        if weight is None:
-            return by_u, by_x, None
-        by_weight = add_up(np.multiply(g, by_u), 0) if wanted[2] else None
-        return np.multiply(by_u, weight), by_x, by_weight
-
-    return by_all, None, None, None, None
-
-
 def rms_norm(facts: CallFacts) -> Run:
     """Return the gradient of RMS norm by its input, from g, that, the weight, and the rows'
     scales.
@@ -177,22 +170,20 @@ def rms_norm(facts: CallFacts) -> Run:
 
 
 @silent
-def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g, input and weight."""
+def norm_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
+    """Return the gradients of layer_norm or rms_norm here, by g, input and weight, that the kernel
+    `name` makes.
+    """
     (rows, n), dtype = facts.shape, facts.dtype
-    second = _second("small_rms_second", rows, n, dtype)
+    second = _second(name, rows, n, dtype)
 
-    def by_all(
-        given: Array, g: Array, x: Array, weight: Any, scale: Array, wanted: Any
-    ) -> tuple[Any, ...]:
+    def by_all(given: Array, g: Array, x: Array, weight: Any, *others: Any) -> tuple[Any, ...]:
+        *statistics, wanted = others
         u = g if weight is None else np.multiply(g, weight)
-        by_u, by_x = second(given, u, x, scale)
-        if weight is None:
-            return by_u, by_x, None
-        by_weight = add_up(np.multiply(g, by_u), 0) if wanted[2] else None
-        return np.multiply(by_u, weight), by_x, by_weight
+        by_u, by_x = second(given, u, x, *statistics)
+        return _by_all(by_u, by_x, g, weight, 0, wanted)
 
-    return by_all, None, None, None
+    return by_all, None, None, None, None
 
 
 def group_norm(facts: CallFacts) -> Run:
@@ -219,13 +210,11 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     def by_all(
         given: Array, g: Array, x: Array, weight: Any, mean: Array, deviation: Array, wanted: Any
     ) -> tuple[Any, ...]:
-        u = g if weight is None else np.multiply(g, weight.reshape(column))
+        by_channel = None if weight is None else weight.reshape(column)
+        u = g if by_channel is None else np.multiply(g, by_channel)
         by_u, by_x = second(given, u, x, mean, deviation)
         by_u, by_x = by_u.reshape(shape), by_x.reshape(shape)
-        if weight is None:
-            return by_u, by_x, None
-        by_weight = add_up(np.multiply(g, by_u), axes) if wanted[2] else None
-        return np.multiply(by_u, weight.reshape(column)), by_x, by_weight
+        return _by_all(by_u, by_x, g, by_channel, axes, wanted)
 
     return by_all, None, None, None, None
 
@@ -275,14 +264,12 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     def by_all(
         given: Array, g: Array, x: Array, weight: Any, mean: Array, variance: Array, wanted: Any
     ) -> tuple[Any, ...]:
-        u = g if weight is None else np.multiply(g, weight.reshape(column))
+        by_channel = None if weight is None else weight.reshape(column)
+        u = g if by_channel is None else np.multiply(g, by_channel)
         deviation = np.sqrt(np.add(variance, eps))
         by_u, by_x = second(in_rows(given), in_rows(u), in_rows(x), mean, deviation)
         by_u, by_x = in_samples(by_u), in_samples(by_x)
-        if weight is None:
-            return by_u, by_x, None
-        by_weight = add_up(np.multiply(g, by_u), axes) if wanted[2] else None
-        return np.multiply(by_u, weight.reshape(column)), by_x, by_weight
+        return _by_all(by_u, by_x, g, by_channel, axes, wanted)
 
     return by_all, None, None, None, None
 

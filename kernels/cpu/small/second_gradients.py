@@ -43,7 +43,7 @@ def _layer_norm(facts: CallFacts) -> Run:
 
 @gradients("nn.norm_slopes.layer_norm")
 def _layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    return small_slopes.layer_norm_gradient(facts)
+    return small_slopes.norm_gradient(facts, "small_norm_second")
 
 
 @small("nn.norm_slopes.rms_norm")
@@ -53,7 +53,7 @@ def _rms_norm(facts: CallFacts) -> Run:
 
 @gradients("nn.norm_slopes.rms_norm")
 def _rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    return small_slopes.rms_norm_gradient(facts)
+    return small_slopes.norm_gradient(facts, "small_rms_second")
 
 
 @small("nn.norm_slopes.group_norm")

@@ -65,10 +65,10 @@ def second_gradients() -> Iterator[Any]:
         assert run is not None
         yield from run(q, g, np.log(x / x.sum(1, keepdims=True)))
     facts = facts_of([(6, 8), (6, 8), (8,), (6, 1), (6, 1)], ())
-    run = small_slopes.layer_norm_gradient(facts)[0]
+    run = small_slopes.norm_gradient(facts, "small_norm_second")[0]
     assert run is not None
     yield from run(q, g, x, w, column, column, (True,) * 5)
-    run = small_slopes.rms_norm_gradient(facts)[0]
+    run = small_slopes.norm_gradient(facts, "small_rms_second")[0]
     assert run is not None
     yield from run(q, g, x, w, column, (True,) * 4)
 
