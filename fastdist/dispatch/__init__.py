@@ -2,8 +2,7 @@
 
 An op is declared once, with `@pointwise`, `@structured` or `@view`. The declaration gives the
 public function, the Tensor method, operators, the in-place twin, vjp and jvp, and the Node that
-records a call. `pointwise_form.py` and `structured_form.py` hold what a declaration says and run
-nothing. `op.py` has the base class and the table of ops, `declaration.py` the words that a
+records a call. `op.py` has the base class and the table of ops, `declaration.py` the words that a
 declaration may use, `composite.py` the table of functions written with other ops.
 
 A call takes one of two paths:
@@ -21,8 +20,7 @@ The general path makes it; the short path looks it up by the layouts of its oper
 
 `node_writer.py` writes the Node class of an op: what to save, and how a gradient passes.
 `derive.py` makes derivatives from partials, `tangents.py` those of forward mode;
-`needs_derivative.py` says whether a result needs them. `quotients.py`, `slopes_at_zero.py` and
-`piecewise.py` serve second derivatives. In-place ops use `inplace.py`: `copy_inplace.py` computes
+`needs_derivative.py` says whether a result needs them. `piecewise.py` serves second derivatives. In-place ops use `inplace.py`: `copy_inplace.py` computes
 and overwrites where an op lacks such a kernel, `view_inplace.py` changes how a tensor is seen.
 `output.py` writes into `out=`. `arguments.py` and `argument_kinds.py` explain wrong arguments.
 `pytorch_names.py` has PyTorch's names of events and Nodes.

@@ -51,6 +51,33 @@ MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "outside of others": (False, True),
 }
 
+# The rules for the dtype of a result.
+DTYPE_RULES: Final = {
+    "same": "operands meet, the result keeps it",
+    "number": "as same, but not for bool",
+    "floating": "integers and bool go to the default dtype",
+    "bool": "operands meet, the result is bool",
+    "integral": "as same, but not for floating",
+    "whole": "as integral, but not for bool",
+    "first": "the first operand's, whatever the others are",
+    "counted": "as same, but bool goes to int64",
+}
+# The places in which a number may replace a tensor.
+NUMBER_RULES: Final = {
+    "anywhere": "in the place of any operand",
+    "everywhere": "in the place of all of them, too, as in add(2, 3)",
+    "not first": "in the place of the second, as in lt(x, 2)",
+    "last": "in the place of the last, as in lerp(x, y, 0.5)",
+    "nowhere": "in none, as in atan2(x, y)",
+}
+# How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
+BATCH_WORDS: Final = {
+    "": "along the axes that its attributes name, if it reads one tensor",
+    "same axes": "the same of several tensors, which have the same axes",
+    "last axes": "on the last axes, whatever lies before them",
+    "first axis": "the same along the first axis of its first tensor, in which the batch may lie",
+}
+
 
 _TENSORS = ("Tensor", "Tensor | None", OPERAND)
 _BUILTIN = frozenset(vars(builtins))

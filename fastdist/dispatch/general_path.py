@@ -39,7 +39,7 @@ class GeneralPath(RecordedOp[P, R]):
             found = offer_call(self, (operands, attributes), out)
             if found is not NOT_TAKEN:
                 return found
-        elif not attributes and out is None and LazyConjNeg in map(type, operands):
+        elif out is None and LazyConjNeg in map(type, operands) and self.is_usual(attributes):
             found = self._call_resolved(operands)
             if found is not NOT_TAKEN:
                 return found
@@ -64,12 +64,9 @@ class GeneralPath(RecordedOp[P, R]):
         """Return the result of the public function for the resolved values of unresolved views: its
         short path may take these. NOT_TAKEN where more checks are needed.
         """
-        # An operator, or a call at defaults, may run its own form of the op; this call is one of
-        # that op.
-        op: Any = OPS.get(self.name)
-        is_public = self.resolves and (op is self or getattr(op, "usual", None) is self)
+        is_public = self.resolves and OPS.get(self.name) is self
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
-            return op.public(*map(resolved, operands))
+            return self.public(*map(resolved, operands))
         return NOT_TAKEN
 
     def is_one_call(self, attributes: Given) -> bool:

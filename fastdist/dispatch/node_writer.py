@@ -32,6 +32,7 @@ from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_near, wrap
+from .derive import Form
 from .op import Op, P, R
 from .piecewise import with_zero_second_order
 from .pytorch_names import node_named
@@ -66,11 +67,15 @@ class RecordedOp(Op[P, R]):
     may_record = False  # whether a gradient may flow through it
     fresh: bool
     piecewise: bool
+    # What a pointwise op computes, and what it does with its numbers at their defaults, if all have
+    # one; both are one form for an op without numbers.
+    form: Form | None = None
+    usual: Form | None = None
 
     @property
     def spare_names(self) -> frozenset[str]:
         """The inputs that are kept only where a Route needs them, and are None once overwritten."""
-        return frozenset()
+        return frozenset() if self.form is None else self.form.spare_names
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
@@ -163,6 +164,19 @@ class Op(Generic[P, R]):
     def public(self) -> Callable[..., R]:
         """The function that users call; made at its first use, because many ops get another one."""
         return public_function(self)
+
+    @functools.cached_property
+    def defaults(self) -> tuple[Any, ...] | None:
+        """The attributes' defaults, None if one has none."""
+        given = defaults_of(self.declared)
+        if not given.keys() >= set(self.attributes):
+            return None
+        return tuple([given[name] for name in self.attributes])
+
+    def is_usual(self, attributes: tuple[Any, ...]) -> bool:
+        """Return whether attributes are the very defaults."""
+        defaults = self.defaults
+        return defaults is not None and all(map(operator.is_, attributes, defaults))
 
     def call_later(self) -> None:
         """Let the first call of the op make its public function, which later calls run."""

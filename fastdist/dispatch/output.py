@@ -139,7 +139,7 @@ def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
 # matrix factorizations; every other op requires an out= of its result's dtype, and so do ops that
 # keep the dtype of their one operand. So a pointwise op is a "cast", or "kept", unless it says
 # otherwise, and all others are the "same" (OUT_WORDS). None casts to a lower kind. Sums and
-# products are computed in out's dtype from the start (`computes_in_out` of structured_form.py).
+# products are computed in out's dtype from the start (`computes_in_out` of structured.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:

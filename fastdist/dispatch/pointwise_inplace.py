@@ -23,13 +23,12 @@ from .inplace import require_may_change, require_result_fits, set_history, value
 from .needs_derivative import has_tangents
 from .op import Given, Op, P, R, public_function, refuse_devices
 from .pointwise import PointwiseOp
-from .pointwise_form import PointwiseForm
 from .route import Route, arrays_of, run_silently
 from .tangents import value_before
 
 # The attributes that an in-place op shares with the op whose result it writes.
 _COPIED: Final = tuple(
-    [n for n in (*Op.__slots__, *PointwiseForm.__slots__) if not n.startswith("__")]
+    [n for n in (*Op.__slots__, *PointwiseOp.__slots__) if not n.startswith("__")]
 )
 
 
@@ -117,7 +116,9 @@ class InPlace(GeneralPath[P, R]):
             made = self.functional_op.run_recorded(route, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target._array, values
-        if (recording or special) and self.functional_op.derivatives_need_first(route):
+        if (recording or special) and self.functional_op.form.derivatives_need_first(
+            keeps_spare=route.keeps_spare
+        ):
             # Old values that a gradient needs must be kept: they will be overwritten.
             kept = _with(values, value_before(target))
         if recording or special:

@@ -61,17 +61,16 @@ def attach_pointwise(op: PointwiseOp) -> None:
 
 
 def _attach_operators(op: PointwiseOp) -> None:
-    form = op.usual or op
     if op.name in UNARY_OPERATORS:
         unary = UNARY_OPERATORS[op.name]
-        _attach_operator(unary, lambda: operator_call(form, operator_of(form, unary)))
+        _attach_operator(unary, lambda: operator_call(op, operator_of(op, unary)))
     names = OPERATORS.get(op.name)
     if names is not None:
         forward, reflected, _ = names
-        _attach_operator(forward, lambda: operator_call(form, operator_of(form, forward)))
+        _attach_operator(forward, lambda: operator_call(op, operator_of(op, forward)))
         if reflected:
-            order, general = (*reversed(op.tensors),), operator_of(form, reflected, swapped=True)
-            _attach_operator(reflected, lambda: operator_call(form, general, order))
+            order, general = (*reversed(op.tensors),), operator_of(op, reflected, swapped=True)
+            _attach_operator(reflected, lambda: operator_call(op, general, order))
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:

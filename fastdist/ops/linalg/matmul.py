@@ -22,6 +22,7 @@ from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..pointwise.complex_numbers import conjugate
+from .product_gradients import gradients_of_matmul
 
 # The event in a profile around the product of matrices that computes one of vectors.
 _of_vectors = object()
@@ -147,6 +148,9 @@ def _(input: Tensor, other: Tensor) -> Plan:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
+
+
+matmul.gradients_on_device(gradients_of_matmul)
 
 
 @matmul.names_event
