@@ -7,6 +7,7 @@ the same names for users.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -17,8 +18,8 @@ from .arguments import checked
 from .declaration import OutRule, homes_of
 from .interpreted import casting
 from .op import Op
-from .output import SignatureWithOut, written_parts
 from .pytorch_names import node_named
+from .target import Out
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,8 +91,47 @@ def _with_out(rule: OutRule, call: F) -> F:
         found = offer(public, args, {**kwargs, "out": out})
         if found is not NOT_TAKEN:
             return found
-        return written_parts(rule, out, call(*args, **kwargs), (*args, *kwargs.values()))
+        return Out(rule, out).take(call(*args, **kwargs), (*args, *kwargs.values()))
 
     public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
     call.offered_as = public  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]
+
+
+class SignatureWithOut(inspect.Signature):
+    """The signature of a function with an `out=`, made when it is first read.
+
+    The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
+    """
+
+    __slots__ = ("_function", "_made")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Not the base's, which needs the parameters.
+        self._function = function
+        self._made: inspect.Signature | None = None
+
+    def _whole(self) -> inspect.Signature:
+        if self._made is None:
+            found = inspect.signature(self._function)
+            out = inspect.Parameter(
+                "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
+            )
+            self._made = found.replace(parameters=[*found.parameters.values(), out])
+        return self._made
+
+    @property
+    def _parameters(self) -> Any:
+        return self._whole().parameters
+
+    @property
+    def _return_annotation(self) -> Any:
+        return self._whole().return_annotation
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """Return a plain signature with the changes."""
+        return self._whole().replace(**changes)
+
+    def __reduce__(self) -> Any:
+        """Pickle as a plain signature."""
+        return self._whole().__reduce__()

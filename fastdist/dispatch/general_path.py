@@ -17,9 +17,9 @@ from ..tensor.tensor import Tensor, from_users_array, wrap
 from .needs_derivative import has_tangents, is_recorded
 from .node_writer import RecordedOp
 from .op import OPS, Given, Op, P, R
-from .output import write_directly, write_out
 from .pytorch_names import recorded_as
 from .route import Route, are_keys, arrays_of, run_silently
+from .target import NEW, Out, Target
 
 
 class GeneralPath(RecordedOp[P, R]):
@@ -43,22 +43,27 @@ class GeneralPath(RecordedOp[P, R]):
             found = self._call_resolved(operands)
             if found is not NOT_TAKEN:
                 return found
+        return self.run_call(operands, attributes, self.target_of(operands, out))
+
+    def target_of(self, operands: Given, out: Any) -> Target:
+        """Return where the result of a call goes."""
+        return NEW if out is None else Out(self.out, out)
+
+    def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
+        """Make a call that no interpreter has taken."""
         given, operands = operands, self.accept_operands(operands)
         # By identity: `in` would compare, and comparing Tensors is an op.
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
         ):
+            out = target.tensor if isinstance(target, Out) else None
             return meet_sparse(self.name, given, attributes, out)
+        target.accept(operands)
         decomposition = self.decomposition(operands, attributes)
         if decomposition is not None:
-            found = decomposition(*operands)
-            return found if out is None else write_out(self.out, out, found, operands)
+            return target.take(decomposition(*target.before(operands)), operands)
         route, values = self.route_call(operands, attributes, self)
-        if out is None:
-            return self.run_recorded(route, values)
-        if write_directly(self.out, route, out, values):
-            return out
-        return write_out(self.out, out, _run(route, values)[0], operands)
+        return target.run(self, route, values)
 
     def _call_resolved(self, operands: Given) -> Any:
         """Return the result of the public function for the resolved values of unresolved views: its
@@ -110,7 +115,7 @@ class GeneralPath(RecordedOp[P, R]):
 
     def run_recorded(self, route: Route, values: Given) -> Any:
         """Return the result, or a tuple of them, recorded and with tangents."""
-        results = _run(route, values)
+        results = self.run_route(route, values)
         special = has_tangents(values)
         if special:
             for result in results if self.several else results[:1]:
@@ -119,6 +124,14 @@ class GeneralPath(RecordedOp[P, R]):
         if special:
             self.carry_tangents(results, values, route)
         return results[0] if len(results) == 1 else results
+
+    def run_route(self, route: Route, values: Given) -> tuple[Tensor, ...]:
+        """Return what a Route makes of values: new tensors."""
+        found = run_silently(route.run, arrays_of(values))
+        if not route.more:
+            return (wrap(found, route.layout),)
+        layouts = (route.layout, *route.more)
+        return tuple([wrap(array, layout) for array, layout in zip(found, layouts, strict=True)])
 
     def record(
         self,
@@ -144,14 +157,6 @@ class GeneralPath(RecordedOp[P, R]):
     def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
         """Give results the tangents that follow from the tangents of the operands."""
         raise NotImplementedError(self.name)
-
-
-def _run(route: Route, values: Given) -> tuple[Tensor, ...]:
-    found = run_silently(route.run, arrays_of(values))
-    if not route.more:
-        return (wrap(found, route.layout),)
-    layouts = (route.layout, *route.more)
-    return tuple([wrap(array, layout) for array, layout in zip(found, layouts, strict=True)])
 
 
 def as_operand_of(value: Any) -> Any:

@@ -12,12 +12,11 @@ from ..core.dtypes import promote
 from ..core.folded_frames import fold
 from ..core.missing import MissingMethod, refusing
 from ..core.torch_function import NOT_TAKEN, offer_operator
-from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.pointwise import PointwiseOp
-from ..dispatch.pointwise_inplace import InPlace
 from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
-from ..dispatch.view_inplace import view_inplace_of
+from ..dispatch.twins import InPlace, inplace_of
+from ..dispatch.view import view_inplace_of
 from ..interpreters.torch_function import operator_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array

@@ -71,11 +71,7 @@ class MatmulOp(StructuredOp[P, R]):
                         _ROW_BY_MATRIX if len(a._layout.shape) == len(b._layout.shape) else _FOLDED
                     )
                     result = recorded_as(word, result.squeeze(-1 if column else -2), ())
-                if out is None:
-                    return result
-                from ...dispatch.output import write_out
-
-                return write_out(self.out, out, result, operands)
+                return self.target_of(operands, out).take(result, operands)
         return super().general(operands, attributes, out)
 
 

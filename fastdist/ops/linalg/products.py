@@ -11,8 +11,8 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN
-from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
+from ...dispatch.target import store_in_out
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held

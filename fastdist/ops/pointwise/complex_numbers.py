@@ -9,8 +9,8 @@ from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
 from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
+from ...dispatch.target import store_in_out
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg, changed_edge, lazy_view

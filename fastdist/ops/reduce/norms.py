@@ -10,9 +10,9 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.structured import Plan, structured
+from ...dispatch.target import store_in_out
 from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
