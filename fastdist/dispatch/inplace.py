@@ -44,10 +44,17 @@ from ..tensor.writable import (
     require_writable,
     shares_memory,
 )
-from .needs_derivative import is_differentiated, is_recorded
+from .declaration import node_named
 from .op import OPS, PLAIN
-from .pytorch_names import node_named
-from .tangents import carry, fitted, value_before, view_of, zeros_like
+from .tangents import (
+    carry,
+    fitted,
+    is_differentiated,
+    is_recorded,
+    value_before,
+    view_of,
+    zeros_like,
+)
 
 # Note [In-place on views]
 # A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base

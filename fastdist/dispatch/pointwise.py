@@ -25,24 +25,24 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array, wrap
-from .argument_kinds import ArgumentError, require_tensors
+from .call import GeneralPath
 from .declaration import (
     DTYPE_RULES,
     NUMBER_RULES,
     OutRule,
     defaults_of,
+    recorded_as,
     require_parameters,
     require_word,
     shared,
 )
 from .derive import REFUSED, ZERO, Derivatives, Form, PointwiseRule
-from .general_path import GeneralPath
 from .node_writer import Gradient
 from .op import OPS, Given, Op, P, R, common_device, declarator
 from .pointwise_route import find_functions, keep_for_short_path, new_route
-from .pytorch_names import recorded_as
 from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path
+from .signature import ArgumentError, require_tensors
 from .tangents import carry, combined, zeros_like
 
 # Note [Numbers beside half types]
@@ -65,7 +65,7 @@ class PointwiseOp(GeneralPath[P, R]):
     names the attributes that the dtype must be able to hold, although for half types they are
     computed with in float32; `factors` those that scale an operand and do not affect the result's
     dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
-    piecewise=True means that its slope is constant in steps: see `with_zero_second_order`. `tails`
+    piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in node_writer.py. `tails`
     are partials without a difference that cancels: see Note [Tails] in derive.py.
     """
 

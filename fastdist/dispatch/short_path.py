@@ -15,8 +15,8 @@ from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from ..tensor.writable import may_overlap
+from .call import special_call
 from .derive import Form
-from .interpreted import special_call
 from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, replace_code
 from .pointwise_route import find_route
@@ -343,7 +343,7 @@ def _names_of(op: RecordedOp, **more: Any) -> dict[str, Any]:
 
 
 def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Callable[..., Any]:
-    """Return the function that the short path calls while modes are special: see interpreted.py."""
+    """Return the function that the short path calls while modes are special: see call.py."""
 
     def make_plain(general: Callable[..., Any]) -> Callable[..., Any]:
         text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}):\n"

@@ -11,14 +11,21 @@ from ..core.dtypes import WORDS, dtype_of
 from ..core.errors import DeclarationError, NoKernelError
 from ..kernels.cpu.halves import MOVES
 from ..tensor.tensor import Tensor
-from .argument_kinds import require_tensors
+from .call import GeneralPath, as_operand_of
 from .declaration import BATCH_WORDS, parameter_names, require_parameters, require_word
-from .general_path import GeneralPath, as_operand_of
 from .node_writer import Gradient
 from .op import Given, Op, P, R, common_device, declarator, registrar
-from .outline import outlines
-from .route import Plan, Route, find_functions, is_cacheable, layouts_of, require_declared_plan
+from .route import (
+    Plan,
+    Route,
+    find_functions,
+    is_cacheable,
+    layouts_of,
+    outlines,
+    require_declared_plan,
+)
 from .short_path import write_short_path
+from .signature import require_tensors
 from .tangents import carry
 
 # By each input the function that makes the raw gradient, None for an input without one.
@@ -44,7 +51,8 @@ class StructuredOp(GeneralPath[P, R]):
     users call do, parts of other ops do not. computes_in_out=True means that it computes in the
     dtype of that where no dtype= is given. takes_complex=True means that the kernel takes complex
     numbers and the derivatives are right for them: so are the derivatives of moves, and those that
-    conjugate. piecewise=True means that its slope is constant in steps: see piecewise.py.
+    conjugate. piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
+    node_writer.py.
     kernel_gradients=True uses the gradients that the CPU kernels of small tensors have for this
     kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing records them.
     """

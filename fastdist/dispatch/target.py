@@ -13,7 +13,6 @@ from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes, tls
-from ..graph.node import Node
 from ..interpreters.batched_tensor import Batched, TakesNoBatch, level_of
 from ..interpreters.tracing import active_recorder, traced
 from ..system.shared_block import block_of
@@ -31,10 +30,9 @@ from .inplace import (
     value_of,
     will_record,
 )
-from .needs_derivative import has_tangents
 from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
-from .tangents import levels_of, value_before
+from .tangents import has_tangents, levels_of, value_before
 
 
 class Target:
@@ -128,7 +126,7 @@ class First(Target):
         return target
 
 
-def _attach(target: Tensor, node: Node) -> None:
+def _attach(target: Tensor, node: Any) -> None:
     node.in_place = True
     set_history(target, node)
 
@@ -158,7 +156,7 @@ class Out(Target):
         """Let route write its result into the tensor, at once where it may."""
         if not self._may_write(route, values):
             return write_out(self.rule, self.tensor, op.run_route(route, values)[0], values)
-        out = self.tensor
+        out: Tensor = self.tensor
         require_writable(out)
         run_silently(route.write, arrays_of((*values, out)))
         storage_of(out).bump()

@@ -12,11 +12,11 @@ from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes
 from ..interpreters.torch_function import none_overrides, operator_of
 from ..tensor.tensor import Tensor
-from .argument_kinds import ArgumentError
-from .general_path import GeneralPath
+from .call import GeneralPath
 from .op import OPS, PLAIN, Given, Op, P, R, public_function
 from .pointwise import PointwiseOp
 from .route import Route
+from .signature import ArgumentError
 from .target import First, Target
 
 # The text of help() for an in-place twin.

@@ -22,8 +22,7 @@ from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, 
 from ..tensor.view_steps import Step, ViewSteps
 from .inplace import renew_edge, require_may_change, set_edge
 from .op import OPS, PLAIN, Given, P, R, declarator, registrar
-from .outline import outlines
-from .route import Route, noting_stream
+from .route import Route, noting_stream, outlines
 from .short_path import write_short_path
 from .structured import StructuredOp
 from .tangents import carry_view, levels_of, store_tangent, tangent_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN, P, R, declarator
-from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.route import run_silently
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_recorded
+from ...dispatch.tangents import is_recorded
 from ...graph.modes import no_grad
 from ...interpreters.batched_tensor import Batched, batched, value_at
 from ...tensor.tensor import Tensor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
+from ...dispatch.signature import ArgumentError
 from ...dispatch.target import store_in_out
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor

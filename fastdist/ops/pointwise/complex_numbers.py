@@ -7,9 +7,9 @@ from typing import Any
 from ...core.dtypes import WORDS, complex32, float16, float32, float64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
 from ...dispatch.pointwise import pointwise
+from ...dispatch.tangents import is_differentiated
 from ...dispatch.target import store_in_out
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.declaration import recorded_as
 from ...dispatch.target import store_in_out
 from ...tensor.tensor import Tensor
 from .rounding import round as round_op

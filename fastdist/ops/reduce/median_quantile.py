@@ -7,8 +7,8 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.pointwise import pointwise
-from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.target import store_in_out
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.tensor import Tensor

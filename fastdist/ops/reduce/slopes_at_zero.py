@@ -18,8 +18,8 @@ import numpy as np
 
 from ...core.dtypes import float_limits
 from ...core.errors import OutOfMemoryError
+from ...dispatch.node_writer import ZeroSecondOrder
 from ...dispatch.op import OPS
-from ...dispatch.piecewise import ZeroSecondOrder
 from ...graph.call_node import CallNode, kind_of
 from ...graph.gradient_edge import GradientEdge
 from ...graph.node import node_of

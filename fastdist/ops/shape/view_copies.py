@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.memory_format import contiguous_format
-from ...dispatch.arguments import checked
-from ...dispatch.composite import COMPOSITES
+from ...dispatch.composite import COMPOSITES, checked
 from ...dispatch.target import store_in_out
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
