@@ -9,24 +9,24 @@ written with other ops. `signature.py` checks arguments and explains wrong ones.
 A call takes one of two paths:
 
 - The general path (`call.py`) has five steps: check, offer the call to interpreters, run, record a
-  Node, carry tangents. Each kind of op adds its own checks: `pointwise.py` (`float8.py` for operands
-  of these types), `structured.py`, `view.py`, and `twins.py` for ops in place.
+  Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`, with `float8.py` for
+  these dtypes, `structured.py`, `view.py`, and `twins.py` for ops in place.
 - The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
   source for plain tensors that need no further look. While interpreters are open or tangents
   exist, `call.py` casts, times and differentiates such calls. Anything unusual goes to the general
   path.
 
 Both run a Route (`route.py`, `pointwise_route.py`): how an op runs on operands of known layouts.
-The general path makes it; the short path looks it up by the layouts of its operands. What a
-pointwise op computes, and its derivatives, is its Form (`derive.py`). A Target (`target.py`) is
-where a result goes: a new tensor, the first operand, or `out=`.
+The general path makes it; the short path looks it up by the layouts of its operands. A Form
+(`derive.py`) is the body of a pointwise op with its derivatives. A Target (`target.py`) is where a
+result goes: a new tensor, the first operand, or `out=`.
 
 `node_writer.py` writes the Node class of an op: what to save, and how a gradient passes.
 `tangents.py` has forward mode, and whether a call needs derivatives. `inplace.py` keeps the history
 of tensors that are changed in place, and writes over them.
 
 A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. While `modes.tracers` is not 0
-the interpreters of a call's thread are asked first: see the package `interpreters`, and
+each call is offered to the interpreters of its thread first: see the package `interpreters`, and
 Note [Calls that others take over] in core/torch_function.py for `__torch_function__`.
 
 `python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are

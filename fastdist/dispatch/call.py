@@ -145,7 +145,7 @@ class GeneralPath(RecordedOp[P, R]):
         return results[0] if len(results) == 1 else results
 
     def run_route(self, route: Route, values: Given) -> tuple[Tensor, ...]:
-        """Return what a Route makes of values: new tensors."""
+        """Return the new tensors that a Route makes of values."""
         found = run_silently(route.run, arrays_of(values))
         if not route.more:
             return (wrap(found, route.layout),)

@@ -1,4 +1,4 @@
-"""What a pointwise op computes: its body and, made from the partials, its derivatives.
+"""The body of a pointwise op and, made from the partials, its derivatives.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
 and the op's numbers. It may instead mention `g`; then it is the whole linear map, such as
@@ -74,7 +74,7 @@ class PointwiseRule:
     tails: tuple[str, ...]
     dtype: str
     takes_complex: bool
-    # Of the numbers, those that the dtype must hold, and those that do not affect the dtype.
+    # Numbers that the dtype must hold, and numbers that do not affect the dtype.
     held: frozenset[str]
     factors: frozenset[str]
     # See Note [Numbers beside half types] in pointwise.py.
@@ -100,9 +100,9 @@ class PointwiseRule:
 
 
 class Form:
-    """What a pointwise op computes of its tensors and `number_names`, while its other numbers have
-    their `defaults`. An op with numbers has two forms: in most calls they are at their defaults,
-    which are then parts of the bodies. Texts are read when they are first needed.
+    """The bodies of a pointwise op over its tensors and `number_names`, while its other numbers
+    have their `defaults`. An op with numbers has two forms: in most calls all numbers are at their
+    defaults, which are then parts of the bodies. Texts are read when they are first needed.
     """
 
     def __init__(self, rule: PointwiseRule, defaults: Mapping[str, Any]) -> None:

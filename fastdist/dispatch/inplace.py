@@ -1,6 +1,6 @@
 """Tensors that are changed in place: checks, history in the graph, and the writes themselves.
 
-`copy_` serves all in-place ops that have no kernel of their own: compute, overwrite.
+`copy_` serves all in-place ops without their own kernel: compute, overwrite.
 """
 
 from __future__ import annotations

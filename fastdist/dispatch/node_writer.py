@@ -67,8 +67,8 @@ class RecordedOp(Op[P, R]):
     may_record = False  # whether a gradient may flow through it
     fresh: bool
     piecewise: bool
-    # What a pointwise op computes, and what it does with its numbers at their defaults, if all have
-    # one; both are one form for an op without numbers.
+    # The form of a pointwise op, and the one with its numbers at their defaults, if all have one;
+    # the same for an op without numbers.
     form: Form | None = None
     usual: Form | None = None
 

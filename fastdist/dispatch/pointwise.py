@@ -65,8 +65,9 @@ class PointwiseOp(GeneralPath[P, R]):
     names the attributes that the dtype must be able to hold, although for half types they are
     computed with in float32; `factors` those that scale an operand and do not affect the result's
     dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
-    piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in node_writer.py. `tails`
-    are partials without a difference that cancels: see Note [Tails] in derive.py.
+    piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
+    node_writer.py. `tails` are partials without a difference that cancels: see Note [Tails] in
+    derive.py.
     """
 
     __slots__ = ("form", "may_record", "number_names", "piecewise", "rule", "usual")

@@ -51,10 +51,10 @@ class StructuredOp(GeneralPath[P, R]):
     users call do, parts of other ops do not. computes_in_out=True means that it computes in the
     dtype of that where no dtype= is given. takes_complex=True means that the kernel takes complex
     numbers and the derivatives are right for them: so are the derivatives of moves, and those that
-    conjugate. piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
-    node_writer.py.
-    kernel_gradients=True uses the gradients that the CPU kernels of small tensors have for this
-    kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing records them.
+    conjugate. piecewise=True means that its slope is constant in steps: see Note [Functions in
+    steps] in node_writer.py. kernel_gradients=True uses the gradients that the CPU kernels of small
+    tensors have for this kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing
+    records them.
     """
 
     __slots__ = (

@@ -16,7 +16,7 @@ not ops.
 
 Ops offer their calls in dispatch/call.py (the public functions first in `op.py`),
 composites in dispatch/composite.py. Functions that bypass both ask separately: in dispatch
-`copy_inplace.py`, `output.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
+`inplace.py`, `target.py`, `twins.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
 (`views.py`), in nn `functional.py`, in namespace `activations.py`, and the public
 `overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
 trace is to show it; tests/house/test_glossary.py compares this list with the code.
