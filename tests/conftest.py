@@ -17,6 +17,7 @@ import pytest
 
 from bench.kept_port import KeptPort
 from tests import lock_order
+from tests.cpu_report import CpuReport
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -45,6 +46,9 @@ private_directory = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption(
+        "--cpu", action="store_true", help="list the processor time of folders, files and tests"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
+    if config.option.cpu:
+        config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(FewReports(), "fastdist-few-reports")
 
