@@ -20,7 +20,7 @@ from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
-from .quick import quick_range
+from .quick import quick_linspace, quick_range
 
 
 @quick_range
@@ -121,6 +121,7 @@ def range_(
     )
 
 
+@quick_linspace
 @checked
 @fills_out
 def linspace(
