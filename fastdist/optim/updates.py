@@ -97,7 +97,7 @@ def _kind(layout: Layout, *others: Layout) -> Kind:
 
 
 def _launch(
-    program: Program, kind: Any, columns: list[list[Tensor]], numbers: Sequence[Sequence[Any]]
+    program: Program, kind: Any, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
     first = numbers[0]
     if len({*map(id, numbers)}) == 1:  # mostly one row of numbers, many times

@@ -194,13 +194,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
                 return basic_index.again(input, route)
             is_kept = is_near(index.start) and is_near(index.stop)
             return view_at(input, (index, Ellipsis), key if is_kept else None)
-        if kind is tuple and not modes.tracers:
-            if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
-                seen = _columns(input, index)
-                if seen is not None:
-                    return seen
-            if makes_a_view(index):
-                return view_at(input, index)
+        if kind is tuple and not modes.tracers and (seen := _seen_by(input, index)) is not None:
+            return seen
         if kind is list:
             index = from_list(index)
         if modes.tracers:
@@ -234,23 +229,23 @@ def subscript(input: Tensor, index: Any) -> Tensor:
 _ALL = slice(None)
 
 
-def _columns(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[:, number] or input[:, start:stop], a view; None for other indices."""
-    column = index[1]
-    if column.__class__ is int:
-        # As `select(1, number)` keeps it.
-        key: tuple[Any, ...] = (basic_index, 1, column)
-        is_kept = is_near(column)
-    elif column.__class__ is slice and column.step is None:
-        start, stop = column.start, column.stop
-        if not BASIC.issuperset((start.__class__, stop.__class__)):
-            return None
-        key, is_kept = (basic_index, start, stop, 1), is_near(start) and is_near(stop)
-    else:
-        return None
-    if (route := kept_view(input, key)) is not None:
-        return basic_index.again(input, route)
-    return view_at(input, index, key if is_kept else None)
+def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
+    """Return input[index] of integers, slices, None and `...`, a view; None for other indices."""
+    if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
+        column = index[1]
+        key: tuple[Any, ...] = ()
+        if column.__class__ is int:
+            # As `select(1, column)` keeps it.
+            key, is_kept = (basic_index, 1, column), is_near(column)
+        elif column.__class__ is slice and column.step is None:
+            start, stop = column.start, column.stop
+            if BASIC.issuperset((start.__class__, stop.__class__)):
+                key, is_kept = (basic_index, start, stop, 1), is_near(start) and is_near(stop)
+        if key:
+            if (route := kept_view(input, key)) is not None:
+                return basic_index.again(input, route)
+            return view_at(input, index, key if is_kept else None)
+    return view_at(input, index) if makes_a_view(index) else None
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
