@@ -18,6 +18,7 @@ post_local_sgd_optimizer.py  an optimizer whose parameters are averaged now and 
 data_parallel    the reductions of nn.parallel.DistributedDataParallel
 links            what carries collectives between processes
 process_group    groups of processes and their collectives
+preemption.py    the step after which all workers save and leave
 distributed_c10d.py  the names of process groups and collectives that programs call
 _functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
 collective_utils.py  results, or failures, of one member for all; c10d_logger.py: logs of errors
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
+    from . import preemption as preemption
     from . import profiler as profiler
     from . import remote_device as remote_device
     from . import rendezvous as rendezvous
@@ -119,6 +121,9 @@ if TYPE_CHECKING:
     from .distributed_c10d import send as send
     from .distributed_c10d import send_object_list as send_object_list
     from .distributed_c10d import split_group as split_group
+    from .preemption import PREEMPTED_EXIT_STATUS as PREEMPTED_EXIT_STATUS
+    from .preemption import preempted as preempted
+    from .preemption import request_preemption as request_preemption
     from .remote_device import _remote_device as _remote_device
     from .restarts import on_restart as on_restart
     from .restarts import restart_count as restart_count
@@ -130,7 +135,7 @@ if TYPE_CHECKING:
 
 _ROOMS = frozenset(
     {
-        *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "profiler"),
+        *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "preemption", "profiler"),
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
         *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
@@ -140,6 +145,9 @@ _ROOMS = frozenset(
 
 # torch.distributed offers the stores at the top; the name says where each lives here.
 _HOMES = {
+    "PREEMPTED_EXIT_STATUS": "preemption",
+    "preempted": "preemption",
+    "request_preemption": "preemption",
     "on_restart": "restarts",
     "restart_count": "restarts",
     "FileStore": "store",

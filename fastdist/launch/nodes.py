@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
@@ -213,10 +214,15 @@ class Meeting:
             self._begin_round(number + 1)
 
     def others_ended_well(self, number: int) -> bool:
-        """Say whether the workers of each other node have ended a round, or a later one, with 0."""
+        """Say whether the workers of each other node have ended a round, or a later one, well."""
         others = set(range(self._options.nodes)) - {self._options.node_rank}
         ends = {node: _from(number, self._ends_elsewhere.get(node, {})) for node in others}
-        return all(ended and not any(end.status for end in ended) for ended in ends.values())
+        return all(ended and all(map(_is_agreed, ended)) for ended in ends.values())
+
+    def others_requeue(self, number: int) -> bool:
+        """Say whether workers of another node ask for a later start of the job."""
+        ends = [end for ended in self._ends_elsewhere.values() for end in _from(number, ended)]
+        return any(end.status == PREEMPTED_EXIT_STATUS for end in ends)
 
     def _may_follow(self, number: int, ends: Collection[End]) -> bool:
         """Say whether a round follows one that has ended so on all nodes."""
@@ -313,6 +319,10 @@ class Meeting:
         self._store.close()
         mine = card_key(self._cards[self._options.node_rank])
         self._store = self._store_connector.find_again(mine, lost, until)
+
+
+def _is_agreed(end: End) -> bool:
+    return end.status in (0, PREEMPTED_EXIT_STATUS)
 
 
 def _end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:

@@ -8,6 +8,7 @@ from functools import partial
 from selectors import EVENT_READ, BaseSelector
 from typing import TYPE_CHECKING
 
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.launch.job import Job, Start
 from fastdist.launch.lost_workers import LostWorker
 from fastdist.launch.nodes import Meeting
@@ -61,9 +62,10 @@ class Rounds:
                 job.settle()
                 is_well = job.was_stopped_well and self._meeting.others_ended_well(number)
                 if is_well:
-                    self._say(_stopped_well(job))
+                    requeue = job.agreed_end is not None or self._meeting.others_requeue(number)
+                    self._say(_stopped_well(job, requeue))
                     job.finish()
-                    return 0
+                    return PREEMPTED_EXIT_STATUS if requeue else 0
                 write_report(self._screen, self._prog, job.failure, job.also_failed)
                 if self._meeting.round == number or job.interrupt is not None:
                     failure = self._what_ended_the_job(job, number)
@@ -112,7 +114,7 @@ class Rounds:
             job.turn_until(lambda: meeting.is_over or job.is_asked_twice, left_s)
 
     def _tell_end(self, job: Job, number: int, failure: Failure | None) -> None:
-        failure = None if job.was_stopped_well else failure
+        failure = job.agreed_end if job.was_stopped_well else failure
         self._meeting.tell_end(number, failure, is_last=job.is_last, is_hurried=job.is_hurried)
 
     def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
@@ -126,8 +128,13 @@ class Rounds:
         self._screen.print(f"{self._prog}: {text}".encode(), to_stderr=True)
 
 
-def _stopped_well(job: Job) -> str:
+def _stopped_well(job: Job, requeue: bool) -> str:
     assert job.failure is not None
     failure = job.failure
     why = failure.sentence if failure.is_from_afar else signal_name(failure.asked_by)
+    if requeue:
+        return (
+            f"stopped on request ({why}): workers have saved their state and ask for a later start "
+            f"by exit status {PREEMPTED_EXIT_STATUS}"
+        )
     return f"stopped on request ({why}): all workers have exited with status 0"

@@ -222,6 +222,7 @@ def destroy_process_group(group: Any = None) -> None:
             groups = list(world.by_name.values())
             store, world.store, world.default = world.store, None, None
             world.by_name.clear()
+            _leave_preemption(world)
         else:
             if (
                 not isinstance(group, ProcessGroup)
@@ -234,6 +235,12 @@ def destroy_process_group(group: Any = None) -> None:
         one.shutdown()
     if store is not None:
         store.close()
+
+
+def _leave_preemption(world: World) -> None:
+    agreement, world.preemption = world.preemption, None
+    if agreement is not None:
+        agreement.leave()
 
 
 def abort_process_group(group: Any = None) -> None:
