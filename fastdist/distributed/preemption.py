@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from fastdist.core.errors import StoreError, StoreTimeoutError
 
+from ..ops.create.creation import zeros
 from .constants import PREEMPTED_EXIT_STATUS
 from .process_group.world import here
 from .store import PrefixStore, Store
@@ -175,11 +176,9 @@ class _ByReduction:
         self._group = group
 
     def is_over(self) -> bool:
-        from fastdist.namespace import tensor
-
-        flag = tensor([int(_is_requested)])
+        flag = zeros(1).fill_(float(_is_requested))
         self._group.allreduce([flag]).wait()
-        return bool(flag.item())
+        return bool(flag.item() > 0)
 
     def request(self) -> None:
         """The next call tells the others."""

@@ -5,7 +5,8 @@
     flags.py            its flags: torchrun's where they mean the same
     torchrun_flags.py   torchrun's other flags, and what to use instead
     command_parser.py   errors of a command line
-    nodes.py            several nodes in one job: their store, status and loss
+    nodes.py            several nodes in one job: their store, and how they come back to it
+    roll.py             the nodes of a round: which live, have ended or are lost, and what follows
     store_connector.py  the connection of a node to the store, first and after a break
     gathering.py        how nodes meet, and what does not fit together
     secret.py           the job secret: given, or made for one node

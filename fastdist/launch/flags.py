@@ -11,6 +11,8 @@ from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other.
 NODES_WAIT_S = 300.0
+# How long a lost node is waited for, and more nodes at the start once there are enough.
+REJOIN_S = 60.0
 # The workers that --max-restarts starts again.
 GROUP, WORKER = "group", "worker"
 _EXAMPLES = """
@@ -67,7 +69,21 @@ def _add_places(parser: CommandParser) -> None:
         metavar="N",
         help="workers here, or one per core: `auto`, `cpu`, or per GPU: `gpu` (default 1)",
     )
-    _add(parser, ("--nnodes",), default="1", metavar="N", help="how many nodes (default 1)")
+    _add(
+        parser,
+        ("--nnodes",),
+        default="1",
+        metavar="N",
+        help="how many nodes (default 1), or MIN:MAX: the job begins and goes on with at least MIN",
+    )
+    _add(
+        parser,
+        ("--rejoin-timeout",),
+        metavar="S",
+        help="with --max-restarts: how many seconds a launcher may take to take the place of a "
+        "lost node; with --nnodes MIN:MAX also how long more nodes are waited for at the start, "
+        f"once there are MIN (default {REJOIN_S:g})",
+    )
     _add(
         parser,
         ("--node-rank",),
@@ -98,6 +114,26 @@ def _add_places(parser: CommandParser) -> None:
         ("--rdzv-id",),
         metavar="ID",
         help="for torchrun's command lines; workers find it in their environment",
+    )
+    _add(
+        parser,
+        ("--rdzv-conf",),
+        metavar="K=V,...",
+        help="for torchrun's command lines; timeout and join_timeout stand for --init-timeout, "
+        "last_call_timeout for --rejoin-timeout",
+    )
+    _add(
+        parser,
+        ("--role",),
+        default="default",
+        metavar="NAME",
+        help="a name for the workers of this node, which they find in ROLE_NAME",
+    )
+    _add(
+        parser,
+        ("--monitor-interval",),
+        metavar="S",
+        help="for torchrun's command lines; the end of a worker is noticed at once here",
     )
     _add(
         parser,

@@ -89,12 +89,11 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         def say(line: str) -> None:
             screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
 
-        def make_job(number: int) -> Job:
+        def make_job() -> Job:
             where = f" on node {options.node_rank}" if options.nodes > 1 else ""
             tell = partial(_tell_of_comeback, prog, screen)
             comebacks = Comebacks(options.comebacks, tell, meeting.others_have_ended)
-            begins = partial(meeting.tell_begin_of_end, number)
-            endings = Endings(options.shutdown_timeout_s, say, begins)
+            endings = Endings(options.shutdown_timeout_s, say, meeting.tell_begin_of_end)
             told = (where, meeting.tell_ended, comebacks, endings)
             return Job(screen, selector, signals, guard, *told)
 

@@ -38,7 +38,7 @@ class Rounds:
         meeting: Meeting,
         screen: Screen,
         selector: BaseSelector,
-        make_job: Callable[[int], Job],
+        make_job: Callable[[], Job],
         starts: Callable[[], Mapping[int, Start]],
         *,
         prog: str,
@@ -56,8 +56,8 @@ class Rounds:
         """Run the rounds; return the exit status of the last one's first failure, or 0."""
         number = 0
         while True:
-            with closing(self._make_job(number)) as job, self._hearing_news(job):
-                self._run_one(job, number)
+            with closing(self._make_job()) as job, self._hearing_news(job):
+                number = self._run_one(job, number)
                 self._part(job, number)
                 job.settle()
                 is_well = job.was_stopped_well and self._meeting.others_ended_well(number)
@@ -71,7 +71,7 @@ class Rounds:
                     failure = self._what_ended_the_job(job, number)
                     job.finish()
                     return 0 if failure is None else failure.exit_status
-            number += 1
+            number = self._meeting.round
             again = f"all workers are started again (restart {number} of {self._most})"
             self._say(again)
 
@@ -93,12 +93,17 @@ class Rounds:
             else:
                 self._screen.print(news.encode(), to_stderr=True)
 
-    def _run_one(self, job: Job, number: int) -> None:
+    def _run_one(self, job: Job, number: int) -> int:
+        """Run a round once the nodes have met; return its number, not 0 for a late node."""
         meeting = self._meeting
         meeting.begin(number)
         job.turn_until(lambda: meeting.place is not None or job.failure is not None)
         if meeting.place is not None and job.failure is None:
+            if meeting.round > number:
+                number = meeting.round
+                meeting.begin(number)
             job.run(self._starts(), number)
+        return number
 
     def _part(self, job: Job, number: int) -> None:
         """Tell the other nodes how the round has ended, and wait until they know how it goes on."""

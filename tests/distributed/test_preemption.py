@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -142,7 +141,7 @@ def test_a_forked_child_ends_by_the_signal(unasked: None) -> None:
     child = os.fork()
     if child == 0:
         for _ in range(500):  # pause() would miss a signal that comes just before it
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
         os._exit(1)
     os.kill(child, signal.SIGTERM)
     _, status = os.waitpid(child, 0)
