@@ -28,6 +28,7 @@ tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that pack
 remote_device.py the place of a remote module: a worker and a device
 checkpoint       checkpoints of a whole job
 profiler         calls and time lines of several workers
+monitor          metrics of a running worker, for `fastdist top` and Prometheus
 run.py           `python -m fastdist.distributed.run`, and launch.py: PyTorch's names of the
                  launcher
 
@@ -40,11 +41,12 @@ docs/glossary.md explains the terms.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.missing import missing
-from fastdist.system.import_hooks import load_when_rpc_starts
+from fastdist.system.import_hooks import load_when_groups_start, load_when_rpc_starts
 
 if TYPE_CHECKING:
     from . import _functional_collectives as _functional_collectives
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from . import elastic as elastic
     from . import explain as explain
     from . import fsdp as fsdp
+    from . import monitor as monitor
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
@@ -139,7 +142,7 @@ _ROOMS = frozenset(
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
         *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
-        *("c10d_logger", "collective_utils"),
+        *("c10d_logger", "collective_utils", "monitor"),
     }
 )
 
@@ -167,6 +170,16 @@ load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
 # And tells those who profile their calls what these take here.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
+
+
+def _begin_monitor() -> None:
+    """Show this worker to `fastdist top` and Prometheus, where the environment wants it."""
+    if os.environ.get("FASTDIST_METRICS_PORT") or os.environ.get("FASTDIST_MONITOR_DIR"):
+        importlib.import_module(f"{__name__}.monitor").begin()
+
+
+load_when_rpc_starts(_begin_monitor)
+load_when_groups_start(_begin_monitor)
 
 
 if not TYPE_CHECKING:

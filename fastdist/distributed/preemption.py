@@ -35,7 +35,7 @@ _TURN_S: Final = 3600.0
 # A worker that computes in one call, or whose machine is busy, stores its count within this.
 _ANSWER_S: Final = 10.0
 
-# Whether this process was asked to save and leave, and whether it handles the signals.
+# Whether this process has a request to save and leave, and whether it handles the signals.
 _is_requested = False
 _is_handling = False
 
@@ -47,13 +47,13 @@ class Agreement:
         store: A part of the group's store, for this agreement alone.
         rank: This worker.
         size: The number of workers.
-        answer_s: How long a worker waits for the others once it was asked, in seconds.
+        answer_s: How long a worker waits for the others after a request, in seconds.
 
     Threads: `is_over` is called by the program, all else by any thread.
     """
 
     def __init__(self, store: Store, rank: int, size: int, answer_s: float = _ANSWER_S) -> None:
-        # A client of its own: closing it ends the thread.
+        # A separate client: closing it ends the thread.
         self._store, self._rank, self._size = store.clone(), rank, size
         self._answer_s = answer_s
         # Guards the two counts below. A signal handler does not take it.
@@ -91,7 +91,7 @@ class Agreement:
         _thread.start_new_thread(self._request, ())
 
     def leave(self) -> None:
-        """Take part no more: this worker leaves its group, and makes no further call."""
+        """Leave the agreement together with the group; this worker does not call again."""
         with self._lock:
             self._has_left = True
             is_first = self._stored is None

@@ -27,6 +27,11 @@
     signals.py          the launcher's signals, as a file that a selector can wait for
     guard.py            the launcher's end of a pipe to the watcher
     watcher.py          a small process that ends the workers if the launcher is killed
+    monitor.py          the launcher's part in `fastdist top`: readings of the workers here
+    job_address.py      where the running jobs of this user have their stores
+    top.py              `fastdist top`, from the command line to the exit status
+    job_reading.py      one reading of a whole job, and who waits for whom
+    top_table.py        the same as text, or as tables of the package rich
     report.py           which failure was first, and what is printed at the end
 
 One thread uses one selector. Signals arrive through a wake-up pipe and exits as SIGCHLD, so the

@@ -64,7 +64,7 @@ class Card:
 
     @property
     def nnodes(self) -> str:
-        """What --nnodes says."""
+        """The value of --nnodes."""
         return f"{self.least}:{self.nodes}" if self.least < self.nodes else str(self.nodes)
 
     @property

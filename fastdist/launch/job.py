@@ -36,7 +36,7 @@ SPARED_S = 2.0
 # Within this time a signal that comes twice is one request.
 _TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
-# The statuses of workers that end as they were asked to.
+# The statuses of workers that end as a signal wants.
 _AGREED = frozenset({0, PREEMPTED_EXIT_STATUS})
 _LAST_OF_JOB = "it is not started again, for all other workers have finished"
 

@@ -11,6 +11,7 @@ from selectors import PollSelector
 
 from fastdist.as_torch import environment as as_torch
 from fastdist.core.errors import FastdistError
+from fastdist.distributed.monitor.beginning import MONITOR
 from fastdist.distributed.sockets import JobSecret
 from fastdist.launch.environment import (
     ALLOW_RESTART,
@@ -101,10 +102,12 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
         def starts() -> Mapping[int, Start]:
             assert meeting.place is not None
-            shared = {**_job_variables(options), FOLDER_VARIABLE: folder.path, **variables}
+            folders = {FOLDER_VARIABLE: folder.path, MONITOR: folder.path}
+            shared = {**_job_variables(options), **folders, **variables}
             return _starts(options, meeting.place, shared, screen.width, logs)
 
         variables = secret_variables(secret, folder, os.environ)
+        meeting.let_others_look(folder)
         most = options.rounds_to_follow
         return Rounds(meeting, screen, selector, make_job, starts, prog=prog, most=most).run()
 

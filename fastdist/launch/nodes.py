@@ -21,6 +21,7 @@ from fastdist.distributed.store import TCPStore, host_store
 from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.launch.environment import Place
 from fastdist.launch.gathering import (
+    MEMBERS,
     Card,
     JobIsOverError,
     Members,
@@ -28,7 +29,10 @@ from fastdist.launch.gathering import (
     gather,
     renewed,
 )
+from fastdist.launch.job_address import leave_address
+from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.lost_workers import LostWorker, LostWorkers
+from fastdist.launch.monitor import MonitorRelay
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 from fastdist.launch.roll import BEAT_S, DeclaredLostError, End, Roll, end_of, ends_from
@@ -102,9 +106,12 @@ class Meeting:
         self._lost_workers: LostWorkers | None = None
         if options.comebacks:
             self._lost_workers = LostWorkers(lambda: self._store, self._post, self._closing)
+        self._relay: MonitorRelay | None = None
         if options.nodes == 1:
             self.members = Members(0, (self.card,))
             self.place = self._place_among(self.members.cards)
+            assert self._store is not None
+            self._store.set(MEMBERS, self.members.as_text())
             self._is_over.set()
             return
         self._thread = threading.Thread(target=self._serve, name=_THREAD_NAME, daemon=True)
@@ -161,6 +168,14 @@ class Meeting:
     def is_over(self) -> bool:
         """Say whether every node has ended or is lost, and knows it of the others."""
         return self._is_over.is_set()
+
+    def let_others_look(self, folder: JobFolder) -> None:
+        """Serve `fastdist top` with readings of the workers here, by socket files in a folder."""
+        if self.card.node == 0:
+            leave_address(folder, self._options.master_address, self._port)
+        self._relay = MonitorRelay(
+            folder.path, lambda: self._store, lambda: self.place, self._closing
+        )
 
     def tell_ended(self, rank: int) -> None:
         """Let no worker wait for one of this node that has ended; the store knows within BEAT_S."""
@@ -262,7 +277,7 @@ class Meeting:
             self._post(f"fastdist: the job goes on {' and '.join(changes)} ({nodes})")
 
     def plan_after_loss(self, node: int) -> str:
-        """Return what happens after the loss of a node, in words; nothing if the job ends."""
+        """Describe the plan after the loss of a node; an empty text if the job ends."""
         said = [*self._own_ends, *self._begun_ends]
         is_last = any(end.is_last for number, end in said if number >= self.round)
         if not self.card.is_flexible or is_last or self.round >= self._options.rounds_to_follow:
@@ -283,6 +298,8 @@ class Meeting:
             store.close()
         if self._lost_workers is not None:
             self._lost_workers.join()
+        if self._relay is not None:
+            self._relay.join()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
         os.close(self._read_fd)

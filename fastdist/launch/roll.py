@@ -69,12 +69,12 @@ class End:
 
     @property
     def is_agreed(self) -> bool:
-        """Whether workers that were asked to end have ended as they should."""
+        """Whether workers have ended as a signal wants."""
         return self.status in (0, PREEMPTED_EXIT_STATUS)
 
 
 def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
-    """Return what other nodes get to know of the end of a round here."""
+    """Return the record for other nodes of how a round has ended here."""
     return End(
         status=0 if failure is None else failure.exit_status,
         sentence="" if failure is None else failure.sentence,

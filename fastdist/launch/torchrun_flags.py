@@ -10,7 +10,7 @@ _ENDPOINT_PORT = "29400"
 # Both meet at a store of the first node.
 _BACKENDS = ("c10d", "static")
 
-# What --rdzv-conf may set, and the option that it stands for; the others have no meaning here.
+# The settings of --rdzv-conf and the options that they stand for; others do nothing here.
 _CONF: Mapping[str, str] = {
     "timeout": "init_timeout",
     "join_timeout": "init_timeout",

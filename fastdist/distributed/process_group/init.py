@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
+from fastdist.system.import_hooks import load_for_groups
 
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
@@ -100,6 +101,7 @@ def _start(
         world.by_name[group.group_name] = group
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
+    load_for_groups()
 
 
 def _require_consistent(
