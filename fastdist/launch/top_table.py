@@ -64,13 +64,12 @@ def _calls(worker: Worker) -> float:
 
 def _bytes(worker: Worker) -> float:
     rpc = worker["rpc"]
-    return float(rpc.get("sent_bytes", 0) + rpc.get("received_bytes", 0)) + sum(
-        group["bytes"] for group in worker["groups"]
-    )
+    calls = rpc.get("sent_bytes", 0) + rpc.get("received_bytes", 0)
+    return float(calls + sum(group["bytes"] for group in worker["groups"]))
 
 
 def _collectives(worker: Worker) -> int:
-    return sum(group["collectives"] for group in worker["groups"])
+    return int(sum(group["collectives"] for group in worker["groups"]))
 
 
 def _now(worker: Worker) -> str:

@@ -148,7 +148,7 @@ ROOMS: dict[str, set[str]] = {
         "ops",
     },
     "distributed.data_parallel": {"autograd", "distributed.process_group"},
-    "distributed.monitor": {"distributed.process_group", "distributed.restarts", "version"},
+    "distributed.monitor": {"distributed.process_group"},
     "distributed.preemption": {"distributed.process_group"},
     "distributed.distributed_c10d": {"distributed.constants", "distributed.data_parallel"},
     "distributed.device_mesh": {"distributed.distributed_c10d"},

@@ -37,6 +37,7 @@ class Answers:
         path = socket_path(folder, get_metrics()["rank"])
         with suppress(FileNotFoundError):
             os.unlink(path)  # of a worker in whose place this one has come
+        self._is_closed = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self._listener.bind(path)
@@ -49,13 +50,20 @@ class Answers:
         """Begin to answer."""
         threading.Thread(target=self._serve, name="fastdist-monitor", daemon=True).start()
 
+    def close(self) -> None:
+        """Answer no more."""
+        self._is_closed.set()
+        with suppress(OSError):  # a blocked accept() ends by this, and not by close()
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
     def _serve(self) -> None:
-        pause = threading.Event()
-        while True:
+        while not self._is_closed.is_set():
             try:
                 connection, _ = self._listener.accept()
                 with connection:
                     connection.settimeout(_SEND_S)
                     connection.sendall(json.dumps(get_metrics()).encode())
             except OSError:
-                pause.wait(_PAUSE_S)  # the launcher has gone on, or no descriptor is left
+                # The launcher does not wait any more, or no descriptor is left.
+                self._is_closed.wait(_PAUSE_S)

@@ -70,8 +70,9 @@ def metrics_port() -> int | None:
     if not text:
         return None
     local_rank = os.environ.get("LOCAL_RANK", "0")
-    port = int(text) + int(local_rank) if text.isdecimal() and local_rank.isdecimal() else 0
-    if not text.isascii() or int(text or 0) == 0 or not 0 < port < 65536:
+    is_number = text.isascii() and text.isdecimal() and local_rank.isdecimal()
+    port = int(text) + int(local_rank) if is_number and int(text) else 0
+    if not 0 < port < 65536:
         raise ValueError(
             f"{PORT} is {text!r}; expected a port from 1 to 65535, to which each worker of a "
             f"machine adds its LOCAL_RANK ({local_rank} here)"

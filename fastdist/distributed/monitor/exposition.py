@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from fastdist.version import __version__
+from fastdist.core.version import __version__
 
 from .http_server import Answer
 from .reading import get_metrics
@@ -26,8 +26,8 @@ class Exposition:
     """Answers requests for the two pages."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)  # type: ignore[arg-type]
+        self._registry: Any = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
 
     def answer(self, path: str) -> Answer:
         """Return the page of a path."""
