@@ -12,7 +12,7 @@ _HELP = """usage: fastdist COMMAND ...
 
 commands:
   run      start a job: fastdist run -n 3 train.py
-  top      show the workers of a running job: what they do, and who waits for whom
+  top      show the workers of a running job: what they do and wait for
   as-torch start a PyTorch program with fastdist for torch: fastdist as-torch train.py
   demo     train a small model whose layers live in three processes; --list shows more demos
   info     show what is installed and what is missing: versions, CPU, BLAS, GPU, kernel cache;

@@ -30,7 +30,7 @@
     monitor.py          the launcher's part in `fastdist top`: readings of the workers here
     job_address.py      where the running jobs of this user have their stores
     top.py              `fastdist top`, from the command line to the exit status
-    job_reading.py      one reading of a whole job, and who waits for whom
+    job_reading.py      one reading of a whole job, and its waits
     top_table.py        the same as text, or as tables of the package rich
     report.py           which failure was first, and what is printed at the end
 

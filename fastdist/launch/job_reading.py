@@ -1,4 +1,4 @@
-"""One reading of a whole job: its workers, who waits for whom, and which ones stall."""
+"""One reading of a whole job: its workers, their waits for each other, and stalls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fastdist top`: a job under load, a frozen worker, and who does not get in."""
+"""`fastdist top`: a job under load, a frozen worker, and users without the secret."""
 
 from __future__ import annotations
 

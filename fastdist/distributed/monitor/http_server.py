@@ -109,7 +109,7 @@ class HttpServer:
 
 
 def _read_request(connection: socket.socket) -> bytes:
-    """Return the head of a request, or what came of it within the bounds."""
+    """Return the head of a request; empty if it does not end within the bounds."""
     until, data = time.monotonic() + REQUEST_S, b""
     while b"\r\n\r\n" not in data and b"\n\n" not in data:
         left_s = until - time.monotonic()

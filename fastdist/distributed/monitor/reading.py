@@ -1,4 +1,4 @@
-"""One reading of this process: what it has done, and what it waits for."""
+"""One reading of this process: its work so far, and its waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _began: Final = time.monotonic()
 
 
 def get_metrics() -> dict[str, Any]:
-    """Return what this worker has done so far, and what it waits for, as values of JSON.
+    """Return counts of the work of this worker so far and its waits, as values of JSON.
 
     Returns:
         A dictionary: `pid`, `rank`, `restarts`, `up_s` (seconds since this module was imported),
@@ -27,7 +27,7 @@ def get_metrics() -> dict[str, Any]:
         of `rpc.get_metrics()`, bytes, calls and errors by peer, and the peers that it waits for;
         `passes` (backward passes that run here, and contexts); `groups`, each with its name,
         members, number of collectives, bytes of their tensors, and the collective under way.
-        What the process does not have is empty.
+        Parts that the process does not have are empty.
 
     Threads: any; takes about 0.1 ms.
 
@@ -62,7 +62,7 @@ def _rank() -> int:
 def _restarts() -> int:
     try:
         return restart_count()
-    except ValueError:  # a launcher's variable is no number: init_rpc says so
+    except ValueError:  # a launcher's variable is not a number: init_rpc reports that
         return 0
 
 
