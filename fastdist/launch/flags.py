@@ -38,6 +38,7 @@ def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_places(parser)
+    _add_torchrun_places(parser)
     _add_gpus(parser)
     _add_restarts(parser)
     _add_shutdown(parser)
@@ -99,6 +100,23 @@ def _add_places(parser: CommandParser) -> None:
     )
     _add(
         parser,
+        ("--local-addr",),
+        metavar="HOST",
+        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
+    )
+    _add(
+        parser,
+        ("--init-timeout",),
+        metavar="S",
+        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
+        f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
+
+
+def _add_torchrun_places(parser: CommandParser) -> None:
+    """Add options of torchrun that mean others here, or nothing."""
+    _add(
+        parser,
         ("--rdzv-endpoint",),
         metavar="HOST:PORT",
         help="torchrun's name for --master-addr HOST --master-port PORT",
@@ -134,19 +152,6 @@ def _add_places(parser: CommandParser) -> None:
         ("--monitor-interval",),
         metavar="S",
         help="for torchrun's command lines; the end of a worker is noticed at once here",
-    )
-    _add(
-        parser,
-        ("--local-addr",),
-        metavar="HOST",
-        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
-    )
-    _add(
-        parser,
-        ("--init-timeout",),
-        metavar="S",
-        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
-        f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
     )
 
 

@@ -11,7 +11,6 @@ from selectors import PollSelector
 
 from fastdist.as_torch import environment as as_torch
 from fastdist.core.errors import FastdistError
-from fastdist.distributed.monitor.beginning import MONITOR
 from fastdist.distributed.sockets import JobSecret
 from fastdist.launch.environment import (
     ALLOW_RESTART,
@@ -24,8 +23,8 @@ from fastdist.launch.environment import (
 )
 from fastdist.launch.guard import Guard
 from fastdist.launch.job import Comebacks, Endings, Job, Start
+from fastdist.launch.job_folder import MONITOR_VARIABLE, JobFolder
 from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
-from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.log_files import LogFolder
 from fastdist.launch.nodes import Meeting
 from fastdist.launch.options import LaunchOptions, parse_options, usable_cores
@@ -102,7 +101,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
         def starts() -> Mapping[int, Start]:
             assert meeting.place is not None
-            folders = {FOLDER_VARIABLE: folder.path, MONITOR: folder.path}
+            folders = {FOLDER_VARIABLE: folder.path, MONITOR_VARIABLE: folder.path}
             shared = {**_job_variables(options), **folders, **variables}
             return _starts(options, meeting.place, shared, screen.width, logs)
 

@@ -18,15 +18,16 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from fastdist.core.errors import StoreError
 from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
-from fastdist.distributed.store import Change, Store, Watch
+from fastdist.distributed.store import Change, Store, TCPStore, Watch
 from fastdist.launch.gathering import (
     BEATS,
     CARDS,
@@ -42,9 +43,6 @@ from fastdist.launch.gathering import (
 )
 from fastdist.launch.report import Failure
 from fastdist.system.foreign_text import one_line
-
-if TYPE_CHECKING:
-    from fastdist.launch.nodes import Meeting
 
 BEAT_S = 0.5
 # Also a prefix of everything that nodes other than the first have to know.
@@ -88,6 +86,49 @@ def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) 
 def ends_from(number: int, ends: Mapping[int, End]) -> list[End]:
     """Return the ends of a round and of later ones."""
     return [end for other, end in ends.items() if other >= number]
+
+
+class Meeting(Protocol):
+    """The parts of a nodes.Meeting that its roll reads and changes."""
+
+    card: Card
+    members: Members
+    round: int
+    rejoin_s: float
+    _lost_s: float
+    _store: TCPStore | None
+    _closing: threading.Event
+    _host_has_ended: bool
+    _own_ends: list[tuple[int, End]]
+    _begun_ends: list[tuple[int, End]]
+    _ends_elsewhere: dict[int, dict[int, End]]
+
+    def name(self, node: int) -> str:
+        """Return how messages speak of a node."""
+
+    def plan_after_loss(self, node: int) -> str:
+        """Describe the plan after the loss of a node; an empty text if the job ends."""
+
+    def connect_again(self, lost: StoreError, until: float) -> None:
+        """Connect to node 0's store again."""
+
+    def _post(self, news: Failure | str | None, number: int = 0) -> None:
+        """Pass on a failure, or a line to be shown, to the main thread."""
+
+    def _pass_on_ends(self) -> None:
+        """Let the store know of workers here that have ended."""
+
+    def _tell_no_restarts(self) -> None:
+        """Let the store know that the job ends."""
+
+    def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
+        """Say whether a round follows one that has ended so."""
+
+    def _begin_round(self, members: Members) -> None:
+        """Let the next round begin."""
+
+    def _enter_round(self, members: Members) -> None:
+        """Take part in a round that node 0 has begun."""
 
 
 class DeclaredLostError(StoreError):
