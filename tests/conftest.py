@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
+from tests.cpu_report import CpuReport
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -43,6 +44,7 @@ private_directory = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption("--cpu", action="store_true", help="list the CPU seconds of folders of tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         templates.ENDS_WHOLE_ONE_IN = 1
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
+    config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
