@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
-from tests.cpu_report import CpuReport
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -25,6 +24,7 @@ from tests.properties import Properties
 from tests.seed_report import SeedReport
 from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
+from tests.suite.cpu_report import CpuReport
 from tests.surroundings import set_aside_what_is_not_the_tests
 
 if TYPE_CHECKING:

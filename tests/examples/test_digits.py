@@ -21,8 +21,8 @@ import pytest
 import fastdist
 from fastdist.distributed.rpc.leaving import notices as logger
 from fastdist.examples import digits
-from tests import forked_programs
-from tests.forked_programs import Piped
+from tests.launch import forked_programs
+from tests.launch.forked_programs import Piped
 from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])

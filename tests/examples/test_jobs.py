@@ -22,8 +22,8 @@ from fastdist.examples import catalogue
 from fastdist.examples.digits_data import load_digits
 from fastdist.examples.job import endless
 from fastdist.namespace.threads import use_one_thread
-from tests import forked_programs
 from tests.distributed.workers import run_group
+from tests.launch import forked_programs
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 

@@ -16,7 +16,7 @@ import pytest
 from fastdist.distributed import checkpoint
 from fastdist.examples import catalogue
 from fastdist.examples.resume import WORKERS
-from tests.forked_programs import Piped
+from tests.launch.forked_programs import Piped
 
 STEPS, EVERY = 62, 2
 # Five times so many steps, two each, and what the job is ahead, are less than all.

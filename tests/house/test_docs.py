@@ -17,7 +17,7 @@ import pytest
 
 import fastdist
 from bench.__main__ import benchmarks
-from tests import forked_programs
+from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

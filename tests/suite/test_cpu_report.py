@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cpu_report import CpuReport, above_bound, by_folder, cpu_seconds, folder_of, table
+from tests.suite.cpu_report import CpuReport, above_bound, by_folder, cpu_seconds, folder_of, table
 
 BURN = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\n"
 

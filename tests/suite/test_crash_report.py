@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked_programs
 from tests.conftest import ROOT
+from tests.launch import forked_programs
 
 CONFTEST = """
 from tests.crash_report import CrashReport

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests import forked_programs, lanes
+from tests import lanes
 from tests.conftest import ROOT
 from tests.lanes import (
     _COMPILING,
@@ -26,6 +26,7 @@ from tests.lanes import (
     lane_of,
     num_processes,
 )
+from tests.launch import forked_programs
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked_programs
 from tests.conftest import ROOT
+from tests.launch import forked_programs
 from tests.properties import Properties, in_one_test
 
 SAMPLE = """

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests import forked_programs
+from tests.launch import forked_programs
 from tests.seed_report import SeedReport, complaints, ids_of, in_ranges
 from tests.seed_rows import FAMILIES, OWED, ROWS
 

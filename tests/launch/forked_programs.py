@@ -33,11 +33,11 @@ from typing import Any, NoReturn
 
 if __name__ == "__main__":
     # The folder of this file must not hide modules of the standard library or the project.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.distributed import templates
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # What launchers and workers import, but no module that is run as a program.
 _PRELOADED = (
     *templates.PRELOADED,
