@@ -183,6 +183,7 @@ ROOMS: dict[str, set[str]] = {
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
+TOP |= {"integrations"}
 # The names by which PyTorch's users start jobs.
 TOP |= {"distributed.run", "distributed.launch"}
 
@@ -203,6 +204,8 @@ THIRD_PARTIES = {
     "google": {"utils.tensorboard"},
     "PIL": {"utils.tensorboard"},
     "matplotlib": {"utils.tensorboard"},
+    "ray": {"integrations.ray"},
+    "distributed": {"integrations.dask"},
     "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }
