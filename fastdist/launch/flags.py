@@ -36,6 +36,7 @@ def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_places(parser)
+    _add_clusters(parser)
     _add_gpus(parser)
     _add_restarts(parser)
     _add_shutdown(parser)
@@ -111,6 +112,21 @@ def _add_places(parser: CommandParser) -> None:
         metavar="S",
         help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
         f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
+
+
+def _add_clusters(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--slurm",
+        action="store_true",
+        help="take nodes, node rank, address and port from Slurm; start it by `srun "
+        "--ntasks-per-node=1` (`fastdist manifest sbatch` prints a script)",
+    )
+    parser.add_argument(
+        "--k8s",
+        action="store_true",
+        help="take node rank and address from the indexed Job of Kubernetes that this pod is in "
+        "(`fastdist manifest jobset` prints a manifest)",
     )
 
 

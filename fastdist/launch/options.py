@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
 from fastdist.distributed.store.wait_log import WITHOUT_LIMIT_S
+from fastdist.launch.cluster_places import read_cluster
 from fastdist.launch.environment import SHUTDOWN_TIMEOUT
 from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus
@@ -56,6 +57,8 @@ class LaunchOptions:
     passes_local_rank: bool = False
     # --rdzv-id, None where it is not given.
     run_id: str | None = None
+    # How often Slurm or Kubernetes has started the job before.
+    earlier_starts: int = 0
 
     @property
     def rounds_to_follow(self) -> int:
@@ -83,6 +86,7 @@ def parse_options(
 
 def _checked(given: argparse.Namespace) -> LaunchOptions:
     workers = _workers(given.nproc_per_node)
+    earlier_starts = read_cluster(given)
     nodes = _nodes(given.nnodes)
     read_rendezvous(given)
     _require_alone(given, nodes)
@@ -124,6 +128,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         as_torch=given.as_torch,
         passes_local_rank=given.passes_local_rank,
         run_id=given.rdzv_id,
+        earlier_starts=earlier_starts,
     )
 
 
