@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
+from tests import lock_order
+from tests.cpu_report import CpuReport
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -35,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Before anything of fastdist is imported, and inherited by the processes that tests start.
 # Kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
 set_aside_what_is_not_the_tests(os.environ)
+lock_order.install()
 os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
 
 deselected_because: Counter[str] = Counter()
@@ -43,6 +46,9 @@ private_directory = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption(
+        "--cpu", action="store_true", help="list the processor time of folders, files and tests"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
+    if config.option.cpu:
+        config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(FewReports(), "fastdist-few-reports")
 
