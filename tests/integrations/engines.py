@@ -18,9 +18,9 @@ import fastdist
 from tests.integrations import slurm
 from tests.launch import mpirun
 
-_ROOT: Final = str(Path(fastdist.__file__).parents[1])
+ROOT: Final = str(Path(fastdist.__file__).parents[1])
 _PACKAGES: Final = {"ray": "ray", "dask": "distributed", "torchrun": "torch"}
-# Ends a hang: a promise has a bound of its own.
+# Ends a hang; promises have tighter bounds.
 BOUND_S: Final = 110.0
 # How often a worker may come back, on engines that start workers again.
 RESTARTS: Final = 3
@@ -54,7 +54,7 @@ class Command:
             self.process = subprocess.Popen(
                 self.words,
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": _ROOT, **self.environment},
+                env={**os.environ, "PYTHONPATH": ROOT, **self.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -77,7 +77,7 @@ class Job:
 
     @property
     def output(self) -> str:
-        """What all have printed."""
+        """The text that all commands have printed."""
         return (self.folder / "output").read_text(errors="replace")
 
     def look(self) -> None:

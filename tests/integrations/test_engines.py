@@ -6,14 +6,16 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integrations.engines import RESTARTING, STARTS, Job, started
+from tests.integrations.engines import RESTARTING, ROOT, STARTS, Job, started
 from tests.integrations.slurm import Slurm
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
@@ -125,23 +127,34 @@ def test_launchers_on_nodes_of_slurm_find_each_other(cluster: Slurm, tmp_path: P
         job.close()
 
 
+@contextmanager
+def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
+    """Start the lasting job of two nodes by the script that `fastdist manifest sbatch` prints."""
+    words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
+    manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING]
+    done = subprocess.run(
+        [*manifest, str(folder)],
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / "job.sh").write_text(done.stdout)
+    job = Job(folder)
+    try:
+        job.start("sbatch", "--wait", "-o", "output", "job.sh", environment=cluster.environment)
+        yield job
+    finally:
+        cluster.run("scancel", "--user", str(os.getuid()))
+        job.close()
+
+
 @pytest.mark.engines("slurm")
 def test_the_script_of_a_manifest_runs_and_brings_killed_workers_back(
     cluster: Slurm, tmp_path: Path
 ) -> None:
-    python = sys.executable
-    job = Job(tmp_path)
-    words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
-    manifest = (python, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING)
-    job.start(*manifest, str(tmp_path))
-    (tmp_path / "job.sh").write_text(job.end())
-    (tmp_path / "output").write_text("")
-    try:
-        job.start("sbatch", "--wait", "-o", "output", "job.sh", environment=cluster.environment)
+    with started_on_slurm(cluster, tmp_path) as job:
         took = kill_each_once(job, 2)
         assert "restart 1 of 2" in job.end()
-    finally:
-        cluster.run("scancel", "--user", str(os.getuid()))
-        job.close()
     assert max(took) < BACK_WITHIN_S, took
     assert not list(tmp_path.glob(".fastdist-secret-*"))

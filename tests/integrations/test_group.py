@@ -66,7 +66,7 @@ class ScriptedEngine:
 
 
 class ScriptedHub:
-    """Notes what it is asked to do."""
+    """Keeps a list of its calls."""
 
     host, port, secret = "10.0.0.1", 29500, "ab" * 32
 
