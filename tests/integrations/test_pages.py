@@ -1,0 +1,40 @@
+"""The claim that the programs of docs/ray.md and docs/dask.md print what is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "60",
+}
+
+
+@pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=pytest.mark.engines(name)) for name in ("ray", "dask")]
+)
+def test_a_program_prints_what_is_shown(engine: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / f"{engine}.md").read_text()
+    program, expected = re.findall(r"^```(?:python|console)\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, **SETTINGS, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = done.stdout.splitlines()
+    assert [line for line in expected.splitlines() if line not in printed] == [], done.stderr
