@@ -15,8 +15,9 @@ from typing import Final
 from bench.kept_port import KeptPort
 
 COMMANDS: Final = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel")
-# Both are this machine. The first one has a name that resolves, since the store is there.
-NODES: Final = ("localhost", "node2")
+# Both are this machine. The store is on the first, whose name is 127.0.0.1 as one number: that
+# resolves everywhere, and Slurm takes it for the name of a host, other than `localhost`.
+NODES: Final = ("0x7f000001", "node2")
 _STARTS_WITHIN_S = 60.0
 
 
