@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.integrations.ray_cluster import SETTINGS
+
 
 def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
     """Run it in actors of a Ray that is started for it."""
@@ -18,7 +20,10 @@ def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[
 
     from fastdist.integrations.ray import WorkerGroup
 
-    ray.init(num_cpus=size, include_dashboard=False, logging_level="error")
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(logging_level="error")
+    else:
+        ray.init(num_cpus=size, include_dashboard=False, logging_level="error")
     try:
         with WorkerGroup(size, max_restarts=restarts) as group:
             return group.run(train, words)
@@ -48,7 +53,5 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     # Ray asks for its settings in the environment before it is imported.
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "60")
+    os.environ.update(SETTINGS)
     sys.exit(main(sys.argv[1:]))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.engines import RESTARTING, ROOT, STARTS, Job, started
+from tests.integrations.ray_cluster import RayCluster
 from tests.integrations.slurm import Slurm
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
@@ -30,6 +31,26 @@ def on_engines(*names: str) -> Any:
     return pytest.mark.parametrize(
         "engine", [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
     )
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[RayCluster]:
+    with short_folder() as folder:
+        cluster = RayCluster(Path(folder))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def engine_is_ready(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the cluster that drivers of Ray connect to, before the first of them."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and callspec.params.get("engine") == "ray":
+        for name, value in request.getfixturevalue("ray_cluster").environment.items():
+            monkeypatch.setenv(name, value)
 
 
 def words_of(example: tuple[str, int, float], folder: Path) -> list[str]:

@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integrations.ray_cluster import SETTINGS
+
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = {
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": "60",
-}
 
 
 @pytest.mark.parametrize(
