@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.general_path import GeneralPath, as_operand_of
+from fastdist.dispatch.call import GeneralPath, as_operand_of
 from fastdist.dispatch.op import OPS
 
 

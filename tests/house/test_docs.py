@@ -93,6 +93,17 @@ def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
     assert expected in done.stdout
 
 
+def test_job_is_preempted_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks(DOCS / "failures.md", "py")
+    (tmp_path / "program.py").write_text(program)
+    done = run(["-m", "fastdist.run", "-n", "2", "program.py"], tmp_path)
+    assert done.returncode == 75, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    steps = {line.rpartition(" ")[2] for line in lines}
+    assert len(lines) == 2 and len(steps) == 1 and int(steps.pop()) > 5
+    assert (tmp_path / "preempted.pt").exists()
+
+
 def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None:
     (program,) = blocks(DOCS / "checkpoints.md", "py")
     command = ["-c", program + "\nprint(state['step'], model.weight.tolist())"]
