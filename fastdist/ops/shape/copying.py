@@ -186,15 +186,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 clone.formatted = in_format
 
 
-def _quick_contiguous(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor in C order, itself or a copy; NOT_TAKEN for all else."""
-    if named or len(args) != 1 or args[0].__class__ not in PLAIN:
-        return NOT_TAKEN
-    (input,) = args
-    return input if input._layout.contiguous else packed(input)
-
-
-@composite(homes="method", quick=_quick_contiguous)
+@composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
     copy that does.
@@ -213,14 +205,9 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
 @before(contiguous)
 def contiguous_quickly(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-    """Return a plain tensor that lies in C order itself."""
-    if (
-        memory_format is contiguous_format
-        and input.__class__ in PLAIN
-        and input._layout.contiguous
-        and not modes.tracers
-    ):
-        return input
+    """Return a plain tensor in C order, itself or a copy."""
+    if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        return input if input._layout.contiguous else packed(input)
     return contiguous(input, memory_format)
 
 
