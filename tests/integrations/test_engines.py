@@ -28,9 +28,8 @@ BACK_WITHIN_S = 20.0
 
 
 def on_engines(*names: str) -> Any:
-    return pytest.mark.parametrize(
-        "engine", [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
-    )
+    params = [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
+    return pytest.mark.parametrize("engine", params, indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +43,14 @@ def ray_cluster() -> Iterator[RayCluster]:
             cluster.close()
 
 
-@pytest.fixture(autouse=True)
-def engine_is_ready(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the cluster that drivers of Ray connect to, before the first of them."""
-    callspec = getattr(request.node, "callspec", None)
-    if callspec is not None and callspec.params.get("engine") == "ray":
-        for name, value in request.getfixturevalue("ray_cluster").environment.items():
-            monkeypatch.setenv(name, value)
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Be the name of an engine, whose cluster is there where drivers connect to one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ray":
+            for name, value in request.getfixturevalue("ray_cluster").environment.items():
+                patch.setenv(name, value)
+        yield request.param
 
 
 def words_of(example: tuple[str, int, float], folder: Path) -> list[str]:
