@@ -1,6 +1,6 @@
 """Drivers whose workers fail, do not fit, are nested, or outlive them.
 
-    python -m tests.integrations.drivers ray|dask errors|lasting|cluster FOLDER
+    python -m tests.integrations.drivers ray|dask errors|lasting|plugin|cluster FOLDER
 
 `errors` prints what each mistake leads to; `lasting` runs tests/integrations/lasting.py in two
 workers; `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
@@ -9,6 +9,7 @@ workers; `cluster` keeps a Dask cluster, whose address it writes into the folder
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastdist as torch
+import fastdist.distributed as dist
 from fastdist.core.errors import EngineError, WorkerFailedError
 from tests.integrations import lasting
 from tests.integrations.ray_cluster import SETTINGS
@@ -70,6 +73,52 @@ def raise_on_purpose() -> None:
     rpc.shutdown()
 
 
+def end_in_first_life() -> tuple[int, float]:
+    """Sum over the ranks; in the first life of the group, be killed instead, in rank 1."""
+    dist.init_process_group()
+    if dist.get_rank() == 1 and dist.restart_count() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+    return dist.restart_count(), x.item()
+
+
+def call_others() -> tuple[str, list[int]]:
+    """Return the name of this worker, and the process ids of both, as a task of Dask's."""
+    from fastdist.distributed import rpc
+
+    names = ("worker0", "worker1")
+    return rpc.get_worker_info().name, [rpc.rpc_sync(name, os.getpid) for name in names]
+
+
+def pids_by_name(client: Any) -> dict[str, list[int]]:
+    """Return what each worker that a plugin has joined answers; others, and lost ones, do not."""
+    found = {}
+    for address in client.nthreads():
+        with suppress(Exception):
+            future = client.submit(call_others, workers=[address], pure=False, retries=0)
+            name, pids = future.result(timeout=10)
+            found[name] = pids
+    return found
+
+
+def print_plugin(client: Any) -> None:
+    """Kill a worker that a plugin has joined; print that another process has its rank."""
+    from fastdist.integrations.dask import FastdistPlugin
+
+    client.register_plugin(FastdistPlugin(world_size=2))
+    first = pids_by_name(client)
+    killed = first["worker0"][1]
+    print("joined", first["worker0"] == first["worker1"], flush=True)
+    os.kill(killed, signal.SIGKILL)
+    again = first
+    while len(again) < 2 or killed in again["worker0"] or again["worker0"] != again["worker1"]:
+        again = pids_by_name(client)
+    client.unregister_worker_plugin("fastdist")
+    print("back", sorted(again), flush=True)
+
+
 def place() -> tuple[str, str]:
     """Return rank and world size, as variables have them."""
     return os.environ["RANK"], os.environ["WORLD_SIZE"]
@@ -103,6 +152,7 @@ def print_errors(engine: str, run: Callable[..., list[Any]]) -> None:
     except EngineError as error:
         print("too few:", error, flush=True)
     print("again", run(2, place), flush=True)
+    print("group", run(2, end_in_first_life, max_restarts=1, restart="group"), flush=True)
     print("nested", run(2, partial(place_of_nested, engine)), flush=True)
 
 
@@ -126,6 +176,8 @@ def main(arguments: Sequence[str]) -> int:
                 return 0
         if case == "errors":
             print_errors(engine, run)
+        if case == "plugin":
+            print_plugin(dask.client)
         with suppress(KeyboardInterrupt):
             if case == "lasting":
                 run(2, lasting.main, [name])

@@ -201,8 +201,20 @@ def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path
     words = "they need 9 CPU, and the cluster has 4" if engine == "ray" else "the cluster has"
     assert re.search(f"too few: .*{words}.* within 1 s" if engine == "dask" else words, output)
     assert "again [('0', '2'), ('1', '2')]" in output
+    assert "group [(1, 2.0), (1, 2.0)]" in output
     assert "nested [([('0', '2'), ('1', '2')], ('0', '2')), ('1', '2')]" in output
     assert "FASTDIST_JOB_SECRET=" not in output
+
+
+@on_engines("dask")
+def test_a_worker_that_a_plugin_has_joined_is_replaced(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "plugin")
+        output = job.end()
+    finally:
+        job.close()
+    assert "joined True" in output and "back ['worker0', 'worker1']" in output
 
 
 @on_engines("ray", "dask")
