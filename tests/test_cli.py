@@ -32,7 +32,7 @@ def test_help_names_each_command(flag: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_an_unknown_command_is_told_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trian"]) == 2
-    known = "run, manifest, as-torch, demo, info, version"
+    known = "run, top, manifest, as-torch, demo, info, version"
     expected = f"fastdist: unknown command 'trian'; known: {known}\n"
     assert capsys.readouterr().err == expected
 
