@@ -22,9 +22,7 @@ _LEAST_S: Final = 0.5  # files and tests that take less are summed, not listed
 
 
 def cpu_of_tree() -> float:
-    """Return the seconds of processor time of this process, of its descendants, and of those that
-    have ended.
-    """
+    """Return the processor time in seconds of this process and its descendants, ended ones too."""
     ticks, left = 0, [os.getpid()]
     while left:
         folder = Path("/proc", str(left.pop()))
@@ -55,7 +53,7 @@ class CpuReport:
             return
         began, now = time.process_time(), cpu_of_tree()
         self.by_test[nodeid] += max(0.0, now - self._before)
-        self._before = now + time.process_time() - began  # to look takes time that is no test's
+        self._before = now + time.process_time() - began  # the count itself takes time
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController) -> None:

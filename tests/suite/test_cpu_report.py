@@ -8,7 +8,7 @@ import time
 
 from tests.cpu_report import CpuReport, cpu_of_tree, lines_of
 
-# It computes for as long, in a process of its own, and waits until its input ends.
+# A process that computes for 0.3 s and then waits until its input ends.
 _COMPUTES = """
 import sys, time
 while time.process_time() < 0.3: pass
