@@ -14,8 +14,8 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.copy_inplace import copy_drawn
-from ...dispatch.output import store_in_out
+from ...dispatch.inplace import copy_drawn
+from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import require_randomness
 from ...interpreters.batched_tensor import levels
 from ...interpreters.sparse_rules import refusal

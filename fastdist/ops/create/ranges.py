@@ -13,8 +13,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.linspace import evenly_spaced
 from ...core.memory_format import MemoryLayout
 from ...core.overflow_checks import count_up
-from ...dispatch.arguments import checked
-from ...dispatch.composite import composite
+from ...dispatch.composite import checked, composite
 from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor

@@ -14,10 +14,16 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
-from ...dispatch.copy_inplace import copy_, overwrite
-from ...dispatch.inplace import may_write_at_once, require_may_change, value_of, will_record
+from ...dispatch.declaration import node_named
+from ...dispatch.inplace import (
+    copy_,
+    may_write_at_once,
+    overwrite,
+    require_may_change,
+    value_of,
+    will_record,
+)
 from ...dispatch.op import PLAIN
-from ...dispatch.pytorch_names import node_named
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import levels_of, zeros_like
 from ...graph.lazy_conj_neg import LazyConjNeg, write_through

@@ -14,10 +14,10 @@ from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, pres
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN
 from ...dispatch.route import Route
+from ...dispatch.signature import ArgumentError
 from ...dispatch.structured import Plan, StructuredOp, structured
 from ...graph.modes import modes
 from ...interpreters.batched_tensor import levels

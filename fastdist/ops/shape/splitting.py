@@ -13,8 +13,8 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
 from ...dispatch.composite import composite
+from ...dispatch.declaration import recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.pytorch_names import recorded_as
 from ...dispatch.view import see
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls

@@ -14,9 +14,9 @@ from ...core.folded_frames import fold
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
-from ...dispatch.arguments import checked
+from ...dispatch.composite import checked
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
