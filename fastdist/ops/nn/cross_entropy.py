@@ -343,7 +343,7 @@ def _cross_entropy_of_rows(
     ):
         return NOT_TAKEN
     try:
-        if not modes.special and (input._edge is None or not tls.grad):
+        if input._edge is None or not tls.grad:
             return cross_entropy_losses(input, target, 1)
         return cross_entropy_rows(input, target, 1)[0]
     except IndexError:
