@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
+from tests import lock_order
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -35,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Before anything of fastdist is imported, and inherited by the processes that tests start.
 # Kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
 set_aside_what_is_not_the_tests(os.environ)
+lock_order.install()
 os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
 
 deselected_because: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.references.held import Event
 from fastdist.distributed.rpc.references.rref import RRef
 from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
 from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
@@ -252,8 +253,7 @@ def test_nobody_keeps_what_came_behind_a_reference_that_cannot_be_had(
 
     def refuse_one(rref: RRef[Any], fork_id: int) -> None:
         if rref._id == min(scenario.made):
-            rref._is_deleted = True
-            rrefs._confirm(fork_id)
+            rrefs._step(rref._held, Event.REFUSED)
             raise RpcError("it comes too late")
 
     monkeypatch.setattr(rrefs, "_require_wanted", refuse_one)
