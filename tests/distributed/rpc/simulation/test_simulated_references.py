@@ -30,6 +30,8 @@ _QUIET_S = 40.0
 # An owner hears of one more reference in this time, whatever breaks.
 HEARD_OF_S = 12.0
 
+NUM_SEEDS = 100
+
 
 class Value:
     pass
@@ -185,7 +187,7 @@ def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
 
 
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
-    try_seeds(References, scenarios, range(300))
+    try_seeds(References, scenarios, range(NUM_SEEDS))
 
 
 def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
@@ -439,6 +441,6 @@ def _wait_for_value(rref: RRef[Any], ask: str) -> None:
 
 # In parts: no test may take longer than pytest's time for one.
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(300, 30_000, 1000))
+@pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_values_live_as_long_as_their_references_for_many_seeds(first: int) -> None:
     try_seeds(References, scenarios, range(first, first + 1000))
