@@ -10,7 +10,7 @@ from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes, no_grad, tls
+from ...graph.modes import may_be_differentiated, no_grad
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.storage import storage_of
@@ -93,7 +93,7 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 
 @normalize_channels.vjp("input", "weight", "bias")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
-    if not (tls.grad or modes.special):
+    if not may_be_differentiated():
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
     axes, kept = axes_of(input._layout.shape)
     by_input = by_weight = None

@@ -13,7 +13,6 @@ from ...core.device import CPU
 from ...core.dtypes import float32, float64
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import MOST, may_fuse
@@ -158,7 +157,7 @@ def _layout_of(row: Any) -> Layout | None:
 
 def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """Return group norm by one op, or None where that is not for the arguments."""
-    if modes.special or groups.__class__ is not int or eps.__class__ is not float:
+    if groups.__class__ is not int or eps.__class__ is not float:
         return None
     if input is None or not _are_plain(input, weight, bias):
         return None
@@ -170,7 +169,7 @@ def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) ->
 
 def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """Return instance norm by one op, or None where that is not for the arguments."""
-    if modes.special or eps.__class__ is not float:
+    if eps.__class__ is not float:
         return None
     if input is None or not _are_plain(input, weight, bias):
         return None
@@ -184,7 +183,7 @@ def takes_channels(input: Any, mean: Any, variance: Any, weight: Any, bias: Any)
     """Return whether batch norm's arguments are plain rows for an input on the CPU, of which mean
     and variance are both given or neither, and are constants.
     """
-    if modes.special or input is None or not _are_plain(input, mean, variance, weight, bias):
+    if input is None or not _are_plain(input, mean, variance, weight, bias):
         return False
     if mean is None or variance is None:
         if mean is not variance:

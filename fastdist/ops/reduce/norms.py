@@ -13,7 +13,7 @@ from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.structured import Plan, structured
 from ...dispatch.target import store_in_out
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated
 from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
 from ...tensor.layout import Layout
@@ -234,7 +234,7 @@ def _(
         return where_op(whole == 0, at_zero, slope)
     g = restore_axes(g, input_layout, dim, keepdim)
     slope = g * _direction(input, whole, float(ord))
-    if _is_flat(ord) or not (tls.grad or modes.special):
+    if _is_flat(ord) or not may_be_differentiated():
         return slope
     return slope + rough_zero(input, whole)
 

@@ -24,7 +24,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
     """Return whether tensors, of which the first is given, are plain ones of one floating dtype and
     a few numbers on the CPU, and nothing observes the call.
     """
-    if modes.special or modes.tracers:
+    if modes.special:
         return False
     layout = tensors[0]._layout  # type: ignore[union-attr]
     dtype = layout.dtype
