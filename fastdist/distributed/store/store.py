@@ -426,7 +426,7 @@ def _not_all_came(
 ) -> StoreTimeoutError:
     why = "" if lost is None else f"; {lost}"
     ranks = one_line(", ".join(missing))
-    more = [int(one.partition(" ")[0]) - 1 for one in missing[-1:] if not one.isdigit()]
+    more = [int(one.split()[0]) - 1 for one in missing[-1:] if re.fullmatch(r"\d{1,9} more", one)]
     return StoreTimeoutError(
         f"{store}: join {group!r}: {len(missing) + sum(more)} of {world_size} ranks did not come "
         f"within {waited_s:.4g} s: {ranks}; look for what ended or never started them"

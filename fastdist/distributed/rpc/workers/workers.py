@@ -32,7 +32,7 @@ from .callers import Callers
 from .group import LOOK_S, Group
 from .latest import remember
 from .progress import Progress
-from .record import Record, WorkerInfo, did_you_mean, in_words
+from .record import Record, WorkerInfo, did_you_mean, in_words, require_room_for_peer
 from .session import LivenessTimeouts, Times
 from .worker import Worker
 
@@ -92,6 +92,8 @@ class Workers:
         self._refusals_by_incarnation: dict[int, GivenUpError] = {}
         # The names of those that were lost and are forgotten, by id: one of them may come back.
         self._missed: dict[int, str] = {}
+        # How many peers may be met before descriptors are counted again.
+        self._may_meet = 0
         self.is_open = False
         # Why this worker is none of the group any more: the others gave it up.
         self.given_up: GivenUpError | None = None
@@ -285,10 +287,21 @@ class Workers:
                     f"{worker.why_lost or 'it has shut down'}",
                     may_have_run=False,
                 )
+            self._require_room()
             worker.meet()
         worker.lender = self._lender_to(worker)
         worker.open()
         return worker
+
+    def _require_room(self) -> None:
+        """Check that this process may open what one more peer takes; now and then, as it counts
+        what is open.
+
+        Raises  RpcError
+        """
+        if not self._may_meet:
+            self._may_meet = (require_room_for_peer() + 1) // 2
+        self._may_meet -= 1
 
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
         """Return the life that is meant: of a rank one may have come that is not known here.
@@ -437,7 +450,7 @@ class Workers:
                 return
             with self._lock:
                 before = self._known(key)
-                # A rank of a static group is never free: the store has another host, and knows less.
+                # No rank of a static group is ever free: a store with another host knows less.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
