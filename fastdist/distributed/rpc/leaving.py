@@ -165,7 +165,8 @@ class Leaving:
         # First: who waits for these has a call under way, to the one that counts who has come.
         if self._group.is_static and not self.barrier.have_all_come:
             speaker = self._workers.known(self._group.speaker)
-            speaks = speaker is None or speaker.is_self or speaker.is_dead
+            is_gone = speaker is not None and speaker.is_dead
+            speaks = is_gone or self._group.speaker == self._group.me.rank
             if not speaks and self.barrier.is_waiting_for_others:
                 return ""
             ranks, num_more = self._group.not_in_shutdown() if speaks else ([], 0)

@@ -93,6 +93,8 @@ class Counts:
     def counting(self) -> Iterator[None]:
         """Count what goes over simulated connections, to the store, and as calls of functions."""
         with pytest.MonkeyPatch.context() as patch:
+            # As in large groups, most members are looked up when they are needed.
+            patch.setattr(joining, "MOST_READ", 8)
             patch.setattr(Link, "send", self._counted(Link.send))
             patch.setattr(Link, "send_back", self._counted(Link.send_back))
             ask, submit = SharedStore._ask, StoreState.submit
@@ -169,7 +171,8 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
         called: list[str] = []
 
         def call_next(worker: Worker) -> None:
-            other = worker.agent.get_worker_info(f"w{(worker.rank + 1) % size}")
+            # No neighbour in the tree, for most: they know each other before they call.
+            other = worker.agent.get_worker_info(f"w{(worker.rank + size // 2) % size}")
             called.append(worker.agent.call(other, name_of, (), {}, 0.0))
 
         def leave(worker: Worker) -> None:
@@ -209,7 +212,9 @@ def require_growth(*sizes: int, of_all: bool = False) -> None:
                     ("one worker", MOST_OF_ONE, Counts.most),
                 ):
                     before, now = get(less, phase, what), get(more, phase, what)
-                    if now > bound * before:
+                    # The operations of a few workers prove nothing of all.
+                    is_known = of_all or what != "operations" or told == "one worker"
+                    if is_known and now > bound * before:
                         text = f"{what} of {told}: {before} at {half}, {now} at {size}"
                         wrong.append(f"{phase}: {text}")
     assert not wrong, "\n".join(wrong)
