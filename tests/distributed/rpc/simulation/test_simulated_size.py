@@ -3,8 +3,8 @@
 Agents are real; their sockets, threads, clock and connections to the store are not. Each phase is
 counted at sizes that double: messages and their bytes, requests to the store and their bytes, and
 calls of our Python functions, as operations. The store's own process does O(n), apart from them.
-To count operations takes longer than what is counted: in a run that is to be short, those of a few
-workers are, the root of the barrier's tree, one below it and the last one.
+Operations take longer to count than to carry out: the short run counts those of three workers, the
+root of the barrier's tree, one below it and the last one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PHASES = ("join", "call", "wait", "leave")
 COUNTED = ("messages", "message bytes", "requests", "request bytes", "operations")
 # n log n grows by 2.2 to 2.3 where n doubles, at these sizes; n * n by 4.
 MOST_OF_ALL = 2.4
-# What one worker does must not double with the group.
+# The work of one worker must not double with the group.
 MOST_OF_ONE = 1.5
 STORE = "the store"
 # How long a worker waits for the last one: notices come after 5, 10 and 20 s.
@@ -42,7 +42,7 @@ WAITS_S = 25.0
 
 
 class Counts:
-    """What each worker, and the store, did in each phase; `sampled` ranks alone have operations."""
+    """Counts of each worker, and of the store, in each phase; `sampled` ranks alone have operations."""
 
     def __init__(self, sampled: Collection[int]) -> None:
         self._sampled = {f"w{rank}.0" for rank in sampled}
@@ -67,15 +67,15 @@ class Counts:
             self.of[self._phase, what][who] += amount
 
     def total(self, phase: str, what: str) -> int:
-        """Return what all workers did."""
+        """Return the sum over all workers."""
         return sum(number for who, number in self.of[phase, what].items() if who != STORE)
 
     def most(self, phase: str, what: str) -> int:
-        """Return what that worker did which did most."""
+        """Return the highest count of a worker."""
         return max((n for who, n in self.of[phase, what].items() if who != STORE), default=0)
 
     def of_store(self, phase: str, what: str) -> int:
-        """Return what the store did."""
+        """Return the count of the store."""
         return self.of[phase, what][STORE]
 
     def _who(self) -> str:
@@ -124,7 +124,7 @@ class Counts:
             def counted_enter(world: World, process: Any) -> None:
                 enter(world, process)
                 is_sampled = process is not None and process.name in self._sampled
-                # Of this thread, which leads the world until another one enters a process.
+                # This thread leads the world until another one enters a process.
                 sys.setprofile(self.count_call if is_sampled else None)
 
             patch.setattr(World, "enter", counted_enter)

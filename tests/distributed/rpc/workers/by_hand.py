@@ -140,7 +140,7 @@ def workers_of(
 
 
 def present(store: Store) -> list[Record]:
-    """Return the members that a store tells of, by rank."""
+    """Return the members that a store has, by rank."""
     return StoreDirectory(store).changes(0).came
 
 

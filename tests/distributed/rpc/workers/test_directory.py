@@ -79,7 +79,7 @@ def test_who_follows_takes_the_place_and_learns_how_many_were_lost(store: Store)
     directory = StoreDirectory(store)
     directory.claim(A)
     assert directory.claim(member("a", 1, 103), A, 1) == (None, 1)
-    # Of two that want to follow one life the first is in.
+    # The first of two that want to follow one life is in.
     assert directory.claim(member("a", 1, 104), A, 1) == (member("a", 1, 103), 1)
     directory.declare_lost(replace(member("a", 1, 103), restart_count=1))
     directory.leave(member("a", 1, 103))
@@ -101,7 +101,7 @@ def test_changes_since_a_revision_are_those_alone(store: Store) -> None:
     directory.claim(again)
     later = directory.changes(since.revision)
     assert later.came == [again]
-    # Who knows more than the store, which has another host, reads all.
+    # A store that has another host may know less than the reader, which then reads all.
     assert directory.changes(later.revision + 1).is_whole
 
 
