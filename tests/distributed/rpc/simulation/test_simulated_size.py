@@ -42,7 +42,7 @@ WAITS_S = 25.0
 
 
 class Counts:
-    """Counts of each worker, and of the store, in each phase; of `sampled` ranks also operations."""
+    """Counts of each worker and of the store; operations of the `sampled` ranks alone."""
 
     def __init__(self, sampled: Collection[int]) -> None:
         self._sampled = {f"w{rank}.0" for rank in sampled}
