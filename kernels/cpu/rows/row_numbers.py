@@ -116,7 +116,10 @@ class Numbers:
         y = self.greater(constant(bottom), y)
         # Added and subtracted it rounds: to whole numbers, or to the parts that a table has.
         parts = self.lanes if by_table else 1
-        rounder = constant(1.5 * 2.0 ** (23 if is_32 else 52) / parts)
+        scales = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
+        lifts = is_bounded and not scales
+        middle = 1.5 * 2.0 ** (23 if is_32 else 52) / parts
+        rounder = constant(middle + sum(self._lift) if lifts else middle)
         z = self.fma(y, constant(1 / math.log(2)), rounder)
         n = self.builder.fsub(z, rounder)
         r = self.fma(n, constant(-self._ln2[0]), y)
@@ -128,9 +131,24 @@ class Numbers:
             return self._scaled(self.fma(step, self.builder.fmul(tail, r), step), n)
         tail = self._series(polynomials.EXP if is_32 else polynomials.EXPM1["float64"], r, constant)
         made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
-        if _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES:
+        if scales:
             return self._scaled(made, n)  # rounded once, as by two factors
-        return self._times_power(made, z, rounder)
+        return self._times_lifted(made, z) if lifts else self._times_power(made, z, rounder)
+
+    @property
+    def _lift(self) -> tuple[int, int]:
+        """What n of a bounded exp is lifted by, and the bias of exponents."""
+        # The sum is even, or rounding of halves to even would find other numbers.
+        return (63, 127) if self.is_32 else (511, 1023)
+
+    def _times_lifted(self, x: Any, z: Any) -> Any:
+        """Return x * 2**n, for the n of at most 0 whose sum with the lift z has behind a rounder:
+        by 2**(n + lift), which overflows for none, and by 2**-lift, which rounds once.
+        """
+        build = self.builder
+        shift = self.whole(23 if self.is_32 else 52)
+        power = build.bitcast(build.shl(build.bitcast(z, self.integer), shift), self.type)
+        return build.fmul(build.fmul(x, power), self.constant(2.0 ** -self._lift[0]))
 
     def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:
         """Return Horner's rule."""

@@ -124,7 +124,8 @@ SMALL: Final[dict[str, Row]] = {
         TOP,
         Map("out", "exp(x - top)"),
         Reduce("total", "sum", "out"),
-        Map("out", "out / total"),
+        Let("share", "T(1) / total"),
+        Map("out", "out * share"),
     ),
     "small_softmax_gradient": _exact(
         "g y out", Reduce("even", "sum", "g * y"), Map("out", "(g - even) * y")
