@@ -96,6 +96,7 @@ def _build_rows(
     steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
     steps["table"] = steps["sum"] = None
     steps["turns"] = steps["turn_sums"] = whole
+    steps["turn_numbers"] = steps["group_numbers"] = size
     # See Note [Reading array objects] in array_objects.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
@@ -112,6 +113,7 @@ def _build_rows(
         first = builder.mul(first, band)
         count = builder.sub(last, first)
     turns = builder.fptosi(b, I64) if row.has_turns else None
+    group = builder.fptosi(a, I64) if row.has_groups else None
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None
     if _AHEAD:
@@ -125,8 +127,10 @@ def _build_rows(
             step, at = steps.get(kind, eight), i
             if kind == "bands":
                 at = builder.udiv(i, band)
-            elif kind in ("turns", "turn_sums"):
+            elif kind in ("turns", "turn_sums", "turn_numbers"):
                 at = builder.urem(i, turns)
+            elif kind == "group_numbers":
+                at = builder.udiv(i, group)
             found[name] = base if step is None else builder.add(base, builder.mul(at, step))
         return found
 

@@ -85,12 +85,15 @@ _NORMAL = "((x - mean) * scale)"
 _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 _BANDS = "by_weight:bands by_bias:bands"
 _TURN_SUMS = "by_weight:turn_sums by_bias:turn_sums"
-_NORMALIZED = (
+_NORMAL_NUMBERS = (
     *_SPREAD,
     Let("size", "sqrt(spread / n + a)"),
     Let("scale", "T(1) / size"),
     Let("middle", "centre + off", rounded=True),
     Let("begin", "(centre - middle + off) * scale"),
+)
+_NORMALIZED = (
+    *_NORMAL_NUMBERS,
     Map("out", "((x - middle) * scale - begin) * weight + bias"),
     Give("mean", "centre + off"),
     Give("deviation", "size"),
@@ -348,6 +351,30 @@ SMALL: Final[dict[str, Row]] = {
     "small_group_norm_gradient": _exact(f"{_OF_NORMAL} weight:turns out", *_slope()),
     "small_group_norm_gradients": _exact(
         f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
+    ),
+    # The numbers of groups; then a row is a channel of a sample, a channels are a group, and b
+    # channels take turns.
+    "small_group_numbers": _exact(
+        "x mean:numbers deviation:numbers middles:numbers begins:numbers scales:numbers",
+        *_NORMAL_NUMBERS,
+        Give("mean", "centre + off"),
+        Give("deviation", "size"),
+        Give("middles", "middle"),
+        Give("begins", "begin"),
+        Give("scales", "scale"),
+    ),
+    "small_group_channels": _exact(
+        "x middles:group_numbers begins:group_numbers scales:group_numbers weight:turn_numbers"
+        " bias:turn_numbers out",
+        Let("by", "scales * weight"),
+        Let("off", "bias - begins * weight"),
+        Map("out", "(x - middles) * by + off"),
+    ),
+    "small_known_channels": _exact(
+        "x weight:turn_numbers bias:turn_numbers mean:turn_numbers variance:turn_numbers out",
+        Let("by", "weight / sqrt(variance + a)"),
+        Let("off", "bias - mean * by"),
+        Map("out", "x * by + off"),
     ),
     # A row is a channel, and each of its places gets the numbers of the channel.
     "small_channel_numbers": _exact(
