@@ -300,6 +300,15 @@ SMALL: Final[dict[str, Row]] = {
         Let("size", "where(norm == T(0), T(inf), norm)"),
         Map("out", "x / size * g"),
     ),
+    # The gradients of that by g and x, of the gradient q of its result, for norms that are not 0.
+    "small_euclidean_second": _exact(
+        "q g:numbers norm:numbers x by_g:numbers by_x",
+        Let("part", "T(1) / norm"),
+        Reduce("along", "sum", "q * (x * part)"),
+        Let("scale", "g * part"),
+        Give("by_g", "along"),
+        Map("by_x", "(q - (x * part) * along) * scale"),
+    ),
     "small_layer_norm": _exact(
         "x weight:columns bias:columns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
