@@ -241,7 +241,7 @@ class RowCode:
         return self._spread[key]
 
     def forget_spread(self, name: str) -> None:
-        """Spread a number anew where it is asked for next: it has changed."""
+        """Forget the vectors of a number that has changed."""
         for many in (self.many, self.few):
             self._spread.pop((name, many.lanes), None)
 

@@ -153,7 +153,7 @@ class Numbers:
 
     @property
     def _lift(self) -> tuple[int, int]:
-        """What n of a bounded exp is lifted by, and the bias of exponents."""
+        """The lift of n in a bounded exp, and the bias of exponents."""
         # The sum is even, or rounding of halves to even would find other numbers.
         return (63, 127) if self.is_32 else (511, 1023)
 
