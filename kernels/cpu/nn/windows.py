@@ -79,13 +79,13 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
     run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
 
 
-def largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low: float) -> None:
+def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low: float) -> None:
     """Go over the places of the window in turn, each for all windows at once."""
     axes = [
         _seen_along(length, count, one)
-        for length, count, one in zip(x.shape[1:], out.shape[1:], windows, strict=True)
+        for length, count, one in zip(x.shape[1:], best.shape[1:], windows, strict=True)
     ]
-    out.fill(low)
+    best.fill(low)
     places[...] = _counted([seen[0] for seen, _ in axes], x.shape)
     for tap in np.ndindex(*[len(seen) for seen, _ in axes]):
         at = [seen[t] for t, (seen, _) in zip(tap, axes, strict=True)]
@@ -93,8 +93,8 @@ def largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low:
             np.logical_and.outer(axes[0][1][tap[0]], axes[1][1][tap[1]]), axes[2][1][tap[2]]
         )
         value = x[:, *np.ix_(*at)]
-        larger = inside & ((value > out) | (value != value))
-        np.copyto(out, value, where=larger)
+        larger = inside & ((value > best) | (value != value))
+        np.copyto(best, value, where=larger)
         np.copyto(places, _counted(at, x.shape), where=larger)
 
 
