@@ -30,7 +30,7 @@ def test_help_names_each_command(flag: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_an_unknown_command_is_told_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trian"]) == 2
-    expected = "fastdist: unknown command 'trian'; known: run, as-torch, demo, info, version\n"
+    expected = "fastdist: unknown command 'trian'; known: run, top, as-torch, demo, info, version\n"
     assert capsys.readouterr().err == expected
 
 

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from ..core.errors import GraphError
 from ..core.missing import explain_missing
 from ..dispatch.inplace import require_may_change, set_history
-from ..dispatch.needs_derivative import is_recorded
-from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
+from ..dispatch.tangents import below, is_recorded, levels_of, only_below, set_tangent, tangent_of
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import device_of, note_stream
 from ..graph.lazy_conj_neg import LazyConjNeg

@@ -15,7 +15,7 @@ _NODE: Final = "<fastdist Node of "
 _DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
 # Composites and factories have no generated function: their caller has them as `function`.
-_CALLS: Final = ("fastdist.dispatch.arguments", "fastdist.interpreters.torch_function")
+_CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 
 # For ops that are parts of others: the op that users call, by the variables of the function that

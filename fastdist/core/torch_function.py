@@ -16,7 +16,7 @@ from .interpreter import Interpreter, list_open, of_thread, without
 # such classes alone (tensor/subclasses.py). A function is offered where it looks at what is no
 # plain Tensor anyway: an op on the general path, to which its short path sends such operands
 # (interpreters/torch_function.py); a composite at classes that it has not met, for those of who
-# takes calls over it never remembers (dispatch/arguments.py); and written by hand, on the longer of
+# takes calls over it never remembers (dispatch/composite.py); and written by hand, on the longer of
 # its ways. A mode (overrides.TorchFunctionMode) is asked before arguments are, of plain Tensors
 # too: while one is open `modes.tracers` is not zero, so every call goes its longer way, and finds
 # it there.

@@ -55,23 +55,23 @@ def sections_of(name: str, dtype: DType) -> Iterator[tuple[str, str]]:
 
 
 def _pointwise_sections(op: PointwiseOp, dtype: DType) -> Iterator[tuple[str, str]]:
-    dtype = _takes(op.body, dtype)
-    write_short_path(op, op.whole)
+    dtype = _takes(op.form.body, dtype)
+    write_short_path(op, op)
     yield "short path, from its first call on", inspect.getsource(op.public)
     if op.may_record:
         yield "Node", _text_of(op.node_class)
-    yield "body", op.body.text
-    gradients = op.tail_bodies if op.keeps_tails(dtype) else op.gradient_bodies
+    yield "body", op.form.body.text
+    gradients = op.form.tail_bodies if op.form.keeps_tails(dtype) else op.form.gradient_bodies
     for name, body in zip(op.tensors, gradients, strict=True):
         yield f"gradient by {name}", "none" if body is None else body.text
     for name, body in zip(op.tensors, gradients, strict=True):
         if body is not None:
             text = inspect.getsource(tensor_expression(body))
             yield f"gradient by {name} that is itself recorded, by ops", text
-    bodies = {"": op.body}
+    bodies = {"": op.form.body}
     bodies |= {f", gradient by {n}": b for n, b in zip(op.tensors, gradients, strict=True) if b}
     for what, body in bodies.items():
-        out = all_dtypes.bool_ if op.dtype == "bool" and not what else dtype
+        out = all_dtypes.bool_ if op.rule.dtype == "bool" and not what else dtype
         yield f"CPU text{what}", _cpu_text(body, dtype, out)
         yield f"CUDA text{what}", _cuda_text(body, dtype, out)
 

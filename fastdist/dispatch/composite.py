@@ -7,18 +7,25 @@ the same names for users.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import DeclarationError
+from ..core.folded_frames import fold
+from ..core.interpreter import interpreters_of_call, of_process, offer_to
 from ..core.torch_function import NOT_TAKEN, offer
-from .arguments import checked
-from .declaration import OutRule, homes_of
-from .interpreted import casting
+from ..graph.modes import modes
+from ..graph.node import Edge
+from ..interpreters.autocast import autocast
+from ..interpreters.torch_function import IGNORED, LOOKING, MANY, any_overrides, classes_in_lists
+from ..tensor.tensor import Tensor
+from .call import casting
+from .declaration import OutRule, event_of_function, homes_of, node_named, recorded_as
 from .op import Op
-from .output import SignatureWithOut, written_parts
-from .pytorch_names import node_named
+from .signature import NUMPY_NAMES, UNCLEAR, explain, fault_of_call, require_kinds
+from .target import Out
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +60,7 @@ def composite(
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
     then; quick is given each call first, and returns NOT_TAKEN for those that it does not serve;
-    known_as and node are PyTorch's names for it: see pytorch_names.py
+    known_as and node are PyTorch's names for it: see declaration.py
     """
 
     def declare(call: F) -> F:
@@ -80,6 +87,21 @@ def composite(
     return declare
 
 
+def before(call: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Let users call the decorated function in the place of a composite, which it calls with all
+    that it does not serve: such a call costs one function, and no check of its arguments.
+    """
+    name = call.__name__
+
+    def declare(method: Callable[..., Any]) -> Any:
+        made: Any = wraps(call)(method)
+        call.offered_as = made  # type: ignore[attr-defined]
+        COMPOSITES[name] = COMPOSITES[name]._replace(call=made)
+        return made
+
+    return declare
+
+
 def _with_out(rule: OutRule, call: F) -> F:
     """Return call with an `out=`."""
 
@@ -90,8 +112,187 @@ def _with_out(rule: OutRule, call: F) -> F:
         found = offer(public, args, {**kwargs, "out": out})
         if found is not NOT_TAKEN:
             return found
-        return written_parts(rule, out, call(*args, **kwargs), (*args, *kwargs.values()))
+        return Out(rule, out).take(call(*args, **kwargs), (*args, *kwargs.values()))
 
     public.__signature__ = SignatureWithOut(call)  # type: ignore[attr-defined]
     call.offered_as = public  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]
+
+
+def checked(
+    function: F,
+    cast: Any = None,
+    *,
+    early: bool = True,
+    known_as: str | None = None,
+    node: str = "",
+    of_one: Callable[..., Any] | None = None,
+    quick: Callable[..., Any] | None = None,
+) -> F:
+    """Return function with errors that name the argument at fault; see `composite`."""
+    fitted = set[Any]()
+    many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            is_alone = of_one is not None and len(args) == 1 and not kwargs
+            if is_alone and args[0].__class__ is Tensor and not modes.tracers:
+                return of_one(args[0])  # type: ignore[misc]
+            if modes.tracers:
+                found, args, kwargs = _ask_interpreters(op, cast, args, kwargs)
+                if found is not NOT_TAKEN:
+                    return found
+            elif quick is not None and (found := quick(*args, **kwargs)) is not NOT_TAKEN:
+                return _named(found, node)
+            if early:
+                classes: tuple[Any, ...] = (*map(type, args),)
+                if kwargs:
+                    classes += (*kwargs, *map(type, kwargs.values()))
+                if many:
+                    classes += (*classes_in_lists((*args, *kwargs.values())),)
+                if classes not in fitted:
+                    known = fitted
+                    if any_overrides(classes) and function.__name__ not in IGNORED:
+                        found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
+                        if found is not NOT_TAKEN:
+                            return found
+                    args, kwargs = require_kinds(function, args, kwargs, known, classes)
+            try:
+                if not node:
+                    return function(*args, **kwargs)
+                found = function(*args, **kwargs)
+                if found.__class__ is not Tensor:
+                    return recorded_as(node, found, args)
+                if (edge := found._edge) is not None and not (args and args[0] is found):
+                    (edge.node if edge.__class__ is Edge else edge)._called = node
+                return found
+            except UNCLEAR as error:
+                ours = _in_our_names(function, args, kwargs) if kwargs else None
+                if ours is None:
+                    explain(error, lambda: fault_of_call(function, args, kwargs))
+                    raise
+            # Python refused the names, so the function has not begun to run.
+            return call(*ours[0], **ours[1])
+        except Exception as error:
+            fold(error)
+            raise
+
+    op = CompositeCall(call, function.__name__, known_as, cast and cast.name)
+    return wraps(function)(call)  # type: ignore[return-value]
+
+
+def _named(found: Any, node: str) -> Any:
+    """Return a result whose Node is shown under a name, if there are both."""
+    if node and (edge := found._edge) is not None:
+        (edge.node if edge.__class__ is Edge else edge)._called = node
+    return found
+
+
+class CompositeCall:
+    """A composite as interpreters see it."""
+
+    __slots__ = ("_event", "call", "cast_as", "is_ignored", "name")
+    kind = "composite"
+
+    def __init__(self, call: Any, name: str, known_as: str | None, cast_as: Any) -> None:
+        self.call, self.name, self.cast_as = call, name, cast_as or ""
+        self._event = event_of_function(name if known_as is None else known_as)
+        self.is_ignored = name in IGNORED
+
+    def event(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Return the name of the event of a call, None for one without."""
+        return self._event
+
+    @property
+    def offered(self) -> Any:
+        """The function that users call."""
+        return getattr(self.call, "offered_as", self.call)
+
+    def general(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: None) -> Any:
+        """Call it."""
+        return self.call(*args, **kwargs)
+
+
+def _ask_interpreters(
+    op: CompositeCall,
+    cast: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
+    listed = interpreters_of_call(op)
+    if not listed:
+        return NOT_TAKEN, args, kwargs
+    # Cast here, it needs no second call; a profile shows casts, so they are made by ops.
+    if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
+        if cast is not None:
+            args, kwargs = cast(args, kwargs)
+        return NOT_TAKEN, args, kwargs
+    return offer_to(listed, op, (args, kwargs)), args, kwargs
+
+
+def _in_our_names(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the arguments with `axis` renamed to `dim` and so on, and with `size=(2, 3)` instead
+    of `*size`; None if no argument needs another name.
+    """
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return None
+    listed = next((p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    if listed in kwargs and len(args) == list(parameters).index(listed):
+        rest = {key: value for key, value in kwargs.items() if key != listed}
+        return (*args, kwargs[listed]), rest
+    names = {
+        alias: name
+        for name, alias in NUMPY_NAMES.items()
+        if alias in kwargs and alias not in parameters and name in parameters
+    }
+    if not names:
+        return None
+    for alias, name in names.items():
+        if name in kwargs:
+            raise TypeError(
+                f"{function.__name__}() got both {name!r} and {alias!r}, two names of one argument"
+            )
+    return args, {names.get(key, key): value for key, value in kwargs.items()}
+
+
+class SignatureWithOut(inspect.Signature):
+    """The signature of a function with an `out=`, made when it is first read.
+
+    The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
+    """
+
+    __slots__ = ("_function", "_made")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Not the base's, which needs the parameters.
+        self._function = function
+        self._made: inspect.Signature | None = None
+
+    def _whole(self) -> inspect.Signature:
+        if self._made is None:
+            found = inspect.signature(self._function)
+            out = inspect.Parameter(
+                "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
+            )
+            self._made = found.replace(parameters=[*found.parameters.values(), out])
+        return self._made
+
+    @property
+    def _parameters(self) -> Any:
+        return self._whole().parameters
+
+    @property
+    def _return_annotation(self) -> Any:
+        return self._whole().return_annotation
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """Return a plain signature with the changes."""
+        return self._whole().replace(**changes)
+
+    def __reduce__(self) -> Any:
+        """Pickle as a plain signature."""
+        return self._whole().__reduce__()

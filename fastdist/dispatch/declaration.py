@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ..core.errors import DeclarationError
+from ..graph.node import node_of
 from ..tensor.tensor import Tensor
 
 # Where users find an op, or a function that is made of ops.
@@ -31,7 +32,7 @@ HOMES: Final = {
 }
 # The annotation of a tensor of a pointwise op that ops call with numbers, too.
 OPERAND: Final = "Tensor | complex"
-# The dtypes that an `out=` may have: see Note [Casting into out] in output.py.
+# The dtypes that an `out=` may have: see Note [Casting into out] in target.py.
 OUT_WORDS: Final = {
     "same": "an out= is of the result's dtype",
     "cast": "the result is cast into an out= of any dtype",
@@ -39,7 +40,7 @@ OUT_WORDS: Final = {
     "truth": "as same, but numbers of uint8 may tell the truth, too",
     "kind": "the result is cast into an out= of its kind, complex or real",
 }
-# The memory that an `out=` may use: see Note [Memory of out] in output.py. For the first operand
+# The memory that an `out=` may use: see Note [Memory of out] in target.py. For the first operand
 # and the others: None is any memory, False exactly its memory or separate memory, True only
 # separate memory.
 MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
@@ -49,6 +50,33 @@ MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "outside": (True, True),
     "outside of first": (True, False),
     "outside of others": (False, True),
+}
+
+# The rules for the dtype of a result.
+DTYPE_RULES: Final = {
+    "same": "operands meet, the result keeps it",
+    "number": "as same, but not for bool",
+    "floating": "integers and bool go to the default dtype",
+    "bool": "operands meet, the result is bool",
+    "integral": "as same, but not for floating",
+    "whole": "as integral, but not for bool",
+    "first": "the first operand's, whatever the others are",
+    "counted": "as same, but bool goes to int64",
+}
+# The places in which a number may replace a tensor.
+NUMBER_RULES: Final = {
+    "anywhere": "in the place of any operand",
+    "everywhere": "in the place of all of them, too, as in add(2, 3)",
+    "not first": "in the place of the second, as in lt(x, 2)",
+    "last": "in the place of the last, as in lerp(x, y, 0.5)",
+    "nowhere": "in none, as in atan2(x, y)",
+}
+# How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
+BATCH_WORDS: Final = {
+    "": "along the axes that its attributes name, if it reads one tensor",
+    "same axes": "the same of several tensors, which have the same axes",
+    "last axes": "on the last axes, whatever lies before them",
+    "first axis": "the same along the first axis of its first tensor, in which the batch may lie",
 }
 
 
@@ -153,3 +181,56 @@ class OutRule:
         require_word(f"{name}: out=", dtype, OUT_WORDS)
         require_word(f"{name}: memory=", memory, MEMORY_WORDS)
         self.name, self.dtype, self.memory = name, dtype, MEMORY_WORDS[memory]
+
+
+# Note [PyTorch's names]
+# PyTorch gives an op a name: the `known_as=` of its declaration, or else its own name. Profiles
+# show the op, and `grad_fn` shows its Node, under it. `max.1` is PyTorch's `max` with the second of
+# its formulas for gradients: an event is named aten::max, a Node MaxBackward1. For a function that
+# is made of ops, an empty name means that its inner ops are shown instead: it only queries
+# something, is another name of one op, or is written in Python in PyTorch as well. A function that
+# PyTorch records as one Node passes `node=`: the last Node of its ops, which users see, gets it.
+
+
+def without_formula(known_as: str) -> str:
+    """Return the name without its number."""
+    return known_as.partition(".")[0]
+
+
+def event_named(known_as: str) -> str:
+    """Return the name of an op's event."""
+    return f"aten::{without_formula(known_as)}"
+
+
+def event_of_function(known_as: str) -> str | None:
+    """Return the event's name of a function that is made of ops, None for one without; for
+    functions of linalg and fft it begins with that.
+    """
+    if not known_as or known_as.startswith("is_"):
+        return None
+    return event_named(known_as.replace("linalg.", "linalg_").replace("fft.", "fft_"))
+
+
+def node_named(known_as: str) -> str:
+    """Return the name of a Node, nothing for no name."""
+    if not known_as:
+        return ""
+    word, _, formula = known_as.partition(".")
+    # PyTorch calls the forward half nll_loss_forward, and the Node NllLossBackward0.
+    word = word.removesuffix("_forward").title().replace("_", "")
+    return f"{word}Backward{formula or 0}"
+
+
+def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
+    """Return the result of a function for args, with the last Node of each tensor called name."""
+    if found.__class__ is not Tensor:
+        for one in found if isinstance(found, tuple) else ():
+            recorded_as(name, one, args)
+        return found
+    edge = found._edge
+    if edge is not None:
+        for one in args:
+            if one is found:  # and no Node was made
+                return found
+        node_of(edge)._called = name
+    return found

@@ -1,4 +1,4 @@
-"""From partials to derivatives: one text becomes the vjp on arrays, on Tensors, and the jvp.
+"""The body of a pointwise op and, made from the partials, its derivatives.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
 and the op's numbers. It may instead mention `g`; then it is the whole linear map, such as
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_
+from ..core.dtypes import DType, bool_, float64
 from ..core.errors import NoDerivativeError
 from ..core.generated_code import compile_text
 from ..language import scalar
@@ -35,12 +37,197 @@ _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
 REFUSED = "refused"
 
 
+# Note [Tails]
+# The slope of sigmoid is out * (1 - out). Where out rounds to 1, from 37 on in float64, that is 0;
+# the slope is exp(-x), and 1 - out has lost digits long before. A partial in `tails` computes the
+# same from the inputs. It takes an exponential more, and sigmoid would have to keep its input as
+# well as its result: float32 and shorter dtypes, whose results round to 1 from 17 on, use
+# `partials`. In float64 `tails` replace them, and an in-place op keeps a copy of its input if it is
+# recorded or has tangents: 8 bytes an element, and the time of a copy. An input that only `tails`
+# need is kept without a promise: where it was overwritten since, `partials` are used. Recorded
+# derivatives, and tangents, are computed by `tails` in all real dtypes if `partials` need the
+# inputs as well.
+
+
 # Note [Complex gradients]
 # A gradient is, as in PyTorch, d/d Re + i d/d Im of a real loss, so an op whose derivative is p
 # hands back g * conj(p), while its tangent is t * p. Partials are written for the tangent, once for
 # all dtypes. Each is a map g -> F(g) = g * p, whatever its text does with g, and
 # conj(F(conj(g))) = g * conj(p): so the adjoint is made of any text, and none says conj. It is also
 # right for conj itself, whose F is conj.
+
+
+Derivatives = tuple[Callable[..., Any] | None, ...]
+
+
+@dataclass(slots=True)
+class PointwiseRule:
+    """The declaration of a pointwise op: what every call of it follows from. `derives` and
+    `refusals` are registered later. See PointwiseOp for the words.
+    """
+
+    name: str
+    tensors: tuple[str, ...]
+    numbers: tuple[str, ...]
+    body: str
+    partials: tuple[str | None, ...]
+    tails: tuple[str, ...]
+    dtype: str
+    takes_complex: bool
+    # Numbers that the dtype must hold, and numbers that do not affect the dtype.
+    held: frozenset[str]
+    factors: frozenset[str]
+    # See Note [Numbers beside half types] in pointwise.py.
+    exact: frozenset[str]
+    scaled_by: frozenset[str]
+    # The operands that no number may replace, and whether one may replace each of them.
+    tensors_only: frozenset[str]
+    has_numbers_alone: bool
+    refusals: list[Callable[..., str | None]] = field(default_factory=list)
+    # Replaces the derivative by the first operand, on Tensors; it takes the derivative that the
+    # partial gives.
+    derives: Callable[[Any], Any] | None = None
+
+    @property
+    def looks_at_operands(self) -> bool:
+        """Whether a refusal depends on more than dtypes."""
+        return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
+
+    @property
+    def may_record(self) -> bool:
+        """Whether a gradient may flow through it."""
+        return any(partial is not None for partial in self.partials)
+
+
+class Form:
+    """The bodies of a pointwise op over its tensors and `number_names`, while its other numbers
+    have their `defaults`. An op with numbers has two forms: in most calls all numbers are at their
+    defaults, which are then parts of the bodies. Texts are read when they are first needed.
+    """
+
+    def __init__(self, rule: PointwiseRule, defaults: Mapping[str, Any]) -> None:
+        self.rule, self.defaults = rule, defaults
+        self.number_names = () if defaults else rule.numbers
+        self.body_names = (*rule.tensors, *self.number_names)
+
+    def _read(self, text: str, *more: str) -> Body:
+        """Return the body of a text of the declaration over the op's names and more.
+
+        Raises  ScalarSyntaxError naming the word and its column
+        """
+        body = scalar.parse(text, (*self.rule.tensors, *self.rule.numbers, *more))
+        return with_defaults(body, self.defaults) if self.defaults else body
+
+    @cached_property
+    def body(self) -> Body:
+        """The body over the op's tensors and numbers."""
+        return self._read(self.rule.body)
+
+    @cached_property
+    def run_body(self) -> Body:
+        """The body over the inputs that it uses, which a kernel takes."""
+        return self.body.in_used_order()
+
+    @cached_property
+    def gradient_bodies(self) -> tuple[Body | None, ...]:
+        """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
+        texts = [None if one == REFUSED else one for one in self.rule.partials]
+        return tuple([t if t is None else gradient_of(self._read(t, "out", "g")) for t in texts])
+
+    @cached_property
+    def tail_bodies(self) -> tuple[Body, ...]:
+        """Per input, the gradient that keeps its tail; empty where there is no such text."""
+        return tuple([gradient_of(self._read(text, "out", "g")) for text in self.rule.tails])
+
+    @cached_property
+    def adjoint_bodies(self) -> tuple[Body | None, ...]:
+        """The gradient bodies for complex numbers."""
+        return tuple([None if b is None else adjoint_of(b) for b in self.gradient_bodies])
+
+    @cached_property
+    def spare_names(self) -> frozenset[str]:
+        """The names that only the gradients by `tails` need."""
+        asked = {name for body in self.gradient_bodies if body is not None for name in body.used}
+        return frozenset().union(*(body.used for body in self.tail_bodies)) - asked
+
+    def keeps_tails(self, dtype: DType) -> bool:
+        """Return whether gradients of results of a dtype are computed by `tails`."""
+        return dtype is float64 and bool(self.rule.tails)
+
+    def derivatives_need_first(self, *, keeps_spare: bool) -> bool:
+        """Return whether derivatives need the first operand, whose old value an in-place op
+        overwrites; keeps_spare says whether those by `tails` are used.
+        """
+        first = self.rule.tensors[0]
+        asked = any(body is not None and first in body.used for body in self.gradient_bodies)
+        return asked or (keeps_spare and first in self.spare_names)
+
+    def gradient_makers(self, dtype: DType) -> Derivatives:
+        """Return the functions of (inputs, all numbers of the op, out, g) that give the gradients
+        of results of a dtype; None by an input without one.
+        """
+        return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
+
+    def tangent_makers(self, dtype: DType) -> Derivatives:
+        """Return the same functions where g is a tangent."""
+        with_tails = not dtype.is_complex if not self.spare_names else dtype is float64
+        return self.derivatives_with_tails if self.rule.tails and with_tails else self.derivatives
+
+    @cached_property
+    def derivatives(self) -> Derivatives:
+        """The derivatives by `partials`."""
+        return self._expressions(self.gradient_bodies)
+
+    @cached_property
+    def adjoints(self) -> Derivatives:
+        """The derivatives for complex numbers, where g is a gradient."""
+        return self._expressions(self.adjoint_bodies)
+
+    @cached_property
+    def derivatives_with_tails(self) -> Derivatives:
+        """The derivatives by `tails`, or by `partials` where a spare input is None."""
+        spare, made = self.spare_names, self._expressions(self.tail_bodies)
+        if not spare:
+            return made
+        return with_spare(made, self.derivatives, tuple([n in spare for n in self._given]))
+
+    @cached_property
+    def _given(self) -> tuple[str, ...]:
+        return (*self.rule.tensors, *self.rule.numbers, "out", "g")
+
+    def _expressions(self, bodies: Sequence[Body | None]) -> Derivatives:
+        pairs = zip(self.refusing, bodies, strict=True)
+        made: list[Callable[..., Any] | None] = [
+            r or (None if b is None else tensor_expression(Body.of(b.tree, self._given)))
+            for r, b in pairs
+        ]
+        if self.rule.derives is not None and bodies[0] is not None:
+            made[0] = self.rule.derives(made[0])
+        return tuple(made)
+
+    @cached_property
+    def refusing(self) -> Derivatives:
+        """For each input the function that refuses its gradient; None where there is a gradient, or
+        nothing to refuse.
+        """
+        refused = [partial == REFUSED for partial in self.rule.partials]
+        alike = len(set(refused)) == 1
+        return tuple(
+            [
+                refusing(self.rule.name, "" if alike else name) if is_refused else None
+                for name, is_refused in zip(self.rule.tensors, refused, strict=True)
+            ]
+        )
+
+    def gradient_inputs(self, i: int) -> tuple[str, ...]:
+        """Return the names that the gradient by input i uses, in the order of its kernel."""
+        body = self.gradient_bodies[i]
+        if body is None:
+            return ("g",) if self.refusing[i] else ()
+        if not self.rule.tails:
+            return body.in_used_order().names
+        used = body.used | self.tail_bodies[i].used
+        return tuple([name for name in body.names if name in used])
 
 
 def gradient_of(body: Body) -> Body:
@@ -68,7 +255,7 @@ def adjoint_of(body: Body) -> Body:
     return Body.of(Call("conj", (conjugated,)), body.names)
 
 
-def with_defaults(body: Body, defaults: dict[str, Any]) -> Body:
+def with_defaults(body: Body, defaults: Mapping[str, Any]) -> Body:
     """Return body with an op's numbers at their defaults, `1 * x` written as `x`."""
     tree = scalar.substitute(body.tree, {name: Literal(value) for name, value in defaults.items()})
     names = tuple(name for name in body.names if name not in defaults)
@@ -139,15 +326,16 @@ def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
-        if getattr(op, "dtype", None) == "number":
+        form: Form | None = getattr(op, "form", None)
+        rule = None if form is None else form.rule
+        if rule is not None and rule.dtype == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
             # As a tensor, since the short path of an op begins with one.
-            exact = op.tensors[0] in getattr(op, "exact_names", ())
+            exact = rule is not None and op.tensors[0] in rule.exact
             args = (constant(args[0], args[1], exact), args[1])
-        only = getattr(op, "tensors_only", ())
-        if only:
-            given = zip(op.tensors, args, strict=True)
+        if rule is not None and rule.tensors_only:
+            only, given = rule.tensors_only, zip(op.tensors, args, strict=True)
             args = tuple([_as_tensor(arg, args) if name in only else arg for name, arg in given])
         return op.public(*(_with_integers(op, args) if op.attributes else args))
     return _of_numbers(primitive, len(args))(*[np.asarray(arg, np.float64) for arg in args]).item()

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from ..core.generated_code import compile_text
 from ..graph.call_node import PLACES, CallNode
-from ..graph.modes import modes
+from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
-from ..graph.unbroadcast import cast_array, reduce_recorded
+from ..graph.unbroadcast import cast_array, reduce_recorded, zeros_of
 from ..graph.unpacking import (
     as_fresh,
     require_fresh,
@@ -28,13 +28,14 @@ from ..graph.unpacking import (
     unpack_output,
     unpack_spare,
 )
+from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, layout_near, wrap
-from .op import Op, P, R
-from .piecewise import with_zero_second_order
-from .pytorch_names import node_named
+from ..tensor.tensor import Tensor, from_array, layout_near, wrap
+from .declaration import node_named
+from .derive import Form
+from .op import OPS, PLAIN, Op, P, R
 from .route import Route
 
 
@@ -59,18 +60,22 @@ class RecordedOp(Op[P, R]):
 
     Its numbers are saved as raw arrays with each call; all other attributes are in the Route.
     `fresh` promises that the functions of gradients return neither g, nor a view of it, nor a saved
-    value. An op that is `piecewise` has slopes in steps: see piecewise.py.
+    value. An op that is `piecewise` has slopes in steps: see Note [Functions in steps].
     """
 
     number_names: tuple[str, ...] = ()
     may_record = False  # whether a gradient may flow through it
     fresh: bool
     piecewise: bool
+    # The form of a pointwise op, and the one with its numbers at their defaults, if all have one;
+    # the same for an op without numbers.
+    form: Form | None = None
+    usual: Form | None = None
 
     @property
     def spare_names(self) -> frozenset[str]:
         """The inputs that are kept only where a Route needs them, and are None once overwritten."""
-        return frozenset()
+        return frozenset() if self.form is None else self.form.spare_names
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
@@ -195,6 +200,57 @@ class OpNode(CallNode):
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
     """Return a raw gradient of a tensor of layout as a Tensor."""
     return None if g is None else wrap(g, layout_near(g, layout))
+
+
+# Note [Functions in steps]
+# The gradient that relu, or a pool, passes back depends on its input's position only in steps, so
+# its derivative is 0. PyTorch returns zeros, not None, so that the second derivative of a network
+# of such layers does not raise an error about unused inputs. Only passes with create_graph pay.
+
+
+def with_zero_second_order(
+    gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
+) -> Any:
+    """Return a gradient that was computed from g, with edges to the inputs on which it depends in
+    steps.
+    """
+    if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
+        return gradient
+    # A batch does not have an edge: the values in it do.
+    base = unbatched(gradient)
+    found: Tensor = gradient
+    if base is unbatched(g):
+        found = OPS["clone"].public(gradient)
+        base = unbatched(found)
+    base._edge = ZeroSecondOrder(base, edges, layouts)
+    return found
+
+
+class ZeroSecondOrder(Node):
+    """The Node of a gradient and the inputs on which it depends in steps: it passes all to the one,
+    zeros to the others.
+    """
+
+    __slots__ = ("layouts",)
+
+    def __init__(
+        self, gradient: Tensor, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
+    ) -> None:
+        begin_node(self, (gradient._edge, *edges), gradient._layout)
+        self.layouts = layouts
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return g, and zeros."""
+        return g, *self._zeros()
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same gradients as Tensors."""
+        pairs = zip(self._zeros(), self.layouts, strict=True)
+        return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
+
+    def _zeros(self) -> list[Any]:
+        pairs = zip(self.edges[1:], self.layouts, strict=True)
+        return [None if edge is None else zeros_of(layout) for edge, layout in pairs]
 
 
 _NAMES: Final[dict[str, Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
@@ -17,10 +18,18 @@ from ..graph.modes import modes
 from ..interpreters.torch_function import none_overrides, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from .argument_kinds import find_fault, require_fits
-from .arguments import NUMPY_NAMES, UNCLEAR, explain
-from .declaration import OutRule, defaults_of, homes_of, is_tensor, parameter_names, shared
-from .pytorch_names import event_named, node_named, without_formula
+from .declaration import (
+    OutRule,
+    defaults_of,
+    event_named,
+    homes_of,
+    is_tensor,
+    node_named,
+    parameter_names,
+    shared,
+    without_formula,
+)
+from .signature import NUMPY_NAMES, UNCLEAR, explain, find_fault, require_fits
 
 PLAIN = frozenset({Tensor, Parameter})
 # Operands, or attributes, of a call.
@@ -56,7 +65,7 @@ class Op(Generic[P, R]):
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, passed on unchanged. `general` takes (operands, attributes, out) and
     returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's names for the
-    op, see pytorch_names.py; `out` and `memory` define the `out=`, see OutRule. `homes` lists where
+    op, see declaration.py; `out` and `memory` define the `out=`, see OutRule. `homes` lists where
     users find it, as values of HOMES; without them, those of its kind apply.
     """
 
@@ -111,7 +120,7 @@ class Op(Generic[P, R]):
         # to interpreters under it.
         self.offered_as: Callable[..., Any] | None = None
         # The classes of attributes that fitted: see Note [Classes that fitted] in
-        # argument_kinds.py.
+        # signature.py.
         self.fitted: set[Any] = set()
         # How it runs on a batch: the declaration's `batch=`, or a function registered by `batches`.
         self.batching: Any = ""
@@ -165,6 +174,19 @@ class Op(Generic[P, R]):
     def public(self) -> Callable[..., R]:
         """The function that users call; made at its first use, because many ops get another one."""
         return public_function(self)
+
+    @functools.cached_property
+    def defaults(self) -> tuple[Any, ...] | None:
+        """The attributes' defaults, None if one has none."""
+        given = defaults_of(self.declared)
+        if not given.keys() >= set(self.attributes):
+            return None
+        return tuple([given[name] for name in self.attributes])
+
+    def is_usual(self, attributes: tuple[Any, ...]) -> bool:
+        """Return whether attributes are the very defaults."""
+        defaults = self.defaults
+        return defaults is not None and all(map(operator.is_, attributes, defaults))
 
     def call_later(self) -> None:
         """Let the first call of the op make its public function, which later calls run."""

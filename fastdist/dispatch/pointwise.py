@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from ..core.dtypes import FLOAT8, WORDS, DType, bool_, int64
-from ..core.errors import DTypeError, NoKernelError, ShapeError
+from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.short_repr import short_repr
 from ..graph.modes import tls
 from ..language.scalar import CONDITIONS
@@ -26,23 +25,157 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.tensor import Tensor, from_array, wrap
-from .argument_kinds import ArgumentError, require_tensors
-from .declaration import require_parameters
-from .derive import REFUSED, ZERO
-from .general_path import GeneralPath
+from .call import GeneralPath
+from .declaration import (
+    DTYPE_RULES,
+    NUMBER_RULES,
+    OutRule,
+    defaults_of,
+    recorded_as,
+    require_parameters,
+    require_word,
+    shared,
+)
+from .derive import REFUSED, ZERO, Derivatives, Form, PointwiseRule
+from .node_writer import Gradient
 from .op import OPS, Given, Op, P, R, common_device, declarator
-from .pointwise_form import PointwiseForm
 from .pointwise_route import find_functions, keep_for_short_path, new_route
-from .pytorch_names import recorded_as
 from .route import Route, layouts_of, order_of, run_silently
 from .short_path import write_short_path
+from .signature import ArgumentError, require_tensors
 from .tangents import carry, combined, zeros_like
+
+# Note [Numbers beside half types]
+# Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
+# PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only numbers that are
+# compared with elements, or replace one, are rounded first. `exact` names the ones that are not
+# rounded: by default the op's own numbers, and for a few ops a number in the place of a tensor. A
+# tensor without axes of a wider dtype is kept if the op is `scaled_by` it. A tensor may be rounded
+# where a number is not, so their calls must not share a Route: tensors made of numbers next to half
+# types have their own layout, Layout.of_number.
 
 _ANY_NUMBER = (bool, int, float, complex)
 
 
-class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
-    """A pointwise op as it runs."""
+class PointwiseOp(GeneralPath[P, R]):
+    """An op that is one scalar body.
+
+    `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
+    body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
+    names the attributes that the dtype must be able to hold, although for half types they are
+    computed with in float32; `factors` those that scale an operand and do not affect the result's
+    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers beside half types].
+    piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
+    node_writer.py. `tails` are partials without a difference that cancels: see Note [Tails] in
+    derive.py.
+    """
+
+    __slots__ = ("form", "may_record", "number_names", "piecewise", "rule", "usual")
+    kind = "pointwise"
+    homes = frozenset({"function", "method", "inplace"})
+    fresh = True
+    form: Form
+    # Makes the tangent that follows from the tangent of the first operand, where the derivative by
+    # it does not: a function of the inputs, out and the tangent.
+    pushes: Callable[..., Any] | None = None
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        body: str,
+        partials: Sequence[str | None] = (),
+        *,
+        dtype: str = "same",
+        known_as: str = "",
+        node: str = "",
+        numbers: str = "anywhere",
+        takes_complex: bool = False,
+        held: str = "",
+        factors: str = "",
+        exact: str | None = None,
+        scaled_by: str = "",
+        piecewise: bool = False,
+        tails: Sequence[str] = (),
+        out: str = "cast",
+        homes: str | None = None,
+    ) -> None:
+        require_word(f"{function.__name__}: dtype=", dtype, DTYPE_RULES)
+        require_word(f"{function.__name__}: numbers=", numbers, NUMBER_RULES)
+        super().__init__(function, known_as, node, homes, out, memory="apart")
+        if out == "cast" and len(self.tensors) == 1 and dtype in ("same", "number", "integral"):
+            self.out = OutRule(self.name, "kept", "apart")
+        self.number_names, self.piecewise = self.attributes, piecewise
+        count = len(self.tensors)
+        leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
+        every = (*self.tensors, *self.attributes)
+        exact = " ".join(self.attributes) if exact is None else exact
+        self.rule = PointwiseRule(
+            self.name,
+            self.tensors,
+            self.attributes,
+            _require_text(self.name, body),
+            _partials_for(self.tensors, partials, self.name),
+            tuple(tails),
+            dtype,
+            takes_complex,
+            held=self._named("held", held, self.attributes),
+            factors=self._named("factors", factors, self.attributes),
+            exact=self._named("exact", exact, every),
+            scaled_by=self._named("scaled_by", scaled_by, self.tensors),
+            tensors_only=shared(frozenset(self.tensors[:leading])),
+            has_numbers_alone=numbers == "everywhere",
+        )
+        if tails and len(tails) != count:
+            raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
+        self.may_record = self.rule.may_record
+        self.form = self.usual = Form(self.rule, {})
+        if self.attributes:
+            given = defaults_of(self.declared)
+            defaults = {name: given.get(name) for name in self.attributes}
+            numeric = all(isinstance(value, int | float) for value in defaults.values())
+            self.usual = Form(self.rule, defaults) if numeric else None
+
+    def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
+        for name in text.split():
+            require_word(f"{self.name}: a name in {word}=", name, known)
+        return shared(frozenset(text.split()))
+
+    @property
+    def node_name(self) -> str:
+        """The name that `grad_fn` shows."""
+        if self.may_record and set(self.rule.partials) == {REFUSED}:
+            return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
+        return super().node_name
+
+    @cached_property
+    def gradients(self) -> tuple[Gradient | None, ...]:
+        """How the gradients by the inputs are computed, and from which values; None for an input
+        without one.
+        """
+        form = self.form
+        forms = [form] if self.usual is None else [form, self.usual]
+        used = set().union(*(b.used for b in form.gradient_bodies if b is not None))
+        used |= form.spare_names
+        needs = [n if n in used else "None" for n in (*form.body_names, "out")]
+        gradients: list[Gradient | None] = []
+        for i, body in enumerate(form.gradient_bodies):
+            if body is None:
+                refused = Gradient(("g",), ("g",), frozenset())
+                gradients.append(refused if form.refusing[i] else None)
+                continue
+            bodies = [one.gradient_bodies[i] for one in forms]
+            may_be_g = any(one is not None and one.text == "g" for one in bodies)
+            asks = body.used | (form.tail_bodies[i].used if form.tail_bodies else frozenset())
+            found = Gradient(
+                form.gradient_inputs(i), (*needs, "g"), asks - {"g"}, may_be_g=may_be_g
+            )
+            gradients.append(found)
+        return tuple(gradients)
+
+    def gradient_makers(self, route: Route) -> Derivatives:
+        """Return the derivatives, for complex numbers their adjoints."""
+        assert route.form is not None
+        return route.form.gradient_makers(route.layout.dtype)
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
         """Register the cases that PyTorch refuses: a function of `dtypes`, the operands', and
@@ -50,7 +183,7 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
-        self.refusals.append(tell)
+        self.rule.refusals.append(tell)
         return tell
 
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
@@ -61,10 +194,12 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         """
         if not numbers:
             return self._meeting(operands)
-        named = list(zip(self.number_names, numbers, strict=True))
-        found = self._meeting([*operands, *[n for name, n in named if name not in self.factors]])
-        for name, number in named if self.dtype != "first" else ():
-            is_flag = isinstance(number, bool) and name in self.factors & self.held_names
+        named = list(zip(self.attributes, numbers, strict=True))
+        found = self._meeting(
+            [*operands, *[n for name, n in named if name not in self.rule.factors]]
+        )
+        for name, number in named if self.rule.dtype != "first" else ():
+            is_flag = isinstance(number, bool) and name in self.rule.factors & self.rule.held
             if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.called} got "
@@ -78,15 +213,15 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         return found
 
     def _meeting(self, operands: Sequence[Any]) -> DType:
-        if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
+        if (len(operands) == 1 or self.rule.dtype == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
             # Operands that only choose among the others do not take part in the promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
-        if self.refusals:
+        if self.rule.refusals:
             # Numbers that say how to compute do not promote the operands.
             self.require_meaning(operands)
-        if found.is_complex and not self.takes_complex:
+        if found.is_complex and not self.rule.takes_complex:
             raise NoKernelError(
                 f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
             )
@@ -94,16 +229,16 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
             from .float8 import no_float8_kernel
 
             raise no_float8_kernel(self.called, found)
-        if self.dtype == "floating" and not found.may_have_gradient:
+        if self.rule.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
-        if self.dtype in ("number", "whole") and found is bool_:
+        if self.rule.dtype in ("number", "whole") and found is bool_:
             raise DTypeError(
                 f"{self.called} of bool tensors has no meaning; use logical_* or bitwise_* ops, or "
                 "cast with .to(fastdist.int64)"
             )
-        if self.dtype == "counted" and found is bool_:
+        if self.rule.dtype == "counted" and found is bool_:
             return int64
-        if self.dtype in ("integral", "whole") and found.may_have_gradient:
+        if self.rule.dtype in ("integral", "whole") and found.may_have_gradient:
             raise NoKernelError(
                 f"{self.called}: expected integer or bool tensors, got {found.name}"
             )
@@ -113,7 +248,7 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         """Raise RuntimeError for operands that a refusal of the op covers."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
-        for tell in self.refusals:
+        for tell in self.rule.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
                 refusal = NoKernelError if "not implemented for" in text else DTypeError
@@ -125,10 +260,10 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
 
         Note    checked on the general path alone, to which the short ones leave such numbers
         """
-        if len(self.tensors_only) == len(self.tensors):
+        if len(self.rule.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
         for name, operand in zip(self.tensors, operands, strict=True):
-            if name in self.tensors_only and not isinstance(operand, Tensor):
+            if name in self.rule.tensors_only and not isinstance(operand, Tensor):
                 kinds = ", ".join([type(one).__name__ for one in operands])
                 raise ArgumentError(
                     f"{called}() received an invalid combination of arguments - got ({kinds}); "
@@ -151,7 +286,7 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
     def accept_operands(self, operands: Given) -> Given:
         """Return operands as the op takes them; tensors if all are Python numbers."""
         found = super().accept_operands(operands)
-        if self.may_have_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
+        if self.rule.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
@@ -167,14 +302,14 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
             if float8 is not None and computed_in_float32(self.name, float8, operands):
                 return partial(by_float32, self.name, float8)
         complex_decomposition = super().decomposition(operands, attributes)
-        if complex_decomposition is not None or not self.scaled_by:
+        if complex_decomposition is not None or not self.rule.scaled_by:
             return complex_decomposition
         named = zip(self.tensors, operands, strict=True)
-        scaling = [o for name, o in named if name in self.scaled_by and isinstance(o, Tensor)]
+        scaling = [o for name, o in named if name in self.rule.scaled_by and isinstance(o, Tensor)]
         if not any(is_rounded_by_half(o) for o in scaling):
             return None
         compute = self.compute_dtype(operands, attributes)
-        return partial(self._scaled, compute) if compute.is_half else None
+        return partial(self._scaled, compute, attributes) if compute.is_half else None
 
     def _float8_of(self, operands: Given) -> DType | None:
         """Return the float8 type in which operands meet, None for any other dtype."""
@@ -183,76 +318,76 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         return found if found.is_float8 else None
 
-    def _scaled(self, half: DType, *operands: Any) -> Tensor:
+    def _scaled(self, half: DType, attributes: Given, *operands: Any) -> Tensor:
         """Compute half operands with such a factor in float32, and round once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
-        found = cast(self.general(tuple(wide), ()), half)
+        found = cast(self.general(tuple(wide), attributes), half)
         return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
         """Return how to run, and operands and attributes as tensors; the public function of
         `called` has its short path from now on.
         """
-        if attributes:
-            attributes = self.fit_attributes(attributes)
-            if self.is_usual(attributes):
-                assert isinstance(self.usual, PointwiseOp)
-                return self.usual.route_call(operands, (), called)
-        values = (*operands, *attributes)
-        given = (*with_numbers(operands), *attributes)
-        if self.looks_at_operands:
+        form, numbers = self._form_of(self.fit_attributes(attributes) if attributes else ())
+        given = (*with_numbers(operands), *numbers)
+        if self.rule.looks_at_operands:
             self.require_meaning(given)
         kinds = [one._layout if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
         routes = next(kind for kind in kinds if isinstance(kind, Layout)).routes
-        route: Route | None = routes.get((self, *kinds))
+        route: Route | None = routes.get((form, *kinds))
         if route is None:
-            route = routes.remember((self, *kinds), self._new_route(operands, attributes, called))
-        write_short_path(called, self.whole)
+            made = self._new_route(form, operands, numbers, called)
+            route = routes.remember((form, *kinds), made)
+        write_short_path(called, self)
         assert route.plan is not None and route.plan.compute is not None
-        return route, self._as_tensors(values, route.plan.compute)
+        return route, self._as_tensors(form, (*operands, *numbers), route.plan.compute)
 
-    def _new_route(self, operands: Given, attributes: Given, called: Op) -> Route:
+    def _form_of(self, attributes: Given) -> tuple[Form, Given]:
+        """Return the form that computes a call, and the numbers that it takes."""
+        if attributes and self.usual is not None and self.is_usual(attributes):
+            return self.usual, ()
+        return self.form, attributes
+
+    def _new_route(self, form: Form, operands: Given, numbers: Given, called: Op) -> Route:
         self.require_tensors(called.called, operands)
         tensors, operands = operands, with_numbers(operands)
-        compute = self.compute_dtype(operands, attributes)
+        compute = self.compute_dtype(operands, numbers)
         device = common_device(self, operands)
         shape = self.shape_of(called.called, operands)
-        given = (*operands, *attributes)
         casts: list[DType | None] = []
-        for name, one in zip(self.body_names, given, strict=True):
+        for name, one in zip(form.body_names, (*operands, *numbers), strict=True):
             if name in CONDITIONS and isinstance(one, Tensor) and one._layout.dtype is not bool_:
                 raise DTypeError(
                     f"{self.called}: expected {name} to be a boolean tensor, got {one.dtype.name}"
                 )
             is_right = name in CONDITIONS or not isinstance(one, Tensor)
             casts.append(None if is_right or one._layout.dtype is compute else compute)
-        tensors = self._as_tensors((*tensors, *attributes), compute)
+        tensors = self._as_tensors(form, (*tensors, *numbers), compute)
         order = order_of(layouts_of(operands), shape)
-        dtype = bool_ if self.dtype == "bool" else compute
+        dtype = bool_ if self.rule.dtype == "bool" else compute
         out_layout = Layout.of(dtype, device, shape, strides_of(shape, order))
-        route = new_route(
-            self, [one._layout for one in tensors[: len(operands)]], out_layout, compute
-        )
-        find_functions(self, route, order, casts, [one._array for one in tensors])
-        numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
+        layouts = [one._layout for one in tensors[: len(operands)]]
+        route = new_route(self, form, layouts, out_layout, compute)
+        find_functions(route, order, casts, [one._array for one in tensors])
+        replaced = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
         # With tensors that are cast, the short path makes other tensors of numbers.
-        if not numbers or (NUMBERS.issuperset(numbers) and not any(casts)):
-            keep_for_short_path(self, route, is_cast=any(casts))
+        if not replaced or (NUMBERS.issuperset(replaced) and not any(casts)):
+            keep_for_short_path(route, is_cast=any(casts))
         return route
 
-    def _as_tensors(self, given: Given, compute: DType) -> Given:
+    def _as_tensors(self, form: Form, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
-        found = list(given)
-        for i, (name, number) in enumerate(zip(self.body_names, given, strict=True)):
+        found, rule = list(given), self.rule
+        for i, (name, number) in enumerate(zip(form.body_names, given, strict=True)):
             if isinstance(number, Tensor):
                 continue
             # A number among the operands wraps around, one that says how to compute does not.
-            if name in self.held_names:
+            if name in rule.held:
                 require_held(number, compute)
-            exact = self.dtype == "first" or name in self.number_names
+            exact = rule.dtype == "first" or name in form.number_names
             # See Note [Numbers beside half types].
-            dtype = compute.computes_in if name in self.exact_names else compute
+            dtype = compute.computes_in if name in rule.exact else compute
             array = (held if exact else as_operand)(number, dtype)
             found[i] = tensor_of_number(number, array, compute)
         return tuple(found)
@@ -271,31 +406,35 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         layout = result._layout
         if not self.may_record or not layout.dtype.may_have_gradient:
             return None
-        of = self.usual if attributes and self.is_usual(attributes) else self
-        assert isinstance(of, PointwiseOp)
-        route = layout.uniform_routes.get(of)
+        form, numbers = self._form_of(attributes)
+        route = layout.uniform_routes.get(form)
         if (
             route is not None
             and route.layout is layout
-            and not of.number_names
-            and of.sums_raw_tangents
+            and not form.number_names
+            and self.sums_raw_tangents
             and not layout.dtype.is_complex
             and all(one._layout is layout for one in primals)
             and all(one is None or _is_raw(one, layout) for one in tangents)
         ):
-            return of.sum_of_raw_tangents(route, primals, tangents, result)
-        values, derivatives = tuple(primals), of.tangent_makers(layout.dtype)
-        if self.whole.pushes is not None:
-            derivatives = (self.whole.pushes, *derivatives[1:])
-        numbers = attributes if of.number_names else (None,) * len(self.whole.number_names)
-        return combined(derivatives, (*values, *numbers, result), tangents, layout)
+            return self.sum_of_raw_tangents(route, primals, tangents, result)
+        derivatives, given = form.tangent_makers(layout.dtype), self._all_numbers(numbers)
+        if self.pushes is not None:
+            derivatives = (self.pushes, *derivatives[1:])
+        return combined(derivatives, (*primals, *given, result), tangents, layout)
 
-    @functools.cached_property
+    def _all_numbers(self, numbers: Given) -> Given:
+        """Return the numbers of a form as those of the op: None for all at their defaults, which
+        are parts of its bodies.
+        """
+        return numbers or (None,) * len(self.attributes)
+
+    @cached_property
     def sums_raw_tangents(self) -> bool:
         """Whether raw gradients are what the derivatives say, to the last digit."""
-        if self.tails or self.whole.pushes is not None or self.whole.derives is not None:
+        if self.rule.tails or self.pushes is not None or self.rule.derives is not None:
             return False
-        return not any(self.refusing)
+        return not any(self.form.refusing)
 
     def sum_of_raw_tangents(
         self, route: Route, primals: Sequence[Any], tangents: Sequence[Any], result: Tensor
@@ -305,9 +444,7 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         known = {name: one._array for name, one in zip(self.tensors, primals, strict=True)}
         known["out"] = result._array
         assert route.gradients is not None
-        for tangent, gradient, make in zip(
-            tangents, self.whole.gradients, route.gradients, strict=True
-        ):
+        for tangent, gradient, make in zip(tangents, self.gradients, route.gradients, strict=True):
             if tangent is None or gradient is None:
                 continue
             part = tangent
@@ -327,16 +464,14 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
         if not self.may_record or not route.layout.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
-        # Numbers at their defaults belong to another body.
-        of = self if len(values) == len(self.body_names) else self.usual
-        assert of is not None
-        numbers = [number_of(number) for number in values[count:]]
-        numbers += [None] * (len(self.whole.number_names) - len(numbers))
+        form = route.form
+        assert form is not None
+        numbers = self._all_numbers(tuple([number_of(number) for number in values[count:]]))
         # The inputs that an in-place op has overwritten exist only if derivatives need them.
-        is_whole = kept is None or of.derivatives_need_first(route)
-        derivatives = of.tangent_makers(result._layout.dtype) if is_whole else of.derivatives
-        if self.whole.pushes is not None:
-            derivatives = (self.whole.pushes, *derivatives[1:])
+        is_whole = kept is None or form.derivatives_need_first(keeps_spare=route.keeps_spare)
+        derivatives = form.tangent_makers(result._layout.dtype) if is_whole else form.derivatives
+        if self.pushes is not None:
+            derivatives = (self.pushes, *derivatives[1:])
 
         def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
             total = combined(derivatives, (*inputs, *numbers, *outs), tangents, result._layout)
@@ -345,6 +480,37 @@ class PointwiseOp(PointwiseForm[P, R], GeneralPath[P, R]):
             return (total,)
 
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
+
+
+def _require_text(name: str, body: Any) -> str:
+    if not isinstance(body, str):
+        raise DeclarationError(
+            f"{name}: the body is {short_repr(body)}, expected a text in the scalar language"
+        )
+    return body
+
+
+def _partials_for(
+    tensors: Sequence[str], partials: Sequence[str | None], name: str
+) -> tuple[str | None, ...]:
+    """Return a partial for each tensor, None for all of them where none is given."""
+    if isinstance(partials, str):
+        raise DeclarationError(
+            f"{name}: partials is the text {partials!r}; expected a list with a text for each "
+            "tensor"
+        )
+    for one in partials:
+        if one is not None and not isinstance(one, str):
+            raise DeclarationError(
+                f"{name}: a partial is {short_repr(one)}, expected a text, or None where there is "
+                "no gradient"
+            )
+    if partials and len(partials) != len(tensors):
+        raise DeclarationError(
+            f"{name}: {len(partials)} partials were given for the tensors {', '.join(tensors)}; "
+            "expected one for each, None where there is no gradient"
+        )
+    return tuple(partials) if partials else (None,) * len(tensors)
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:

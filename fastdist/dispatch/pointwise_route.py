@@ -21,52 +21,53 @@ from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
-from .derive import with_spare
-from .pointwise_form import PointwiseForm
+from .derive import Form, with_spare
+from .node_writer import RecordedOp
 from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
 # The result of operands of one floating dtype has one of these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
-def find_route(op: PointwiseForm, layout: Layout) -> Route:
-    """Return how op runs on operands that all have one layout, which is new to it; NO_ROUTE where
-    the general path must decide.
+def find_route(op: RecordedOp, form: Form, layout: Layout) -> Route:
+    """Return how a form of op runs on operands that all have one layout, which is new to it;
+    NO_ROUTE where the general path must decide.
     """
-    if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
+    rule = form.rule
+    if not layout.ordinary or rule.looks_at_operands or CONDITIONS.intersection(rule.tensors):
         return NO_ROUTE
-    if any(tell([layout.dtype] * len(op.tensors)) for tell in op.refusals):
+    if any(tell([layout.dtype] * len(rule.tensors)) for tell in rule.refusals):
         return NO_ROUTE
-    if op.dtype in _ONE_DTYPE:
+    if rule.dtype in _ONE_DTYPE:
         out_layout = layout
-    elif op.dtype == "bool":
+    elif rule.dtype == "bool":
         out_layout = layout.with_dtype(bool_)
     else:
         return NO_ROUTE
-    kernel = kernel_for(op.run_body)
-    route = new_route(op, (layout,) * len(op.tensors), out_layout, layout.dtype)
+    kernel = kernel_for(form.run_body)
+    route = new_route(op, form, (layout,) * len(rule.tensors), out_layout, layout.dtype)
     route.run = (
         kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, out_layout)
     )
-    route.writes_by(_writing(op, out_layout, layout.dtype))
-    layout.uniform_routes[op] = route
+    route.writes_by(_writing(form, out_layout, layout.dtype))
+    layout.uniform_routes[form] = route
     return route
 
 
 def new_route(
-    op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout, compute: DType
+    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType
 ) -> Route:
     """Return a Route to results of out_layout, without its functions."""
-    route = Route(op, (), tuple(layouts), Plan(out_layout.shape, out_layout.dtype, compute=compute))
+    plan = Plan(out_layout.shape, out_layout.dtype, compute=compute)
+    route = Route(op, (), tuple(layouts), plan, form)
     route.layout = out_layout
     route.records = op.may_record and route.records and noting_stream(out_layout.device)
-    route.keeps_spare = op.keeps_tails(out_layout.dtype)
-    route.gradients = gradients_of(op, layouts, out_layout)
+    route.keeps_spare = form.keeps_tails(out_layout.dtype)
+    route.gradients = gradients_of(op, form, layouts, out_layout)
     return route
 
 
 def find_functions(
-    op: PointwiseForm,
     route: Route,
     order: Sequence[int] | None,
     casts: Sequence[DType | None],
@@ -77,20 +78,20 @@ def find_functions(
 
     Note    whether NumPy gives a result the expected layout is tried once a route, not derived
     """
-    out_layout, plan = route.layout, route.plan
-    assert plan is not None and plan.compute is not None
+    out_layout, plan, form = route.layout, route.plan, route.form
+    assert plan is not None and plan.compute is not None and form is not None
     device, is_cast = out_layout.device, any(casts)
     wanted = [(False, dtype) for dtype in casts]
     run = None
     if device is not CPU:
-        fill, body = backend_of(device.type).pointwise, op.run_body
+        fill, body = backend_of(device.type).pointwise, form.run_body
         write: Callable[..., Any] = lambda *given: fill(body, given[:-1], given[-1])  # noqa: E731
     else:
         if is_cast:
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
-        run = _tried(op, arrays, out_layout)
-        write = _writing(op, out_layout, plan.compute, run)
-    run = run or filling(route, op.run_body, device, order)
+        run = _tried(form, arrays, out_layout)
+        write = _writing(form, out_layout, plan.compute, run)
+    run = run or filling(route, form.run_body, device, order)
     route.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
     route.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
@@ -112,28 +113,29 @@ def _casting_back(route: Route) -> Callable[..., Any] | None:
     return lambda *given: copy_into(given[-1], run(*given[:-1]))
 
 
-def keep_for_short_path(op: PointwiseForm, route: Route, *, is_cast: bool) -> None:
+def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
     """Let later calls find route without the general path, if the casts of operands follow from
     their layouts: not where numbers matter, as in x.clamp(max=2.5), or a refusal that reads values.
     """
-    assert route.plan is not None and route.plan.compute is not None
-    if is_cast and (op.number_names or op.looks_at_operands):
+    form = route.form
+    assert form is not None
+    if is_cast and (form.number_names or form.rule.looks_at_operands):
         return
     first, *others = route.layouts
     assert first is not None
     if all(layout is first for layout in others):
-        first.uniform_routes[op] = route
+        first.uniform_routes[form] = route
     else:
-        first.routes.remember((op, *others), route)
+        first.routes.remember((form, *others), route)
 
 
 def _writing(
-    op: PointwiseForm, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
+    form: Form, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
     """Return the function that writes into memory of out_layout's shape and dtype; make, if given,
     makes a result of them.
     """
-    kernel = kernel_for(op.run_body)
+    kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
     run: Callable[..., Any] = kernel.compute
     if compute.is_half:
@@ -192,8 +194,8 @@ def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @silent  # type: ignore[untyped-decorator]
-def _tried(op: PointwiseForm, arrays: Any, out_layout: Layout) -> Callable[..., Any] | None:
-    kernel = kernel_for(op.run_body)
+def _tried(form: Form, arrays: Any, out_layout: Layout) -> Callable[..., Any] | None:
+    kernel = kernel_for(form.run_body)
     dtype, dtypes = out_layout.dtype.numpy, [array.dtype for array in arrays]
     small: Callable[..., Any] | None = kernel.small if out_layout.numel <= kernel.limit else None
     if is_half([dtype, *dtypes]):
@@ -207,43 +209,44 @@ def _tried(op: PointwiseForm, arrays: Any, out_layout: Layout) -> Callable[..., 
 
 
 def gradients_of(
-    op: PointwiseForm, layouts: Sequence[Layout], out_layout: Layout
+    op: RecordedOp, form: Form, layouts: Sequence[Layout], out_layout: Layout
 ) -> tuple[Any, ...]:
     """Return for each input the function that makes raw gradients; None where the gradient is g
     itself, and where there is none.
     """
     if not op.may_record or not out_layout.dtype.may_have_gradient:
         return (None,) * len(layouts)
+    rule = form.rule
     is_uniform = out_layout.ordinary and all(
         layout.device is CPU and (layout.dtype is out_layout.dtype or name in CONDITIONS)
-        for name, layout in zip(op.tensors, layouts, strict=True)
+        for name, layout in zip(rule.tensors, layouts, strict=True)
     )
     found: list[Callable[..., Any] | None] = []
-    bodies = op.adjoint_bodies if out_layout.dtype.is_complex else op.gradient_bodies
-    for i, (body, target) in enumerate(zip(bodies, layouts, strict=True)):
-        if op.refusing[i]:
-            found.append(op.refusing[i])
+    bodies = form.adjoint_bodies if out_layout.dtype.is_complex else form.gradient_bodies
+    for i, (body, target, gradient) in enumerate(zip(bodies, layouts, op.gradients, strict=True)):
+        if form.refusing[i]:
+            found.append(form.refusing[i])
             continue
-        if body is None or (body.text == "g" and target is out_layout):
+        if body is None or gradient is None or (body.text == "g" and target is out_layout):
             found.append(None)
             continue
-        wanted = op.whole.gradient_inputs(i)
+        wanted = gradient.raw_args
 
         def making(body: Body, target: Layout = target, wanted: Any = wanted) -> Any:
             own = body.in_used_order()
             if is_uniform:
                 made = _uniform(body, out_layout, target)
             else:
-                made = _general(own, out_layout, target, op.exact_names)
+                made = _general(own, out_layout, target, rule.exact)
             return made if own.names == wanted else _adapter(wanted, own.names)(made)
 
-        if not op.keeps_tails(out_layout.dtype):
+        if not form.keeps_tails(out_layout.dtype):
             found.append(making(body))
-        elif not op.spare_names:
-            found.append(making(op.tail_bodies[i]))
+        elif not form.spare_names:
+            found.append(making(form.tail_bodies[i]))
         else:
-            pair = (making(op.tail_bodies[i]),), (making(body),)
-            found += with_spare(*pair, tuple([name in op.spare_names for name in wanted]))
+            pair = (making(form.tail_bodies[i]),), (making(body),)
+            found += with_spare(*pair, tuple([name in form.spare_names for name in wanted]))
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from ..core.device import CPU, Device
 from ..core.dtypes import BorrowedDType, DType
 from ..core.errors import DeclarationError
 from ..core.short_repr import short_repr
+from ..core.torch_function import disabled_torch_function
 from ..devices.backend import Result, backend_of
 from ..graph.unbroadcast import as_array
 from ..kernels.cpu.halves import computed_in_float32, gradients_in_float32
@@ -27,7 +28,7 @@ from ..language.scalar import Body
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Size, Tensor
 from ..tensor.view_steps import ViewSteps
-from .device_gradients import device_gradients
+from .derive import Form
 
 
 class Plan(NamedTuple):
@@ -69,6 +70,7 @@ class Route:
     result of `facts`, or a tuple of results of `facts` and `more`; `write` takes raw memory of that
     shape and dtype as a further argument, the memory of an `out=`, and fills it; `change` does the
     same where that may be the first operand's. Each is None where only the general path works.
+    `form` is that of a pointwise op.
     `gradients` are functions that compute raw gradients by the inputs; None where the op's vjps do.
     `records` says whether a result may need a Node, `keeps_spare` whether the Node keeps inputs
     that only tails need.
@@ -77,8 +79,8 @@ class Route:
     """
 
     __slots__ = (
-        "attributes", "change", "gradients", "keeps_spare", "layout", "layouts", "more", "op",
-        "plan", "records", "run", "steps", "write",
+        "attributes", "change", "form", "gradients", "keeps_spare", "layout", "layouts", "more",
+        "op", "plan", "records", "run", "steps", "write",
     )  # fmt: skip
     layout: Layout  # of the first result; not set where nothing runs
 
@@ -88,8 +90,10 @@ class Route:
         attributes: tuple[Any, ...],
         layouts: tuple[Layout | None, ...],
         plan: Plan | None = None,
+        form: Form | None = None,
     ) -> None:
         self.op = op
+        self.form = form
         self.attributes = attributes
         self.layouts = layouts
         self.plan = plan
@@ -165,8 +169,8 @@ def find_functions(
         wanted = [(is_moved, plan.compute) for is_moved in moved]
         route.run = casting(run, device, wanted) if is_cast else run
         route.records = route.records and noting_stream(device)
-        if device is not CPU and not is_cast:
-            route.gradients = device_gradients(kernel, layouts, device)
+        if device is not CPU and not is_cast and route.op.on_device is not None:
+            route.gradients = route.op.on_device(layouts, device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
         Layout.of(dtype, device, result.shape, strides_of(result.shape, order))
@@ -258,13 +262,13 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
     )
     if _reads(plan, layouts) is None:
         route.run = small_kernel(name, facts) or filling(route, name, CPU)
-        if getattr(route.op, "kernel_gradients", False):
+        if route.op.kernel_gradients:
             route.gradients = small_gradients(name, facts)
     else:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
         found = computed_in_float32(name, partial(small_kernel, name), facts, kinds)
         route.run = found or filling(route, name, CPU)
-        if getattr(route.op, "kernel_gradients", False):
+        if route.op.kernel_gradients:
             find = partial(small_gradients, name)
             route.gradients = gradients_in_float32(name, find, facts)
 
@@ -295,3 +299,39 @@ def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:
         Result(shape if plan.view_shape is None else plan.view_shape, dtype.numpy, shape, order)
         for shape, dtype in ((plan.shape, plan.dtype), *plan.extra_outputs)
     ]
+
+
+class Outline(Tensor):
+    """Replaces an operand while a plan is made that is kept for all operands of its layout.
+
+    A plan that read values would be right for these operands, and silently wrong for the next ones
+    of the same layout.
+    """
+
+    __slots__ = ("_fault",)
+    __torch_function__ = disabled_torch_function
+    _fault: str
+
+    @property
+    def _array(self) -> Any:
+        """Raise: there are no values."""
+        raise DeclarationError(
+            f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend "
+            "only on layouts and attributes. Read the values in a composite around the op and "
+            "pass the result as an attribute, or let the kernel read them"
+        )
+
+
+def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
+    """Return replacements for the operands of these names; None for one that is not given."""
+    made: list[Any] = []
+    for name, operand in zip(names, operands, strict=True):
+        if operand is None:
+            made.append(None)
+            continue
+        outline = object.__new__(Outline)
+        outline._layout = operand._layout
+        outline._fault = f"{op_name}: its plan read values of {name}"
+        outline._edge = outline._extra = outline._storage = None
+        made.append(outline)
+    return made

@@ -15,13 +15,12 @@ from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from ..tensor.writable import may_overlap
-from .interpreted import special_call
+from .call import special_call
+from .derive import Form
 from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, replace_code
-from .pointwise_form import PointwiseForm
 from .pointwise_route import find_route
 from .route import NO_ROUTE
-from .structured_form import StructuredForm
 
 # Note [The short path]
 # It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
@@ -89,34 +88,34 @@ _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 class ShortPath:
     """The text of an op's short path; each path returns.
 
-    `general` is the statement that calls the general path. `target` is the tensor that the result
-    is written into, the first operand or `out`; empty for a new result. `more` results follow the
-    first. `called` is the op's name in the text.
+    `form` is that of a pointwise op. `general` is the statement that calls the general path.
+    `target` is the tensor that the result is written into, the first operand or `out`; empty for a
+    new result. `more` results follow the first.
     """
 
     def __init__(
         self,
-        op: PointwiseForm | StructuredForm,
+        op: RecordedOp,
+        form: Form | None,
         general: str,
         target: str = "",
         more: int = 0,
-        called: str = "_op",
         *,
         looks: bool = True,
     ) -> None:
-        self.op, self.general, self.target, self.called = op, general, target, called
+        self.op, self.form, self.general, self.target = op, form, general, target
+        # The name of the first part of the Route's key.
+        self.called = "_op" if form is None else "_form" if form is op.form else "_usual"
         # Whether interpreters and tangents were not looked for before.
         self.looks = looks
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
-        self.recorded: RecordedOp = op
         # The rest of the Route's key after the layouts, and the conditions that it is the usual
         # one.
         self.key, self.usual = list[str](), list[str]()
         self.constants, self.numbers = list[str](), list[str]()
-        if isinstance(op, PointwiseForm):
-            self.recorded = op.whole
-            self.given = [name for name in op.body_names if name in op.run_body.used]
-            self.constants, self.numbers = _constants(op, target), _numbers(op, general)
+        if form is not None:
+            self.given = [name for name in form.body_names if name in form.run_body.used]
+            self.constants, self.numbers = _constants(form, target), _numbers(form, general)
         else:
             self.given = list(op.tensors)
             self.key = [*op.attributes, *[f"{name}.__class__" for name in op.attributes]]
@@ -240,8 +239,8 @@ class ShortPath:
             # A list among the attributes cannot be a key.
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
-        if isinstance(op, PointwiseForm):
-            finding = f"_find({self.called}, _layout)"
+        if self.form is not None:
+            finding = f"_find(_op, {self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
             return [*lines, *self._as_last(layouts, get)]
         one = [
@@ -273,7 +272,7 @@ class ShortPath:
 
     def _recording(self) -> list[str]:
         """Return the lines that give the first result an edge, and return it."""
-        op, results = self.recorded, ", ".join(self.found)
+        op, results = self.op, ", ".join(self.found)
         if not op.may_record:
             return ["out._edge = None", f"return {results}"]
         lines, unrecorded = [], []
@@ -320,24 +319,23 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 
 
 def operator_call(
-    op: PointwiseForm | StructuredForm, general: Callable[..., Any], order: Sequence[str] = ()
+    op: RecordedOp, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op as a function of its tensors and then its numbers, without defaults; general also
-    reports errors of a call.
+    """Return op, its numbers at their defaults, as a function of its tensors; general also reports
+    errors of a call.
 
     `order` is another order of its parameters: for `1 - x`, Python passes x first.
     """
-    text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
-    names = {**NAMES, "_op": op, "_general": general, "_Node": op.may_record and op.node_class}
-    names["_special"] = _special_call(op, general, names)
-    lines = _short_path(op, _call_general(op, "None"))
+    text = f"def {op.name}({', '.join(order or op.tensors)}):\n"
+    names = _names_of(op, _general=general, _attributes=op.defaults or ())
+    names["_special"] = _special_call(op, names)
+    statement = _call_general(op, "None", "_attributes")
+    lines = ShortPath(op, op.usual, statement).lines()
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
 
 
-def write_short_path(
-    called: Op, op: PointwiseForm | StructuredForm, more: int = 0, **names: Any
-) -> None:
+def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) -> None:
     """Give a public function its short path, once: that of op, which gives `more` results after the
     first, or of its in-place twin.
     """
@@ -346,12 +344,11 @@ def write_short_path(
     called.has_short_path = True
     function, head, tail = called.written
     known: dict[str, Any] = function.__globals__
-    known.update(NAMES, _op=op, _usual=getattr(op, "usual", None), **names)
+    known.update(_names_of(op), **names)
     if called is not op:
         lines = _short_path(op, tail.strip(), op.tensors[0])
     else:
-        known["_Node"] = op.may_record and op.node_class
-        known["_special"] = _special_call(op, known["_general"], known, more)
+        known["_special"] = _special_call(op, known, more)
         lines = _short_path(op, tail.strip(), more=more)
         if op.has_out:
             into = lambda: _short_path(op, _call_general(op, "out"), "out", more)  # noqa: E731
@@ -361,13 +358,19 @@ def write_short_path(
     replace_code(function, _indented(head, lines), called.name)
 
 
-def _special_call(
-    op: PointwiseForm | StructuredForm,
-    general: Callable[..., Any],
-    names: dict[str, Any],
-    more: int = 0,
-) -> Callable[..., Any]:
-    """Return the function that the short path calls while modes are special: see interpreted.py."""
+def _names_of(op: RecordedOp, **more: Any) -> dict[str, Any]:
+    """Return the names that the texts of op use."""
+    node, defaults = op.may_record and op.node_class, {}
+    if op.defaults is not None:
+        pairs = zip(op.attributes, op.defaults, strict=True)
+        defaults = {f"_default_{name}": value for name, value in pairs}
+    return (
+        NAMES | defaults | {"_op": op, "_form": op.form, "_usual": op.usual, "_Node": node} | more
+    )
+
+
+def _special_call(op: RecordedOp, names: dict[str, Any], more: int = 0) -> Callable[..., Any]:
+    """Return the function that the short path calls while modes are special: see call.py."""
 
     def make_plain(general: Callable[..., Any]) -> Callable[..., Any]:
         text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}):\n"
@@ -376,18 +379,18 @@ def _special_call(
         made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, named)
         return made
 
-    return special_call(op, general, make_plain, more > 0)
+    return special_call(op, names["_general"], make_plain, more > 0)
 
 
-def _call_general(op: PointwiseForm | StructuredForm, out: str) -> str:
+def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
     """Return the source line that calls the general path of op."""
     operands = "".join(f"{name}, " for name in op.tensors)
-    attributes = "".join(f"{name}, " for name in op.attributes)
-    return f"return _general(({operands}), ({attributes}), {out})"
+    given = attributes or f"({''.join(f'{name}, ' for name in op.attributes)})"
+    return f"return _general(({operands}), {given}, {out})"
 
 
 def _compile_at_first_call(
-    name: str, names: dict[str, Any], op: Any, lines: Callable[[], list[str]]
+    name: str, names: dict[str, Any], op: RecordedOp, lines: Callable[[], list[str]]
 ) -> Callable[..., Any]:
     """Return a function that, when first called, creates the variant of op with these parameters
     and `out`, which replaces it in names: most programs never pass out=.
@@ -402,24 +405,20 @@ def _compile_at_first_call(
 
 
 def _short_path(
-    op: PointwiseForm | StructuredForm,
-    general: str,
-    target: str = "",
-    more: int = 0,
-    *,
-    looks: bool = True,
+    op: RecordedOp, general: str, target: str = "", more: int = 0, *, looks: bool = True
 ) -> list[str]:
     """Return the lines of the short path of op; for an op with numbers those of two, the first with
     the numbers at their defaults.
     """
-    usual = getattr(op, "usual", None)
     # A refusal may mention the op's numbers, which no short path checks.
-    checks = isinstance(op, PointwiseForm) and bool(op.attributes) and op.looks_at_operands
-    lines = [general] if checks else ShortPath(op, general, target, more, looks=looks).lines()
-    if usual is None or usual is op:
+    checks = op.form is not None and bool(op.attributes) and op.form.rule.looks_at_operands
+    lines = [general]
+    if not checks:
+        lines = ShortPath(op, op.form, general, target, more, looks=looks).lines()
+    if op.usual is None or op.usual is op.form:
         return lines
     defaults = " and ".join(f"{name} is _default_{name}" for name in op.attributes)
-    of_usual = ShortPath(usual, general, target, called="_usual", looks=looks).lines()
+    of_usual = ShortPath(op, op.usual, general, target, looks=looks).lines()
     return [f"if {defaults}:", *_deeper(of_usual), *lines]
 
 
@@ -427,13 +426,13 @@ def _indented(head: str, lines: Sequence[str]) -> str:
     return head + "".join(f"    {line}\n" for line in lines)
 
 
-def _constants(op: PointwiseForm, target: str) -> list[str]:
-    values = [name for name in op.tensors if name not in CONDITIONS]
+def _constants(form: Form, target: str) -> list[str]:
+    values = [name for name in form.rule.tensors if name not in CONDITIONS]
     if len(values) < 2:
         return []
     lines: list[str] = []
     for name in reversed(values):  # a number is usually the last one
-        if name in op.tensors_only or name == target:
+        if name in form.rule.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]
         like = others[-1]
@@ -442,23 +441,27 @@ def _constants(op: PointwiseForm, target: str) -> list[str]:
         is_plain = "" if like == target else f" and {like}.__class__ in _PLAIN"
         lines += [
             f"if {name}.__class__ in _NUMBERS{is_plain}:",
-            f"    {name} = _constant({name}, {like}{_exact(op, name)})",
+            f"    {name} = _constant({name}, {like}{_exact(form, name)})",
         ]
     return lines
 
 
-def _exact(op: PointwiseForm, name: str) -> str:
-    if name not in op.exact_names:
+def _exact(form: Form, name: str) -> str:
+    if name not in form.rule.exact:
         return ""
     # A refusal looks at the numbers behind the first operand.
-    return ", True, False" if op.looks_at_operands and name != op.tensors[0] else ", True"
+    return (
+        ", True, False"
+        if form.rule.looks_at_operands and name != form.rule.tensors[0]
+        else ", True"
+    )
 
 
-def _numbers(op: PointwiseForm, refused: str) -> list[str]:
-    like = next(name for name in op.tensors if name not in CONDITIONS)
+def _numbers(form: Form, refused: str) -> list[str]:
+    like = next(name for name in form.rule.tensors if name not in CONDITIONS)
     lines = []
-    for name in op.number_names:
-        made = f"_constant({name}, {like}{_exact(op, name)})"
+    for name in form.number_names:
+        made = f"_constant({name}, {like}{_exact(form, name)})"
         lines += [
             f"_{name} = None",
             f"if {name}.__class__ in _NUMBERS: _{name} = {made}",

@@ -1,4 +1,4 @@
-"""Forward mode: the part of a call with dual tensors that carries tangents."""
+"""Forward mode: the part of a call that carries tangents, and whether a call needs derivatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..core.torch_function import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..graph.lazy_conj_neg import LazyConjNeg, resolved
-from ..graph.modes import tls
+from ..graph.modes import modes, tls
+from ..interpreters.batched_tensor import unbatched
 from ..tensor.layout import Layout
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
@@ -306,3 +307,31 @@ def value_before(target: Tensor) -> Tensor:
     for level in levels_of((target,)):
         store_tangent(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
     return copy
+
+
+# `tls.grad` has the grad mode of a thread, which takes Python 40 ns to read. The short paths, where
+# this is measurable, read `modes.grad_off` first: while grad mode is off in no thread, no thread
+# needs to be checked.
+#
+# A batch has neither an edge nor tangents; the values in it have them. Ops see these values, but a
+# composite sees the batch itself: one that checks `x._edge` or `levels_of((x,))` takes its short
+# cut in vmap(grad(f)), whose gradients are then zeros. Therefore composites use these functions.
+
+
+def is_recorded(operands: Iterable[Any]) -> bool:
+    """Return whether results of operands go into the graph."""
+    return tls.grad and any(
+        unbatched(o)._edge is not None for o in operands if isinstance(o, Tensor)
+    )
+
+
+def has_tangents(operands: Iterable[Any]) -> bool:
+    """Return whether results of operands carry tangents."""
+    return modes.special > 0 and bool(
+        levels_of([unbatched(o) for o in operands if isinstance(o, Tensor)])
+    )
+
+
+def is_differentiated(*operands: Any) -> bool:
+    """Return whether results of operands need a gradient or a tangent."""
+    return is_recorded(operands) or has_tangents(operands)

@@ -1,27 +1,41 @@
-"""Ops whose result shares the input's memory."""
+"""Ops whose result shares the input's memory, and those in place: `t_`, `squeeze_`, `detach_`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
+from ..core.dense_order import dense_order
 from ..core.device import CPU
-from ..core.errors import DeclarationError
+from ..core.errors import DeclarationError, GraphError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
+from ..graph.accumulate_grad import freeze
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
-from ..graph.modes import modes, runs_plain, tls
+from ..graph.modes import enable_grad, modes, runs_plain, tls
 from ..graph.node import next_sequence_number
+from ..interpreters.batched_tensor import Batched
+from ..interpreters.torch_function import overridable_by_modes
 from ..tensor.layout import Layout
-from ..tensor.storage import storage_of
+from ..tensor.storage import FEW_VIEWS, storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .op import PLAIN, Given, P, R, declarator, registrar
-from .outline import outlines
-from .route import Route, noting_stream
+from .inplace import renew_edge, require_may_change, set_edge
+from .op import OPS, PLAIN, Given, P, R, declarator, registrar
+from .route import Route, noting_stream, outlines
 from .short_path import write_short_path
 from .structured import StructuredOp
-from .tangents import carry_view
+from .tangents import carry_view, levels_of, store_tangent, tangent_of
+from .twins import dressed_as_twin
+
+# Note [Views of a tensor that is turned in place]
+# A view knows the steps that make it from its base. `transpose_` and its kind let the base be
+# another view of the same memory: living views keep their memory and shape, and steps that restore
+# the base's former layout are put before theirs. Gradients, tangents and recorded in-place changes
+# then pass as before. As in PyTorch, each view gets a new edge over the base's new one, so that
+# hooks of the base see its gradient. A dual tensor has the same relation to the tangents of its
+# views: see Note [Tangents of views] in tangents.py.
 
 
 class ViewOp(StructuredOp[P, R]):
@@ -173,6 +187,16 @@ class ViewOp(StructuredOp[P, R]):
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 
+    def see_again(self, input: Tensor, route: Route) -> Tensor:
+        """Return the view that a Route with a function makes of input, a plain tensor without
+        tangents, while no interpreter is open.
+        """
+        assert route.run is not None
+        array, edge = route.run(input._array), input._edge
+        if edge is None or (modes.grad_off and not tls.grad):
+            return see(array, route.layout, route.steps, input)
+        return self._seen_by(route, array, input, edge)
+
     def _seen_by(self, route: Route, array: Any, input: Tensor, edge: Any) -> Tensor:
         result = see(array, route.layout, route.steps, input)
         if edge is not None and route.records:
@@ -210,12 +234,34 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
         extra.base, extra.replay = input, steps
     else:
         _see_further(steps, input, of, extra)
-    storage.add_view(result)
+    views = storage.views
+    if views is None or len(views) >= FEW_VIEWS:
+        storage.add_view(result)
+    else:
+        views.append(ref(result))  # as add_view does, without its call
     if (modes.grad_off and not tls.grad) or (
         of is not None and of.made_in_no_grad and extra.base is not input
     ):
         extra.made_in_no_grad = True
     return result
+
+
+def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> tuple[Tensor, ...]:
+    """Return the views of input, a plain tensor, at several (index, layout, steps)."""
+    array = input._array
+    if input._extra is not None or (modes.grad_off and not tls.grad):
+        return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
+    # As `see`, for a tensor that is no view itself: the questions about it are asked once.
+    storage, found = storage_of(input), []
+    for index, layout, steps in parts:
+        result = empty_shell()
+        result._array, result._layout, result._edge = array[index], layout, None
+        result._storage = storage
+        extra = result._extra = Extra()
+        extra.base, extra.replay = input, steps
+        found.append(result)
+    storage.add_views(found)
+    return tuple(found)
 
 
 def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:
@@ -251,22 +297,161 @@ def detach(input: Tensor) -> Tensor:
     return out
 
 
-def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
-    """Return the view that steps make of tensor."""
-    for op, attributes in steps:
-        array = op.view_array(tensor._array, tensor._layout.device, attributes)
-        result = wrap(array, layout_of(array, tensor._layout.device))
-        result._storage = storage_of(tensor)
-        op.record((result,), (tensor,), op.route_of(tensor._layout, attributes))
-        tensor = result
-    return tensor
+def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a view op in place: its first argument becomes the view that the op would return.
+
+    Raises  RuntimeError for a leaf that requires grad, and for as_strided_ to other elements while
+            a view is alive
+    """
+
+    @overridable_by_modes
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(self, Batched | LazyConjNeg):
+            other: Any = function(self, *args, **kwargs)
+            self.value, self._layout, self._extra = other.value, other._layout, other._extra
+            if self._storage is not None:
+                self._storage.bump()
+            return self
+        require_may_change(self, writing=False)
+        views = [] if self._storage is None else self._storage.living_views()
+        views = [view for view in views if _depends_on(self, view)]
+        # Recorded in no_grad as well: an edge with another shape would be of no use.
+        with enable_grad():
+            seen = function(self, *args, **kwargs)
+        turn = _Turn(name, self._layout, seen) if views else None
+        _become(self, seen)
+        if turn is not None:
+            for view in views:
+                turn.follow(self, view)
+        # Values that were saved of this tensor have another shape now.
+        storage_of(self).bump()
+        return self
+
+    doc = "In-place version of {}: lets this tensor be that view, and returns it."
+    return dressed_as_twin(inplace, name, function, doc)
 
 
-def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
-    """Return the view that steps make of a raw array."""
-    for op, attributes in steps:
-        array = op.view_array(array, device, attributes)
-    return array
+def _become(target: Tensor, seen: Tensor) -> None:
+    """Let target be its view seen, with that view's place in the graph and tangents."""
+    tangents = [(level, tangent_of(seen, level)) for level in levels_of((target,))]
+    if target._extra is not None and target._extra.base is not None:
+        # A view of a base stays one, with one more step.
+        assert seen._extra is not None and seen._extra.replay is not None
+        if seen._extra.base is target._extra.base:
+            target._extra.replay = seen._extra.replay
+        else:  # a view that was made a leaf is a base, too
+            target._extra.replay = ViewSteps(target._extra.replay, seen._extra.replay.last)
+    target._array, target._layout = seen._array, seen._layout
+    if target._edge is not None:
+        if target._edge.is_accumulate:
+            target._edge.attach(target)
+        else:
+            seen._edge.in_place = True
+            set_edge(target, seen._edge)
+    for level, tangent in tangents:
+        assert tangent is not None
+        store_tangent(target, tangent, level)
+
+
+def _depends_on(target: Tensor, view: Tensor) -> bool:
+    """Return whether the steps to a view begin at target, or those to its tangent at target's."""
+    extra = view._extra
+    if view is target or extra is None or extra.base is None:
+        return False
+    root = extra.tangent_root
+    return extra.base is target or (bool(root) and root[0] is target)  # type: ignore[index]
+
+
+class _Turn:
+    """A change of a tensor's layout by one view op, and the steps that restore the former one.
+
+    Raises  RuntimeError for as_strided to other elements
+    """
+
+    def __init__(self, name: str, was: Layout, seen: Tensor) -> None:
+        assert seen._extra is not None and seen._extra.replay is not None
+        self._done = seen._extra.replay.last
+        self._undone = self._steps_back(name, was, seen._layout)
+
+    def _steps_back(self, name: str, was: Layout, now: Layout) -> list[Step]:
+        op, attributes = self._done
+        if now is was:
+            return []
+        if op is OPS["transpose"]:
+            return [self._done]
+        if op is OPS["unsqueeze"]:
+            return [(OPS["squeeze"], (attributes,))]
+        if op is OPS["squeeze"]:
+            return [(OPS["unsqueeze"], (axis,)) for axis in sorted(attributes[0])]
+        if attributes[-1] == 0 and _is_dense(was) and _is_dense(now) and was.numel == now.numel:
+            return [(op, (was.shape, was.strides, 0))]
+        raise GraphError(
+            f"{name}_: a view of this tensor is in use, and depends on its present shape "
+            f"{was.shape} and strides {was.strides}; shape {now.shape} and strides {now.strides} "
+            f"reach other elements. Use {name}(), or take the view afterwards"
+        )
+
+    def follow(self, target: Tensor, view: Tensor) -> None:
+        """Let the steps to view begin at what target is now, and give view a new edge."""
+        extra: Any = view._extra
+        if extra.base is not target:
+            root, skipped, before = extra.tangent_root
+            extra.tangent_root = (root, skipped, self._before(before))
+            return
+        steps = self._before(extra.replay.after(0))
+        if extra.tangent_root:
+            root, skipped, before = extra.tangent_root
+            extra.tangent_root = (root, skipped + len(steps) - len(extra.replay), before)
+        extra.replay = None
+        for step in steps:
+            extra.replay = ViewSteps(extra.replay, step)
+        if target._edge is None or (extra.made_in_no_grad and target._edge.is_accumulate):
+            return
+        with enable_grad():
+            renew_edge(view, target)
+
+    def _before(self, steps: list[Step]) -> list[Step]:
+        """Return steps from the former layout as steps from the present one."""
+        if len(steps) > 1 and _same_step(steps[0], self._done):
+            return steps[1:]  # otherwise turning to and fro would make the chain longer each time
+        return [*self._undone, *steps]
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Return whether the elements lie in memory without gaps, none of them twice."""
+    return layout.contiguous or dense_order(layout.shape, layout.strides) is not None
+
+
+def _same_step(one: Step, other: Step) -> bool:
+    if one[0] is not other[0]:
+        return False
+    if one[0] is OPS["squeeze"]:
+        return set(one[1][0]) == set(other[1][0])
+    return set(one[1]) == set(other[1]) if one[0] is OPS["transpose"] else one[1] == other[1]
+
+
+@overridable_by_modes
+def detach_(self: Tensor) -> Tensor:
+    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+
+    Raises  RuntimeError for a view, which its base would attach to the graph again
+    """
+    if isinstance(self, Batched):
+        self.value = self.value.detach()  # its graph and tangents are its own
+        return self
+    if self._extra is not None and self._extra.base is not None:
+        raise GraphError(
+            "Can't detach views in-place. Use detach() instead. If you are using "
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+            "True, gradients are views of DDP buckets: the gradient of the base would still flow "
+            "through this view"
+        )
+    if self._edge is not None and self._edge.is_accumulate:
+        freeze(self)
+    if self._extra is not None:
+        self._extra.tangents = None
+    self._edge = None
+    return self
 
 
 view = declarator(ViewOp)

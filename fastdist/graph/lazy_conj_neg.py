@@ -4,7 +4,7 @@
 # Note [Unresolved views] x.conj() shares x's memory, and no array shows conjugates of it. So such a
 # view is a Tensor of another class around `value`, a plain view of that memory. Its `array` is
 # computed when it is read: code that reads it, and does not know about such views, is right. Ops
-# get a resolved tensor instead (general_path.py); views of it are taken of value (view.py);
+# get a resolved tensor instead (call.py); views of it are taken of value (view.py);
 # in-place ops write into a resolved tensor, which is then written back into value
 # (`write_through`). Short paths take only plain tensors, so nothing else pays. No such view is
 # an instance of a user's subclass of Tensor, not even over the memory of one, and none is made of

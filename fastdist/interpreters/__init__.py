@@ -5,7 +5,7 @@ op, what it is given, and the interpreters that come after it. It returns NOT_TA
 result, for which it may call the general path of the same op again. Those that are open in a thread
 are one tuple, see Note [Interpreters of a thread]; while `modes.tracers` is 0 none is open
 anywhere, and calls take their short path. Otherwise the short path still serves most calls on plain
-tensors, see Note [The short path and interpreters] in `interpreted.py` in dispatch.
+tensors, see Note [The short path and interpreters] in dispatch/call.py.
 
 Order of a call: first the `__torch_function__` of modes and arguments (`torch_function.py`), then
 `vmap` (`batching.py` for ops with a rule on tensors of `batched_tensor.py`; `batch_loop.py` for the
@@ -14,9 +14,9 @@ autocast (`autocast.py`) and recorders (`tracing.py`). The rules for sparse oper
 `sparse_rules.py`. `observed_methods.py` shows profiles and recorders the Tensor methods that are
 not ops.
 
-Ops offer their calls in dispatch/general_path.py (the public functions first in `op.py`),
-composites in dispatch/arguments.py. Functions that bypass both ask separately: in dispatch
-`copy_inplace.py`, `output.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
+Ops offer their calls in dispatch/call.py (the public functions first in `op.py`),
+composites in dispatch/composite.py. Functions that bypass both ask separately: in dispatch
+`inplace.py`, `target.py`, `twins.py` and `view.py`, in ops indexing (`subscript.py`) and reshape
 (`views.py`), in nn `functional.py`, in namespace `activations.py`, and the public
 `overrides.py`. A new function of this kind must ask `mode_is_open()`, and `active_recorder()` if a
 trace is to show it; tests/house/test_glossary.py compares this list with the code.

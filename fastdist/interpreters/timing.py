@@ -2,7 +2,7 @@
 
 A profile sends every op down its general path, where `modes.tracers` is read in any case: without a
 profile this costs nothing. A function that is made of ops reports a range around theirs;
-dispatch/pytorch_names.py has the names of events.
+dispatch/declaration.py has the names of events.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
-from ..dispatch.copy_inplace import copy_computed
+from ..dispatch.inplace import copy_computed
 from ..dispatch.op import PLAIN, Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods

@@ -12,12 +12,11 @@ from ..core.dtypes import promote
 from ..core.folded_frames import fold
 from ..core.missing import MissingMethod, refusing
 from ..core.torch_function import NOT_TAKEN, offer_operator
-from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.pointwise import PointwiseOp
-from ..dispatch.pointwise_inplace import InPlace
 from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
-from ..dispatch.view_inplace import view_inplace_of
+from ..dispatch.twins import InPlace, inplace_of
+from ..dispatch.view import view_inplace_of
 from ..interpreters.torch_function import operator_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
@@ -61,17 +60,16 @@ def attach_pointwise(op: PointwiseOp) -> None:
 
 
 def _attach_operators(op: PointwiseOp) -> None:
-    form = op.usual or op
     if op.name in UNARY_OPERATORS:
         unary = UNARY_OPERATORS[op.name]
-        _attach_operator(unary, lambda: operator_call(form, operator_of(form, unary)))
+        _attach_operator(unary, lambda: operator_call(op, operator_of(op, unary)))
     names = OPERATORS.get(op.name)
     if names is not None:
         forward, reflected, _ = names
-        _attach_operator(forward, lambda: operator_call(form, operator_of(form, forward)))
+        _attach_operator(forward, lambda: operator_call(op, operator_of(op, forward)))
         if reflected:
-            order, general = (*reversed(op.tensors),), operator_of(form, reflected, swapped=True)
-            _attach_operator(reflected, lambda: operator_call(form, general, order))
+            order, general = (*reversed(op.tensors),), operator_of(op, reflected, swapped=True)
+            _attach_operator(reflected, lambda: operator_call(op, general, order))
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:

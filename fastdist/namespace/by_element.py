@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..dispatch.argument_kinds import require_kinds
-from ..dispatch.copy_inplace import copy_
+from ..dispatch.inplace import copy_
 from ..dispatch.op import OPS
+from ..dispatch.signature import require_kinds
 from ..interpreters.batch_loop import loop, warn_of_loop
 from ..interpreters.batched_tensor import Batched
 from ..ops.shape.as_strided import as_strided

@@ -12,11 +12,10 @@ from ..core.dtypes import WORDS, BorrowedDType
 from ..core.errors import DeviceError, ShapeError
 from ..core.short_repr import short_repr
 from ..core.torch_function import DisableTorchFunctionSubclass
-from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
-from ..dispatch.slopes_at_zero import use_engine
+from ..dispatch.inplace import copy_, fill_, zero_
 from ..dispatch.tangents import tangent_of
-from ..dispatch.view import detach
-from ..dispatch.view_inplace import detach_, view_inplace_of
+from ..dispatch.twins import inplace_of
+from ..dispatch.view import detach, detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
@@ -29,6 +28,7 @@ from ..interpreters.sparse_rules import refusal
 from ..interpreters.torch_function import overridable_by_modes
 from ..ops.create import creation
 from ..ops.index import subscript
+from ..ops.reduce.slopes_at_zero import use_engine
 from ..ops.refusals import require_given
 from ..ops.shape import as_strided, set_memory, views
 from ..ops.shape.splitting import unbind

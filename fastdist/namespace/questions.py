@@ -10,7 +10,7 @@ from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
-from ..dispatch.copy_inplace import copy_
+from ..dispatch.inplace import copy_
 from ..interpreters.sparse_rules import refusal
 from ..ops.create.creation import empty
 from ..ops.sparse import coordinates

@@ -9,8 +9,8 @@ from ..core.caller_warning import warn_caller
 from ..core.torch_function import NOT_TAKEN as _NOT_TAKEN
 from ..core.torch_function import mode_is_open as _mode_is_open
 from ..core.torch_function import offer as _offer
+from ..dispatch.declaration import recorded_as as _recorded_as
 from ..dispatch.op import PLAIN as _PLAIN
-from ..dispatch.pytorch_names import recorded_as as _recorded_as
 from ..graph.modes import modes as _modes
 from ..interpreters.torch_function import overridable as _offering
 from ..namespace.load import FUNCTIONAL_NAMES

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.dtypes import uint8
 from ..core.short_repr import short_repr
-from ..dispatch.arguments import checked
+from ..dispatch.composite import checked
 from ..ops.nn.dropout import drop_channels
 from ..ops.nn.embedding import bound_norms
 from ..tensor.tensor import Tensor, from_array

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from ..dispatch.needs_derivative import is_recorded
+from ..dispatch.tangents import is_recorded
 from ..graph.node import node_of, raise_changed
 from ..interpreters.batched_tensor import Batched, unbatched
 from ..tensor.tensor import Tensor

@@ -5,7 +5,7 @@ instrumentation/time_ranges.py; graph/recordings.py notifies other packages of i
 the recorded ranges, table.py as tables, trace.py as traces for chrome://tracing and as pages.
 activities.py lists the kinds of recorded work, given.py refuses invalid arguments (a flag is
 anything that `if` accepts, in the profiles of all packages), emitted.py sends ranges to NVIDIA's
-profilers. Events have PyTorch's names for ops (dispatch/pytorch_names.py); a function that is made
+profilers. Events have PyTorch's names for ops (dispatch/declaration.py); a function that is made
 of ops has an event around theirs. A GPU's work is reported per op and not per kernel.
 """
 

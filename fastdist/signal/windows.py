@@ -23,7 +23,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
 from ..core.overflow_checks import require_countable
 from ..core.short_repr import short_repr
-from ..dispatch.arguments import checked
+from ..dispatch.composite import checked
 from ..ops.create.creation import elsewhere, finish, full, require_ordinary
 from ..ops.create.ranges import arange
 from ..tensor.promotion import dtype_or_default

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.dispatch.arguments import checked
+from fastdist.dispatch.composite import checked
 from fastdist.tensor.tensor import Tensor
 
 x = fastdist.ones(2, 3)

@@ -142,7 +142,7 @@ def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
 def test_a_partial_over_an_unknown_name_is_refused() -> None:
     op = PointwiseOp(negative, "-input", ["-g * inptu"])
     with pytest.raises(fd.core.errors.ScalarSyntaxError, match="known: input, out, g"):
-        _ = op.gradient_bodies
+        _ = op.form.gradient_bodies
 
 
 def test_a_home_that_there_is_not_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_an_op_is_found_where_its_declaration_says() -> None:
 def test_the_texts_of_all_ops_can_be_read() -> None:
     # They are read at the first call, so none is read by the import.
     ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
-    assert all(op.body.tree is not None and op.gradient_bodies for op in ops)
+    assert all(op.form.body.tree is not None and op.form.gradient_bodies for op in ops)
 
 
 def annotated(annotation: Any) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.general_path import as_operand_of
+from fastdist.dispatch.call import as_operand_of
 
 
 @pytest.mark.parametrize("array", [np.array([1.0, 2.0]), np.zeros(0), np.array(0.0)])

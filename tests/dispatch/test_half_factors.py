@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.dispatch.pointwise import PointwiseOp
-from fastdist.dispatch.pointwise_inplace import InPlace
+from fastdist.dispatch.twins import InPlace
 from fastdist.nn import functional as F
 from tests.dispatch.paths import general_calls
 

@@ -14,7 +14,7 @@ import fastdist as fd
 from fastdist import overrides
 from fastdist.autograd import forward_ad
 from fastdist.core.interpreter import of_process, of_thread, open_interpreters
-from fastdist.dispatch.general_path import GeneralPath
+from fastdist.dispatch.call import GeneralPath
 from fastdist.graph.modes import modes
 
 X = fd.tensor([[0.25, -0.5], [0.75, 1.0]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fastdist as fd
 from fastdist.autograd import forward_ad
-from fastdist.dispatch.needs_derivative import has_tangents, is_differentiated, is_recorded
+from fastdist.dispatch.tangents import has_tangents, is_differentiated, is_recorded
 
 
 def test_a_tensor_without_a_tangent_has_none_while_others_have() -> None:

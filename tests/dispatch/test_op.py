@@ -6,7 +6,7 @@ from typing import Any
 
 import fastdist
 from fastdist.dispatch.op import OPS
-from fastdist.dispatch.pointwise_inplace import InPlace
+from fastdist.dispatch.twins import InPlace
 from fastdist.ops.index.indexing import gather
 from fastdist.ops.pointwise.arithmetic import mul, neg
 

@@ -300,7 +300,7 @@ NOT_CAST = {
 
 @pytest.mark.parametrize("name", [*CAST, *NOT_CAST])
 def test_an_out_of_a_wider_dtype_is_written_where_pytorch_casts(name: str) -> None:
-    """See Note [Casting into out] in dispatch/output.py."""
+    """See Note [Casting into out] in dispatch/target.py."""
     call = CAST.get(name) or NOT_CAST[name]
     x, wide, same = fd.randn(3, 2), fd.empty(0, dtype=fd.float64), fd.empty(0)
     call(x, same)

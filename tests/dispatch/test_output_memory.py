@@ -61,7 +61,7 @@ TAKEN: dict[str, Call] = {
 
 @pytest.mark.parametrize("name", [*APART, *WHOLLY, *TAKEN])
 def test_an_out_that_lies_in_part_in_what_is_read_is_refused_where_pytorch_does(name: str) -> None:
-    """See Note [Memory of out] in dispatch/output.py."""
+    """See Note [Memory of out] in dispatch/target.py."""
     memory = fd.tensor([3.0, 1.0, 4.0, 1.5, 5.0])
     call = (APART | WHOLLY | TAKEN)[name]
     expected = fd.empty(4)

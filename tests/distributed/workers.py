@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from bench.kept_port import KeptPort
+from tests import lock_order
 from tests.distributed import templates
 
 DEADLINE_S = 60.0
@@ -249,6 +250,7 @@ if __name__ == "__main__":
     faulthandler.enable()
     # The folder of this file must not hide modules of the standard library or the project.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    lock_order.install()
     if len(sys.argv) < 4:
         names = (*templates.PRELOADED, *sys.argv[2:])
         its_connection = templates.serve(int(sys.argv[1]), names)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.copy_inplace import copy_computed
+from fastdist.dispatch.inplace import copy_computed
 from fastdist.graph import call_node
 from fastdist.graph.call_node import PLACES, CallNode, ShownNode, kind_of
 from fastdist.graph.node import node_of

@@ -17,6 +17,7 @@ import pytest
 
 import fastdist
 from bench.__main__ import benchmarks
+from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -31,7 +32,11 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+run = forked_programs.run
+
+
+def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as users do; the others are forked, and differ in what they run."""
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -66,7 +71,7 @@ def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
     assert program.endswith(end)
     text = program.removesuffix(end) + "\n".join(blocks(page, "python")) + end
     (tmp_path / "spans.py").write_text(text)
-    done = run(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
+    done = start(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     printed = done.stdout.splitlines()
     command, *expected = "".join(blocks(readme, "console")).splitlines()
@@ -86,6 +91,17 @@ def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rank 0 was killed by SIGKILL" in done.stderr
     assert expected in done.stdout
+
+
+def test_job_is_preempted_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks(DOCS / "failures.md", "py")
+    (tmp_path / "program.py").write_text(program)
+    done = run(["-m", "fastdist.run", "-n", "2", "program.py"], tmp_path)
+    assert done.returncode == 75, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    steps = {line.rpartition(" ")[2] for line in lines}
+    assert len(lines) == 2 and len(steps) == 1 and int(steps.pop()) > 5
+    assert (tmp_path / "preempted.pt").exists()
 
 
 def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from .tails import CASES, POINTS, ours
 
 RESULTS = json.loads(Path(__file__).with_name("tail_results.json").read_text())
 FEW = (-700.0, -38.0, -9.0, -0.75, 0.75, 9.0, 38.0, 700.0)
-# In float32 these keep their result alone, which rounds to 1: see Note [Tails] of pointwise_form.
+# In float32 these keep their result alone, which rounds to 1: see Note [Tails] of derive.py.
 BY_RESULT = ("sigmoid", "tanh", "glu", "expm1")
 # These keep theirs in float64 only: differences of terms that float32 rounds.
 WIDE_ONLY = ("gelu", "erfcx", "log_ndtr", "tanhshrink", "cdf of ContinuousBernoulli")

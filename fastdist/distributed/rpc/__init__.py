@@ -41,7 +41,8 @@ fails only if its answer was too large to be kept; the error then says whether i
 A worker that was declared lost, but lives, is fenced (workers/workers.py): everything that it waits
 for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
 
-docs/glossary.md explains the terms.
+The order of locks is in tests/distributed/lock_table.py, and how long anything is waited for in
+tests/distributed/time_table.py. docs/glossary.md explains the terms.
 """
 
 from __future__ import annotations

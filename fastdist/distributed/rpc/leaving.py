@@ -50,9 +50,10 @@ from .workers.worker import Worker
 _LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
-# When it is told for whom a shutdown waits. A worker that only serves waits for the job's end here,
-# and is right to: so the pauses double.
-FIRST_S = 5.0
+# When a notice names the workers that a shutdown waits for. A worker that only serves waits here
+# for the end of the job, as it should: the first notice is late, the pauses double, and there is
+# none after a pause in which others have called it.
+FIRST_S = 60.0
 # How long functions of others that still run hold up the end of RPC, and that of the process.
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
@@ -189,11 +190,15 @@ class Leaving:
     def _tell_after(self, began: float, seconds: float) -> None:
         """Say in the log, so long after a wait began, for whom, and again after twice the time."""
 
+        _, num_calls = self._counts.activity()
+
         def tell() -> None:
             if self._waits_since != began:
                 return
             # First: if this notice fails the next one is due all the same.
             self._tell_after(began, 2.0 * seconds)
+            if self._counts.activity()[1] != num_calls:
+                return  # others use this worker
             whom = self.for_whom_it_waits()
             if whom and self._waits_since == began:
                 text = "worker %r has waited in shutdown() for %g s: %s"

@@ -18,8 +18,8 @@ from ...core.short_repr import short_repr
 from ...devices.backend import Result, backend_of
 from ...devices.cpu import copy_into, copy_of
 from ...devices.gpus import device_count
-from ...dispatch.arguments import checked
-from ...dispatch.output import SignatureWithOut, store_in_out
+from ...dispatch.composite import SignatureWithOut, checked
+from ...dispatch.target import store_in_out
 from ...interpreters.sparse_rules import refusal
 from ...interpreters.torch_function import overridable_by_modes
 from ...language.scalar import Body, parse

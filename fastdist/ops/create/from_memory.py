@@ -14,7 +14,7 @@ from ...core.errors import ShapeError
 from ...core.memory_format import MemoryLayout
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
-from ...dispatch.arguments import checked
+from ...dispatch.composite import checked
 from ...system.file_memory import map_file
 from ...tensor.constants import placed
 from ...tensor.dlpack import from_dlpack

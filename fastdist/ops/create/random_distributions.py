@@ -11,7 +11,7 @@ from ...core.device import CPU
 from ...core.dtypes import WORDS, float64, float_limits
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.copy_inplace import copy_drawn
+from ...dispatch.inplace import copy_drawn
 from ...random_numbers import rejection
 from ...random_numbers.generator import Generator
 from ...tensor.broadcast import broadcast_shapes

@@ -13,14 +13,13 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.linspace import evenly_spaced
 from ...core.memory_format import MemoryLayout
 from ...core.overflow_checks import count_up
-from ...dispatch.arguments import checked
-from ...dispatch.composite import composite
+from ...dispatch.composite import checked, composite
 from ...tensor.constants import held
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
-from .quick import quick_range
+from .quick import quick_linspace, quick_range
 
 
 @quick_range
@@ -121,6 +120,7 @@ def range_(
     )
 
 
+@quick_linspace
 @checked
 @fills_out
 def linspace(

@@ -22,8 +22,8 @@ from ...core.memory_format import MemoryLayout
 from ...core.overflow_checks import require_countable
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
+from ...dispatch.signature import ArgumentError
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor

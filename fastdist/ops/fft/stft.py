@@ -11,7 +11,7 @@ from ...core.caller_warning import warn_caller
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
 from ...interpreters.batched_tensor import unbatched
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor

@@ -11,9 +11,9 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import OPS
-from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
 from ...dispatch.tangents import zeros_like
+from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import writable_copy
 from ...interpreters.batched_tensor import level_of, levels, unbatched
 from ...interpreters.batching import along_axes, call_one_by_one, whole

@@ -12,7 +12,7 @@ from ...core.device import CPU
 from ...core.dtypes import bfloat16, float16, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.output import store_in_out
+from ...dispatch.target import store_in_out
 from ...random_numbers.generator import Generator
 from ...tensor.tensor import Tensor
 from ..create.creation import finish

@@ -12,7 +12,7 @@ from ...core.errors import DTypeError, ShapeError
 from ...core.overflow_checks import repeat_each, require_countable
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
 from ...interpreters.batched_tensor import Batched, max_over_batch, same_over_batch
 from ...tensor.axes import normalize_axis
 from ...tensor.layout import Shape

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...core.dtypes import complex_of, int32
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import is_differentiated
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..pointwise.complex_numbers import conjugate, imaginary_part, real_part

@@ -12,8 +12,8 @@ from typing import Any
 from ...core.dtypes import int32, real_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import is_differentiated
 from ...tensor.tensor import Tensor
 from .. import return_types
 from ..create.creation import zeros, zeros_like

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
+from ...dispatch.signature import ArgumentError
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
 from ..shape.diagonal import diagonal

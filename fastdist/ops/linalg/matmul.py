@@ -8,8 +8,8 @@ from typing import Any, Final
 from ...core.dtypes import bool_
 from ...core.errors import DTypeError, NoKernelError, ShapeError
 from ...core.interpreter import resumed
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN, P, R, declarator
-from ...dispatch.pytorch_names import node_named, recorded_as
 from ...dispatch.route import run_silently
 from ...dispatch.structured import Plan, StructuredOp
 from ...dispatch.view import view as view_op
@@ -22,6 +22,7 @@ from ...tensor.layout import Layout
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..pointwise.complex_numbers import conjugate
+from .product_gradients import gradients_of_matmul
 
 # The event in a profile around the product of matrices that computes one of vectors.
 _of_vectors = object()
@@ -70,11 +71,7 @@ class MatmulOp(StructuredOp[P, R]):
                         _ROW_BY_MATRIX if len(a._layout.shape) == len(b._layout.shape) else _FOLDED
                     )
                     result = recorded_as(word, result.squeeze(-1 if column else -2), ())
-                if out is None:
-                    return result
-                from ...dispatch.output import write_out
-
-                return write_out(self.out, out, result, operands)
+                return self.target_of(operands, out).take(result, operands)
         return super().general(operands, attributes, out)
 
 
@@ -147,6 +144,9 @@ def _(input: Tensor, other: Tensor) -> Plan:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
+
+
+matmul.gradients_on_device(gradients_of_matmul)
 
 
 @matmul.names_event

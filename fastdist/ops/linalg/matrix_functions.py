@@ -9,8 +9,8 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, complex128, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
+from ...dispatch.signature import ArgumentError
 from ...interpreters.batched_tensor import max_over_batch
 from ...tensor.axes import DimError
 from ...tensor.tensor import Tensor

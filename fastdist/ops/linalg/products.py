@@ -11,9 +11,8 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN, offer
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN
-from ...dispatch.output import store_in_out
 from ...dispatch.structured import Plan, structured
-from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
+from ...dispatch.target import store_in_out
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.constants import require_held
@@ -23,7 +22,9 @@ from ..create.creation import full
 from ..pointwise.arithmetic import mul
 from ..pointwise.complex_numbers import conjugate
 from ..pointwise.masked import where
+from ..unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from .matmul import matmul
+from .product_gradients import gradients_of_linear
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -274,6 +275,9 @@ def _(g: Any, input: Any) -> Any:
 @linear_kernel.vjp("bias")
 def _(g: Any, bias_layout: Layout) -> Any:
     return g.sum(0) if bias_layout.shape else g.sum()
+
+
+linear_kernel.gradients_on_device(gradients_of_linear)
 
 
 @linear_kernel.jvp

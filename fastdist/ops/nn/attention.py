@@ -8,11 +8,11 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, float32
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
 from ..pointwise.masked import where
+from ..unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from .attention_blocks import in_blocks, suits_blocks, weights_of
 from .dropout import dropout
 

@@ -18,8 +18,8 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.dtypes import WORDS, DType, bool_
 from ...core.errors import NoKernelError, ShapeError
-from ...dispatch.needs_derivative import has_tangents, is_recorded
 from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import has_tangents, is_recorded
 from ...graph.modes import modes, tls
 from ...interpreters.batch_loop import loop
 from ...interpreters.batched_tensor import levels, value_at

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.dtypes import DType, int64
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.declaration import recorded_as
 from ...dispatch.structured import Plan, structured
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor

@@ -9,8 +9,6 @@ from ...core.device import CPU
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.quotients import may_bend, quotient_at_zero
-from ...dispatch.slopes_at_zero import NormNode
 from ...graph.modes import modes
 from ...graph.recording import begin_node
 from ...graph.saved_tensors import pack_saved
@@ -19,7 +17,9 @@ from ...interpreters.batched_tensor import Batched, base_of, level_of, levels, u
 from ...tensor.broadcast import broadcast_shapes
 from ...tensor.tensor import Tensor, wrap
 from ..index.triangle_indices import triu_indices
+from ..reduce.norm_quotients import may_bend, quotient_at_zero
 from ..reduce.norms import distance_root, product_at_zero, vector_norm
+from ..reduce.slopes_at_zero import NormNode
 
 _MODES = (
     "use_mm_for_euclid_dist_if_necessary",

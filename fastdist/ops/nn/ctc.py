@@ -11,8 +11,8 @@ from ...core.dtypes import float64
 from ...core.errors import ShapeError
 from ...devices.backend import backend_of
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import is_differentiated
 from ...tensor.tensor import Tensor, from_array
 from ..create.creation import ones_like
 from ..pointwise.min_max import maximum

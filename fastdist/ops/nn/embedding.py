@@ -7,8 +7,7 @@ from typing import Any
 from ...core.dtypes import int64
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_recorded
-from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
+from ...dispatch.tangents import is_recorded
 from ...graph.modes import no_grad
 from ...interpreters.batched_tensor import Batched, batched, value_at
 from ...tensor.tensor import Tensor
@@ -17,6 +16,7 @@ from ..index.indexing import require_index, select_slices
 from ..pointwise.masked import where
 from ..sparse.conversion import sparse_of
 from ..sparse.coordinates import recorded
+from ..unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 
 
 @composite(homes="functional", node="embedding")

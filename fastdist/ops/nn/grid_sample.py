@@ -10,7 +10,7 @@ from ...core.dtypes import WORDS, DType, int64
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
 from ...tensor.tensor import Tensor
 from ..create.creation import ones
 from ..create.ranges import linspace

@@ -13,7 +13,6 @@ from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...dispatch.unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from ...graph.modes import modes, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
@@ -21,6 +20,7 @@ from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 from ..reduce.row_slopes import may_fuse
 from ..refusals import require_dtype_of_norm
+from ..unrecorded_rows import may_reshape, reshape_result, reshaped_operand
 from .batch_norm import require_channeled, scale_channels
 from .channel_norms import groups_or_none
 from .norm_slopes import layer_norm_slope, rms_norm_slope

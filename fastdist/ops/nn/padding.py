@@ -11,7 +11,7 @@ from ...core.overflow_checks import count_up
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr, short_text
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
 from ...interpreters.batched_tensor import level_of
 from ...tensor.constants import not_held, require_held
 from ...tensor.layout import Shape

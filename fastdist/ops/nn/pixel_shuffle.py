@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import ShapeError
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
+from ...dispatch.signature import ArgumentError
 from ...tensor.tensor import Tensor
 from ..channels_last import copied_in_format
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...core.dtypes import WORDS, DType
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
-from ...dispatch.argument_kinds import ArgumentError
+from ...dispatch.signature import ArgumentError
 from ...tensor.layout import Shape
 from ...tensor.tensor import Tensor
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from ...core.errors import ShapeError
 from ...core.running_op import PARTS
-from ...dispatch.needs_derivative import has_tangents
 from ...dispatch.structured import Plan, structured
+from ...dispatch.tangents import has_tangents
 from ...graph.modes import tls
 from ...interpreters.batched_tensor import level_of, levels, value_at
 from ...tensor.tensor import Tensor

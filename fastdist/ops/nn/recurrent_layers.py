@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.declaration import recorded_as
 from ...tensor.tensor import Tensor
 from ..linalg.products import linear
 from ..shape.joining import cat, stack

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import WORDS
 from ...core.errors import DTypeError
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.output import store_in_out
+from ...dispatch.target import store_in_out
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.composite import composite
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
+from ...dispatch.target import store_in_out
 from ...tensor.tensor import Tensor
 from .arithmetic import abs as abs_op
 from .arithmetic import floor_divide

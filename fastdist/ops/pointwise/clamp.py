@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch.argument_kinds import ArgumentError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
+from ...dispatch.signature import ArgumentError
+from ...dispatch.target import store_in_out
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 

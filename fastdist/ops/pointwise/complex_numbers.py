@@ -7,10 +7,10 @@ from typing import Any
 from ...core.dtypes import WORDS, complex32, float16, float32, float64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import is_differentiated
 from ...dispatch.op import OPS
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
+from ...dispatch.tangents import is_differentiated
+from ...dispatch.target import store_in_out
 from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg, changed_edge, lazy_view

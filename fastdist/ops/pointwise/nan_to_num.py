@@ -6,8 +6,8 @@ from typing import Any
 
 from ...core.dtypes import float_limits
 from ...dispatch.composite import composite
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import pointwise
+from ...dispatch.target import store_in_out
 from ...graph.lazy_conj_neg import resolved
 from ...tensor.tensor import Tensor
 from .complex_numbers import view_as_complex, view_as_real

@@ -6,8 +6,8 @@ from typing import Any
 
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
-from ...dispatch.output import store_in_out
-from ...dispatch.pytorch_names import recorded_as
+from ...dispatch.declaration import recorded_as
+from ...dispatch.target import store_in_out
 from ...tensor.tensor import Tensor
 from .rounding import round as round_op
 

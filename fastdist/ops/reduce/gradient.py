@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.dtypes import uint8
 from ...core.errors import DTypeError, ShapeError
-from ...dispatch.arguments import checked
+from ...dispatch.composite import checked
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
 from ..shape.joining import cat

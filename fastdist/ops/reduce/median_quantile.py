@@ -7,10 +7,9 @@ from typing import Any
 from ...core.dtypes import WORDS, bool_, float32, float64, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.declaration import OutRule
-from ...dispatch.output import written_parts
+from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.pointwise import pointwise
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.target import store_in_out
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.tensor import Tensor
 from .. import return_types
@@ -105,7 +104,7 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
         found = _median_of_all(name, input, skips_nan=skips_nan)
     else:
         found = _median_along(name, input, dim, keepdim, skips_nan=skips_nan)
-    return found if out is None else written_parts(OutRule(name), out, found, (input,))
+    return store_in_out(name, out, found, (input,))
 
 
 @composite()

@@ -7,10 +7,9 @@ from typing import Any
 from ...core.dtypes import bool_, int64
 from ...core.errors import DTypeError, ShapeError
 from ...dispatch.composite import composite
-from ...dispatch.declaration import OutRule
 from ...dispatch.op import OPS
-from ...dispatch.output import written_parts
 from ...dispatch.structured import Plan, StructuredOp, structured
+from ...dispatch.target import store_in_out
 from ...interpreters.batched_tensor import levels
 from ...tensor.axes import DimError, normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
@@ -222,9 +221,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
         return OPS[f"{name}_of_all"].public(input, out=out)
     kind = return_types.max if name == "max" else return_types.min
     found = kind(*OPS[f"{name}_along"](input, dim, keepdim))
-    return (
-        found if out is None else written_parts(OutRule(name, memory="apart"), out, found, (input,))
-    )
+    return store_in_out(name, out, found, (input,), "same", "apart")
 
 
 @composite(known_as="", of_one=max_of_all)

@@ -10,17 +10,9 @@ from ...core.dtypes import DType
 from ...core.errors import ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import COMPOSITES, composite
-from ...dispatch.output import store_in_out
 from ...dispatch.pointwise import ZERO, pointwise
-from ...dispatch.quotients import (
-    may_bend,
-    note_product,
-    noted_quotient,
-    noting_quotients,
-    quotient_at_zero,
-)
-from ...dispatch.slopes_at_zero import has_zeros
 from ...dispatch.structured import Plan, structured
+from ...dispatch.target import store_in_out
 from ...graph.modes import modes, tls
 from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
@@ -30,8 +22,16 @@ from ..pointwise.arithmetic import pow as power
 from ..pointwise.arithmetic import square
 from ..pointwise.clamp import clamp_above
 from ..pointwise.masked import where as where_op
+from .norm_quotients import (
+    may_bend,
+    note_product,
+    noted_quotient,
+    noting_quotients,
+    quotient_at_zero,
+)
 from .reductions import reducing_plan, require_floating, restore_axes, variance
 from .row_slopes import euclidean_slope, length_of_rows
+from .slopes_at_zero import has_zeros
 
 UNSET: Any = object()
 
@@ -262,8 +262,8 @@ def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -
 
 
 # A norm has no derivatives at 0. The first one counts as 0 there, as in PyTorch, and the second one
-# as NaN, for a function of the norm may have one: see quotients.py. A direction of 0 has none: NaN
-# would reach the derivatives along others.
+# as NaN, for a function of the norm may have one: see norm_quotients.py. A direction of 0 has none:
+# NaN would reach the derivatives along others.
 _NONE = "where(g == T(0), T(0), T(nan))"
 _SLOPE = "where(size == T(0), T(0), input * other / size)"
 _SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
@@ -404,11 +404,11 @@ def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
     return where_op(input >= least, g / clamp_above(input, float(least)), 0.0)
 
 
-distance_root.derives = lambda made: lambda input, out, g: root_slope(g, input)
+distance_root.rule.derives = lambda made: lambda input, out, g: root_slope(g, input)
 distance_root.pushes = _root_tangent
-square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
-power.derives = lambda made: noting_quotients(made, _power_quotient)
-clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)
+square.rule.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
+power.rule.derives = lambda made: noting_quotients(made, _power_quotient)
+clamp_above.rule.derives = lambda made: noting_quotients(made, _clamp_quotient)
 
 
 @composite()

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.dtypes import WORDS
 from ...core.errors import NoKernelError, ShapeError
 from ...core.overflow_checks import repeat_each
-from ...dispatch.arguments import checked
+from ...dispatch.composite import checked
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor, from_array
 from ..create.creation import full

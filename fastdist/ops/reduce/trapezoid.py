@@ -8,7 +8,7 @@ from ...core.dtypes import bool_
 from ...core.errors import DTypeError, ShapeError
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.pytorch_names import node_named, recorded_as
+from ...dispatch.declaration import node_named, recorded_as
 from ...tensor.axes import DimError, normalize_axis
 from ...tensor.tensor import Tensor
 from ..shape.splitting import narrow

@@ -10,10 +10,9 @@ from ...core.errors import GraphError, ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
 from ...dispatch.composite import composite
-from ...dispatch.needs_derivative import has_tangents
+from ...dispatch.inplace import replay_array
 from ...dispatch.op import OPS
-from ...dispatch.tangents import levels_of, tangent_of
-from ...dispatch.view import replay_array
+from ...dispatch.tangents import has_tangents, levels_of, tangent_of
 from ...dispatch.view import view as view_op
 from ...graph.lazy_conj_neg import LazyConjNeg
 from ...graph.modes import modes

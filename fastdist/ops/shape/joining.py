@@ -14,8 +14,8 @@ from ...core.torch_function import NOT_TAKEN, offer
 from ...devices.backend import Result, backend_of
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN, common_device
-from ...dispatch.output import store_in_out
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
+from ...dispatch.target import store_in_out
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
 from ...graph.recording import begin_node

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.memory_format import contiguous_format
-from ...dispatch.arguments import checked
-from ...dispatch.composite import COMPOSITES
-from ...dispatch.declaration import OutRule
-from ...dispatch.output import written_parts
+from ...dispatch.composite import COMPOSITES, checked
+from ...dispatch.target import store_in_out
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
 from .. import late_ops
@@ -27,7 +25,7 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
             made: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
         else:
             made = found.clone(memory_format=contiguous_format)
-        return made if out is None else written_parts(OutRule(name), out, made, (input,))
+        return store_in_out(name, out, made, (input,))
 
     copied.__name__ = copied.__qualname__ = name
     copied.__doc__ = f"Return a copy of the result of {name.removesuffix('_copy')}."

@@ -7,7 +7,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 from typing import Any
 
@@ -18,6 +17,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import process_end
 from fastdist.distributed.rpc.process_end import why_it_ends
 from tests.distributed.members import init
+from tests.distributed.scripts import Script
 from tests.distributed.workers import Group
 
 ENDED = "'w2' (rank 2): it ended without rpc.shutdown()"
@@ -215,11 +215,11 @@ watch_end(lambda: print(why_it_ends()))
     ],
 )
 def test_the_main_process_is_named_with_the_status_of_its_exit(last: str, because: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _EXITS + last], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.startswith(f"it ended without rpc.shutdown(){because}")
-    assert because or done.stdout == "it ended without rpc.shutdown()\n"
+    script = Script(_EXITS + last)
+    said = script.stdout.read()
+    assert script.end() == (3 if "3" in last else int(bool(because)))
+    assert said.startswith(f"it ended without rpc.shutdown(){because}")
+    assert because or said == "it ended without rpc.shutdown()\n"
 
 
 def test_an_error_of_an_interactive_session_is_not_why_it_ends(

@@ -6,8 +6,6 @@ import errno
 import fcntl
 import os
 import stat
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +23,7 @@ from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
 from fastdist.distributed.store.local_store import LocalStore
 from fastdist.distributed.store.state import Op
+from tests.distributed.scripts import Script
 
 ADDER = """
 import sys
@@ -43,20 +42,15 @@ def path(tmp_path: Path) -> str:
 
 
 def test_a_killed_writer_harms_nobody(path: str) -> None:
-    adders = [
-        subprocess.Popen([sys.executable, "-c", ADDER, path], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
+    adders = [Script(ADDER, path) for _ in range(2)]
     with FileStore(path, timeout=20) as store:
         for adder in adders:
-            assert adder.stdout is not None
             adder.stdout.readline()
         before = store.add("n", 0)
         while store.add("n", 0) < before + 100:
             pass
         for adder in adders:
             adder.kill()
-            adder.communicate(timeout=10)
         total = store.add("n", 0)
         assert store.add("n", 1) == total + 1
         # A killed writer had at most one append to go.
@@ -242,13 +236,9 @@ while (value := store.queue_pop("work").decode()) != "end":
 
 
 def test_each_value_of_a_queue_goes_to_one_process(path: str) -> None:
-    takers = [
-        subprocess.Popen([sys.executable, "-c", TAKER, path], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
+    takers = [Script(TAKER, path) for _ in range(2)]
     with FileStore(path, timeout=20) as store:
         for taker in takers:
-            assert taker.stdout is not None
             taker.stdout.readline()
         for number in range(40):
             store.queue_push("work", str(number))
@@ -257,8 +247,7 @@ def test_each_value_of_a_queue_goes_to_one_process(path: str) -> None:
         for _ in takers:
             store.queue_push("work", "end")
         for taker in takers:
-            taker.communicate(timeout=10)
-            assert taker.returncode == 0
+            assert taker.end() == 0
         assert store.queue_len("work") == store.queue_len("done") == 0
 
 

@@ -60,10 +60,15 @@ QUESTIONS = [
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]
 
 
-def test_a_broken_request_is_a_message_error_or_a_request() -> None:
+@pytest.fixture
+def many(samples_alone: bool) -> int:
+    return 4_000 if samples_alone else 100_000
+
+
+def test_a_broken_request_is_a_message_error_or_a_request(many: int) -> None:
     mutator = Mutator(1)
     with bounded_memory():
-        for number in range(20_000):
+        for number in range(many):
             frames = mutator.break_frames(pack_question(QUESTIONS[number % len(QUESTIONS)]))
             try:
                 question = unpack_question(frames)
@@ -72,11 +77,11 @@ def test_a_broken_request_is_a_message_error_or_a_request() -> None:
             assert question.arguments == frames[1:] and question.op in Op
 
 
-def test_whatever_is_asked_the_dictionary_answers_and_stays_whole() -> None:
+def test_whatever_is_asked_the_dictionary_answers_and_stays_whole(many: int) -> None:
     mutator = Mutator(2)
     state, waiting = StoreState(), 0
     with bounded_memory():
-        for number in range(20_000):
+        for number in range(many):
             op, _, timeout_s, arguments = QUESTIONS[mutator.random.randrange(len(QUESTIONS))]
             broken = [
                 mutator.random.choice((argument, mutator.random.choice(ARGUMENTS)))
@@ -91,11 +96,11 @@ def test_whatever_is_asked_the_dictionary_answers_and_stays_whole() -> None:
                 state.unwatch(state.watchers())  # as when their connections end
             assert all(isinstance(answer, Answer) for answer in answers)
             waiting += 1 - sum(answer.status is not Status.CHANGED for answer in answers)
-    assert waiting < 20_000
+    assert waiting < many
     assert state.submit(Request(Op.SET, [b"alive", b"yes"], "me", 1e9), 0.0)[0].status is Status.OK
 
 
-def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore) -> None:
+def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore, many: int) -> None:
     mutator = Mutator(3)
     server = served._server
     assert server is not None
@@ -103,7 +108,7 @@ def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore) 
     lane.set(zmq.SNDTIMEO, 10_000)
     endpoint = tcp_endpoint("127.0.0.1", served.port)
     connect(lane, endpoint, client_security(served.job_secret), peer="store")
-    for number in range(5_000):
+    for number in range(many // 4):
         assert server._thread.is_alive(), number
         lane.send_multipart(
             mutator.break_frames(pack_question(QUESTIONS[number % len(QUESTIONS)])) or [b""]
@@ -115,7 +120,9 @@ def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore) 
     assert_serves(served)
 
 
-def test_a_served_store_survives_whole_requests_with_any_arguments(served: TCPStore) -> None:
+def test_a_served_store_survives_whole_requests_with_any_arguments(
+    served: TCPStore, many: int
+) -> None:
     random = Mutator(6).random
     server = served._server
     assert server is not None
@@ -129,7 +136,7 @@ def test_a_served_store_survives_whole_requests_with_any_arguments(served: TCPSt
         peer="store",
     )
     pieces = [*ARGUMENTS, b"1", b"2", b"3", b"group", b"\0workers", b"\xff", b"1e3", b" 2 "]
-    for number in range(5_000):
+    for number in range(many // 4):
         op = random.choice([op for op in Op if op is not Op.WATCH])
         few = random.choice([0, 1, 2, 3, 4, 4, 5])
         arguments = [random.choice(pieces) for _ in range(few)]
@@ -142,7 +149,7 @@ def test_a_served_store_survives_whole_requests_with_any_arguments(served: TCPSt
     assert_serves(served)
 
 
-def test_a_broken_answer_is_an_error_of_the_store_or_of_its_message() -> None:
+def test_a_broken_answer_is_an_error_of_the_store_or_of_its_message(many: int) -> None:
     mutator = Mutator(4)
     replies = [
         Reply(Status.OK, 7, [b"value"]),
@@ -153,7 +160,7 @@ def test_a_broken_answer_is_an_error_of_the_store_or_of_its_message() -> None:
         Reply(Status.REFUSED, 7, [b"no"]),
     ]
     with bounded_memory():
-        for number in range(20_000):
+        for number in range(many):
             question = QUESTIONS[number % len(QUESTIONS)]
             frames = mutator.break_frames(pack_reply(replies[number % len(replies)]))
             try:
@@ -174,7 +181,7 @@ def record(kind: int, *arguments: bytes) -> bytes:
 
 
 def test_a_broken_file_is_an_error_of_the_store_or_read_as_far_as_it_is_whole(
-    tmp_path: Path,
+    tmp_path: Path, many: int
 ) -> None:
     mutator = Mutator(5)
     path = tmp_path / "store"
@@ -189,7 +196,7 @@ def test_a_broken_file_is_an_error_of_the_store_or_read_as_far_as_it_is_whole(
     )
     began = time.monotonic()
     with bounded_memory():
-        for _ in range(1_000):
+        for _ in range(many // 20):
             path.write_bytes(mutator.break_bytes(whole))
             try:
                 with FileStore(str(path), timeout=0) as store:

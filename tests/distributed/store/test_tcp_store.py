@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -39,6 +40,7 @@ from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
 from fastdist.distributed.store.state import Op
 from fastdist.distributed.store.wait_log import WaitLog
+from tests.distributed.scripts import Script
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 from tests.distributed.way import Way
 from tests.ports import ipv6_loopback
@@ -248,17 +250,13 @@ def can_be_taken(port: int) -> bool:
 def test_a_client_hosts_the_store_instead_of_one_that_was_killed_and_the_secret_stays(
     port: int,
 ) -> None:
-    host = subprocess.Popen(
-        [sys.executable, "-c", HOSTS_UNTIL_KILLED, str(port)], stdout=subprocess.PIPE, text=True
-    )
-    with host:
-        assert host.stdout is not None and host.stdout.readline() == "hosts\n"
+    with killed_at_the_end(Script(HOSTS_UNTIL_KILLED, str(port))) as host:
+        assert host.stdout.readline() == "hosts\n"
         with TCPStore("127.0.0.1", port) as first, TCPStore("127.0.0.1", port) as second:
             secret = first.job_secret
             with pytest.raises(StoreError, match="is taken"):
                 first.host_instead()
             host.kill()
-            host.wait()
             assert first.host_instead() and not first.host_instead()
             with pytest.raises(StoreError, match="is taken"):
                 second.host_instead()
@@ -273,13 +271,9 @@ def test_a_client_hosts_the_store_instead_of_one_that_was_killed_and_the_secret_
 
 
 def test_a_host_that_goes_on_keeps_the_secret_of_one_that_was_killed(port: int) -> None:
-    host = subprocess.Popen(
-        [sys.executable, "-c", HOSTS_UNTIL_KILLED, str(port)], stdout=subprocess.PIPE, text=True
-    )
-    with host:
-        assert host.stdout is not None and host.stdout.readline() == "hosts\n"
+    with killed_at_the_end(Script(HOSTS_UNTIL_KILLED, str(port))) as host:
+        assert host.stdout.readline() == "hosts\n"
         secret = read_published_secret("127.0.0.1", port)
-        host.kill()
     with TCPStore("127.0.0.1", port, is_master=True, goes_on=True) as again:
         assert again.job_secret == secret
         assert_serves(again)
@@ -421,22 +415,26 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def killed_at_the_end(script: Script) -> Iterator[Script]:
+    try:
+        yield script
+    finally:
+        script.kill()
+
+
 @pytest.fixture
-def host() -> Iterator[subprocess.Popen[str]]:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", HOST], text=True, **pipes)
-    yield process
-    process.kill()
-    process.communicate(timeout=10)
+def host() -> Iterator[Script]:
+    with killed_at_the_end(Script(HOST)) as script:
+        yield script
 
 
-def port_of(host: subprocess.Popen[str]) -> int:
-    assert host.stdout is not None
+def port_of(host: Script) -> int:
     return int(host.stdout.readline())
 
 
 def test_a_killed_host_fails_who_waits_within_a_second(
-    host: subprocess.Popen[str], has_asked: threading.Event
+    host: Script, has_asked: threading.Event
 ) -> None:
     port = port_of(host)
     with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
@@ -453,14 +451,14 @@ def test_a_killed_host_fails_who_waits_within_a_second(
 
 @pytest.mark.slow
 def test_a_frozen_host_fails_who_waits_within_four_seconds(
-    host: subprocess.Popen[str], has_asked: threading.Event
+    host: Script, has_asked: threading.Event
 ) -> None:
     port = port_of(host)
     with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "never")
         assert has_asked.wait(10)
         with Standstill() as stood:
-            host.send_signal(signal.SIGSTOP)
+            host.process.send_signal(signal.SIGSTOP)
             frozen = time.monotonic()
             with pytest.raises(StoreError, match="froze"):
                 waiting.result(10)
@@ -482,11 +480,12 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
             client.get("key")
 
 
-def test_a_host_that_exits_normally_leaves_no_secret_behind(host: subprocess.Popen[str]) -> None:
-    port = port_of(host)
-    host.communicate("", timeout=10)
-    assert host.returncode == 0
-    assert f"store-127.0.0.1-{port}.secret" not in os.listdir(runtime_directory())
+def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
+    # Started, not forked: an interpreter of its own ends.
+    ran = subprocess.run(
+        [sys.executable, "-c", HOST], input="", capture_output=True, text=True, check=True
+    )
+    assert f"store-127.0.0.1-{int(ran.stdout)}.secret" not in os.listdir(runtime_directory())
 
 
 FORKING_HOST = """
@@ -502,13 +501,12 @@ if child:
 
 
 def test_a_forked_child_that_exits_does_not_close_its_parents_store() -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    parent = subprocess.Popen([sys.executable, "-c", FORKING_HOST], text=True, **pipes)
+    parent = Script(FORKING_HOST)
     try:
         with TCPStore("127.0.0.1", port_of(parent), timeout=10) as client:
             client.set("alive", "yes")
     finally:
-        parent.communicate("", timeout=10)
+        parent.end()
 
 
 def test_nothing_of_the_secret_is_shown(served: TCPStore) -> None:

@@ -82,11 +82,13 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
     for op in OPS.values():
         if not isinstance(op, PointwiseOp):
             continue
-        bodies = {"": op.body} | {f" by {n}": b for n, b in zip(op.tensors, op.gradient_bodies)}
+        bodies = {"": op.form.body} | {
+            f" by {n}": b for n, b in zip(op.tensors, op.form.gradient_bodies)
+        }
         for what, body in bodies.items():
             if body is not None:
                 dtype = I32 if needs_integers(body) else F32
-                out = BOOL if op.dtype == "bool" and not what else dtype
+                out = BOOL if op.rule.dtype == "bool" and not what else dtype
                 operands = operands_of(body, dtype)
                 yield f"{op.name}{what}, contiguous", source_of(body, operands, out)
                 if not what:
@@ -99,7 +101,7 @@ def texts_of_tails() -> Iterator[tuple[str, str]]:
 
     for op in OPS.values():
         if isinstance(op, PointwiseOp):
-            for name, body in zip(op.tensors, op.tail_bodies):
+            for name, body in zip(op.tensors, op.form.tail_bodies):
                 text = source_of(body, operands_of(body, F64), F64)
                 yield f"{op.name} by {name}, with its tail", text
 
@@ -130,11 +132,11 @@ def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
-        if isinstance(op, PointwiseOp) and op.takes_complex:
-            for i, body in enumerate((op.body, *op.adjoint_bodies)):
+        if isinstance(op, PointwiseOp) and op.rule.takes_complex:
+            for i, body in enumerate((op.form.body, *op.form.adjoint_bodies)):
                 if body is not None:
                     dtype = COMPLEX[i % 2]
-                    out = BOOL if op.dtype == "bool" and not i else dtype
+                    out = BOOL if op.rule.dtype == "bool" and not i else dtype
                     text = source_of(body, operands_of(body, dtype), out)
                     yield f"{op.name} of {dtype}, body {i}", text
 

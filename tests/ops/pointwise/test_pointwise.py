@@ -116,7 +116,7 @@ def check_value(row: Row, dtype: str) -> None:
 def beyond_numpy(name: str) -> int:
     """Return a number of elements that Numba computes, in value and gradients of a function."""
     op = OPS.get(name)
-    bodies = [op.run_body, *op.gradient_bodies] if isinstance(op, PointwiseOp) else []
+    bodies = [op.form.run_body, *op.form.gradient_bodies] if isinstance(op, PointwiseOp) else []
     limits = [kernel_for(body.in_used_order()).limit for body in bodies if body is not None]
     return max(SMALL_LIMIT, *limits, 0) + 3
 

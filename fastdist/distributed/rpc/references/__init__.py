@@ -2,6 +2,8 @@
 
 context.py  all references of one worker: those that it makes, owns and uses; how references travel
             in messages (Note [The life of a reference])
+held.py     one reference to a value of another worker, as a table of states (Note [What a holder
+            owes])
 rref.py     what a user holds, and `rref.rpc_sync().method(x)`
 owned.py    the values that are kept here
 forks.py    references on their way to other workers

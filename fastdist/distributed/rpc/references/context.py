@@ -8,11 +8,10 @@
 # the sender (RREF_CHILD_ACCEPT). It does so a moment later: most references are arguments, and of
 # one that has ended by then the sender alone need hear. If the sender is the owner, it registers
 # the fork when it packs the message. Then, and where a call takes it home, to the owner, the answer
-# to the call says that it has come, and nobody need be told. A reference is kept alive while its
-# owner is being told of it ("pending user"), so that its end (RREF_USER_DELETE) is never told
-# before its beginning. Whoever dies or leaves holds nothing any more: the children that went to it
-# are dropped, and, a moment later, its users: whoever it has passed references on to has told their
-# owners by then.
+# to the call says that it has come, and nobody need be told. The end of a reference
+# (RREF_USER_DELETE) is never told before its beginning (held.py). A worker that dies or leaves
+# holds nothing any more: the children that went to it are dropped, and a moment later its users.
+# The workers to which it has passed references on have told their owners by then.
 #
 # Others may ask the owner for a value before its maker's call has come. It must know when that will
 # not come any more, and an id has the rank of its maker alone, which may be another life's by now.
@@ -31,7 +30,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
 from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import MessageError, OwnerLostError, RpcError
@@ -51,13 +49,12 @@ from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
+from .held import NOBODY, Do, Event, HeldReference, State
 from .owned import OwnedValues
 from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bound
 
 _logger = logging.getLogger(__name__)
 
-# For a reference whose sender needs no notice of its arrival: it knows.
-_NOBODY = -1
 # References that a lost worker held count for this much longer: workers to which it had passed them
 # on have reported theirs by then.
 _PASSED_ON_S = 10 * TOGETHER_S
@@ -77,14 +74,10 @@ class RRefContext:
         self._numbers = itertools.count(id_offset)
         self._maker = self.me.record.incarnation if id_offset else 0
         self.owned = OwnedValues(workers)
-        # Guards the three below it. Nothing is sent and no reference dropped while it is held.
+        # Guards the two below it, and the states of references. Nothing is sent while it is held.
         self._lock = threading.RLock()
-        self._pending_users: dict[int, RRef[Any]] = {}
-        self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
+        self._held: dict[int, HeldReference] = {}  # by fork
         self._refused: dict[int, None] = {}  # the latest forks that are not to come any more
-        # References here of which their owners were not told yet, and the ranks of who sent them.
-        # Without the lock, for they end in finalizers: whoever takes one out has it.
-        self._untold: dict[int, int] = {}
         self._forks = Forks(self._notice_sender, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
@@ -114,23 +107,26 @@ class RRefContext:
         fork_id = rref_id if is_owner else self._new_id()
         owned = self.owned.get_or_create(rref_id, self.me, for_local=True) if is_owner else None
         maker = 0 if is_owner else self._maker
-        rref: RRef[Any] = RRef._make(self, owner, rref_id, fork_id, owned, maker)
+        held = None
         if not is_owner:
-            self._add_pending_user(rref)
+            held = self._hold(HeldReference(owner, rref_id, fork_id, State.CREATING, maker=maker))
+        rref: RRef[Any] = RRef._make(self, owner, rref_id, fork_id, owned, held)
         metadata = {"rref": rref_id, "fork": fork_id}
         value = (function, tuple(args), dict(kwargs))
         try:
             kind = remote_type_of(function)
             creation = self.client.request(owner, kind, value, (), metadata, timeout_s, function)
         except BaseException as error:
-            rref._is_deleted = True  # the owner has never heard of it
-            self._confirm(fork_id)
-            if is_owner:
+            if held is not None:
+                self._step(held, Event.UNSENT)
+            else:
                 # Else it would wait for its maker for ever. The error itself holds this reference.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation
-        creation.when_done(lambda done: self._creation_ended(owner, rref_id, fork_id, done))
+        if held is not None:
+            held.creation = creation
+        creation.when_done(lambda done: self._creation_ended(owner, rref_id, held, done))
         return rref
 
     def new_owned(self) -> OwnedValue:
@@ -147,13 +143,10 @@ class RRefContext:
         self._forks.worker_lost(worker)
         self._workers.call_after(_PASSED_ON_S, partial(self.owned.end_uses_of, worker))
 
-    def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
-        """Tell the owner, soon, that a reference here has ended, if it has heard of it at all."""
-        parent = self._untold.pop(fork_id, None)
-        if parent is None:
-            self._notice_sender.enqueue(self._tell_delete, owner, (rref_id, fork_id))
-        else:
-            self._notice_sender.enqueue(self._tell_accept, parent, fork_id)
+    def reference_dropped(self, held: HeldReference) -> None:
+        """Take note that no object refers to a reference any more; called by finalizers."""
+        held.is_dropped = True
+        self._notice_sender.enqueue(self._take_dropped, None, held)
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look, soon, whether a value that lives here is needed any more."""
@@ -161,27 +154,21 @@ class RRefContext:
 
     def delete_all(self, deadline: float) -> None:
         """Give up all references and notify their owners, before a graceful shutdown."""
-        with self._lock:
-            waiting = [rref._creation for rref in self._pending_users.values()]
-        for creation in waiting:
+        for held in self._all_held():
+            creation = held.creation
             # A failure is raised where the reference is used, or logged when it is dropped.
             if creation is not None and not creation.wait_until_done(
                 max(0.0, deadline - time.monotonic())
             ):
                 _logger.info("a remote call had not ended at shutdown")
-        with self._lock:
-            users = list(self._users.values())
-        for rref in users:
-            rref._is_deleted = True
-            self.user_died(rref._owner, rref._id, rref._fork_id)
+        for held in self._all_held():
+            self._step(held, Event.GIVEN_UP)
         self._notice_sender.flush()
 
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
-            gone, self._pending_users = self._pending_users, {}
-        del gone
-        self._untold.clear()
+            self._held.clear()
         self.owned.clear()
         self._forks.clear()
 
@@ -195,9 +182,11 @@ class RRefContext:
         with self._lock:
             return {
                 **self.owned.get_debug_info(),
-                "num_pending_users": str(len(self._pending_users) + len(self._untold)),
+                "num_pending_users": str(
+                    sum(held.state is not State.COUNTED for held in self._held.values())
+                ),
                 "num_pending_children": str(len(self._forks)),
-                "num_users": str(len(self._users)),
+                "num_users": str(len(self._held)),
             }
 
     # ---- travelling ----------------------------------------------------------------------------
@@ -215,10 +204,11 @@ class RRefContext:
             self.owned.add_user(rref._owned, fork_id, message.peer)
         owner, parent = rref._owner, self.me.id
         if message is not None and not message.is_answer and owner in (self.me, message.peer):
-            parent = _NOBODY
-        self._forks.leave(fork_id, rref, message, is_notified=parent != _NOBODY)
+            parent = NOBODY
+        self._forks.leave(fork_id, rref, message, is_notified=parent != NOBODY)
         numbers = owner.id, rref._id, fork_id, parent, owner.record.incarnation
-        return (*numbers, rref._maker) if rref._maker else numbers
+        maker = 0 if rref._held is None else rref._held.maker
+        return (*numbers, maker) if maker else numbers
 
     def arrive(
         self, owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
@@ -238,22 +228,30 @@ class RRefContext:
             self.owned.fail_if_unborn(owned)
             self._accept(parent, fork_id)
             return rref
-        rref = RRef._make(self, owner, rref_id, fork_id, maker=maker)
-        with self._lock:
-            self._users[fork_id] = rref
+        is_counted = parent in (owner_id, NOBODY)
+        state = State.COUNTED if is_counted else State.ARRIVED
+        held = HeldReference(owner, rref_id, fork_id, state, parent=parent, maker=maker)
+        rref = RRef._make(self, owner, rref_id, fork_id, held=self._hold(held))
         self._require_wanted(rref, fork_id)
-        if parent in (owner_id, _NOBODY):
-            rref._confirmed = True
+        if is_counted:
             self._accept(parent, fork_id)
         else:
-            self._untold[fork_id] = parent
-            self._notice_sender.enqueue(self._tell_forks, owner, fork_id)
+            self._notice_sender.enqueue(self._tell_forks, owner, held)
         return rref
+
+    def _hold(self, held: HeldReference) -> HeldReference:
+        with self._lock:
+            self._held[held.fork_id] = held
+        return held
+
+    def _all_held(self) -> list[HeldReference]:
+        with self._lock:
+            return list(self._held.values())
 
     def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
         """Return which references are here; let the others not come any more."""
         with self._lock:
-            held = [fork_id for fork_id in fork_ids if fork_id in self._users]
+            held = [fork_id for fork_id in fork_ids if fork_id in self._held]
             for fork_id in set(fork_ids).difference(held):
                 remember(self._refused, fork_id)
         return held
@@ -264,51 +262,56 @@ class RRefContext:
         Note    looked at when it is here: until then its sender has been told that it is not
         """
         if fork_id in self._refused:
-            rref._is_deleted = True
-            self._confirm(fork_id)
+            if rref._held is not None:
+                self._step(rref._held, Event.REFUSED)
             raise RpcError(
                 f"{rref} comes too late: its sender has given up the call that brings it"
             )
 
-    def _tell_forks(self, owner: Worker, fork_ids: Sequence[int]) -> None:
+    def _tell_forks(self, owner: Worker, arrived: Sequence[HeldReference]) -> None:
         """Tell the owner of references that have come here, and have not ended since."""
-        parents: dict[int, int] = {}
-        rrefs: list[RRef[Any]] = []
-        for fork_id in fork_ids:
-            parent = self._untold.pop(fork_id, None)
-            if parent is None:
-                continue
-            with self._lock:
-                rref = self._users.get(fork_id)
-                if rref is not None:
-                    self._pending_users[fork_id] = rref
-            if rref is None:
-                self._accept(parent, fork_id)
-            else:
-                rrefs.append(rref)
-                parents[fork_id] = parent
-        if not rrefs:
+        told = []
+        for held in arrived:
+            if Do.TELL in self._step(held, Event.DROPPED if held.is_dropped else Event.TELLS):
+                told.append(held)
+        if not told:
             return
         metadata = {
-            "rref": tuple([rref._id for rref in rrefs]),
-            "fork": (*parents,),
-            "maker": tuple([rref._maker for rref in rrefs]),
+            "rref": tuple([held.rref_id for held in told]),
+            "fork": tuple([held.fork_id for held in told]),
+            "maker": tuple([held.maker for held in told]),
         }
         kind = MessageType.RREF_FORK_REQUEST
-        told = self.client.send(owner, kind, (), metadata, retries=RETRIES)
-        told.when_done(lambda done: self._forks_acknowledged(owner, parents, done))
+        sent = self.client.send(owner, kind, (), metadata, retries=RETRIES)
+        sent.when_done(lambda done: self._forks_acknowledged(owner, told, done))
 
     def _forks_acknowledged(
-        self, owner: Worker, parents: Mapping[int, int], done: Future[Any]
+        self, owner: Worker, told: Sequence[HeldReference], done: Future[Any]
     ) -> None:
-        for fork_id, parent in parents.items():
-            self._confirm(fork_id)
-            # A dead owner needs no notice, and its values are gone.
-            if done.exception() is None or owner.is_dead:
-                self._accept(parent, fork_id)
+        # A dead owner needs no notice, and its values are gone.
+        is_known = done.exception() is None or owner.is_dead
+        for held in told:
+            self._step(held, Event.KNOWN if is_known else Event.UNKNOWN)
+
+    def _take_dropped(self, _: None, dropped: Sequence[HeldReference]) -> None:
+        for held in dropped:
+            self._step(held, Event.DROPPED)
+
+    def _step(self, held: HeldReference, event: Event) -> tuple[Do, ...]:
+        """Let a reference take an event, and enqueue the notices that it makes due."""
+        with self._lock:
+            actions = held.step(event)
+            if held.state is State.ENDED:
+                self._held.pop(held.fork_id, None)
+        if Do.ACCEPT in actions:
+            self._accept(held.parent, held.fork_id)
+        if Do.END in actions and not held.owner.is_dead:
+            ended = (held.rref_id, held.fork_id)
+            self._notice_sender.enqueue(self._tell_delete, held.owner, ended)
+        return actions
 
     def _accept(self, parent: int, fork_id: int) -> None:
-        if parent != _NOBODY:
+        if parent != NOBODY:
             self._notice_sender.enqueue(self._tell_accept, parent, fork_id)
 
     def _tell_accept(self, parent: int, fork_ids: Sequence[int]) -> None:
@@ -390,23 +393,15 @@ class RRefContext:
     def _new_id(self) -> int:
         return self.me.id << RANK_SHIFT | next(self._numbers) + 1
 
-    def _add_pending_user(self, rref: RRef[Any]) -> None:
-        with self._lock:
-            self._pending_users[rref._fork_id] = rref
-            self._users[rref._fork_id] = rref
-
-    def _creation_ended(self, owner: Worker, rref_id: int, fork_id: int, done: Future[Any]) -> None:
+    def _creation_ended(
+        self, owner: Worker, rref_id: int, held: HeldReference | None, done: Future[Any]
+    ) -> None:
         error = done.peek_error()
         if error is not None:
             self.owned.fail(rref_id, creation_error(error))
             self._forks.not_made(owner, rref_id)
-        self._confirm(fork_id)
-
-    def _confirm(self, fork_id: int) -> None:
-        with self._lock:
-            rref = self._pending_users.pop(fork_id, None)
-        if rref is not None:
-            rref._confirmed = True
+        if held is not None:
+            self._step(held, Event.KNOWN)
 
     def _tell_delete(self, owner: Worker, ended: Sequence[tuple[int, int]]) -> None:
         rref_ids, fork_ids = zip(*ended, strict=True)

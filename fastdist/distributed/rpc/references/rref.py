@@ -22,6 +22,7 @@ from ..message.types import MessageType
 from ..torch_names.argument_errors import constructor, seconds
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
+from .held import HeldReference, State
 
 T = TypeVar("T")
 
@@ -110,8 +111,8 @@ class Context(Protocol):
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns."""
 
-    def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
-        """Tell the owner, soon; called by the garbage collector, in any thread."""
+    def reference_dropped(self, held: HeldReference) -> None:
+        """Tell the owner of its end; called by the garbage collector, in any thread."""
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look whether the record can go; called by the garbage collector, in any thread."""
@@ -129,8 +130,6 @@ class RRef(Generic[T]):
     _creation: Future[Any] | None = None
     # Likewise, done when the events of that call are recorded; where a profile records them.
     _profiling_future: Future[Any] | None = None
-    # Whether the owner knows of its end, or has never heard of it.
-    _is_deleted = False
     _type: type | None = None
 
     @constructor(
@@ -163,17 +162,14 @@ class RRef(Generic[T]):
         rref_id: int,
         fork_id: int,
         owned: OwnedValue | None = None,
-        maker: int = 0,
+        held: HeldReference | None = None,
     ) -> None:
         self._context = context
         self._owner = owner
         self._id = rref_id
         self._fork_id = fork_id
-        self._owned = owned
-        # The life whose remote call makes the value, by its incarnation; 0 where the owner has
-        # heard of the value before anybody can ask for it, or no rank has a second life.
-        self._maker = maker
-        self._confirmed = owned is not None
+        # The value's record on its owner, or what this worker keeps of a reference elsewhere.
+        self._owned, self._held = owned, held
 
     def owner(self) -> WorkerInfo:
         """Return the worker on which the value lives."""
@@ -189,7 +185,12 @@ class RRef(Generic[T]):
 
     def confirmed_by_owner(self) -> bool:
         """Return whether the owner knows of this reference."""
-        return self._confirmed
+        return self._held is None or self._held.state is State.COUNTED
+
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether the owner knows of its end, or has never heard of it."""
+        return self._held is not None and self._held.state is State.ENDED
 
     def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
         """Return the value: on the owner itself, elsewhere a copy; waits until it is there.
@@ -326,8 +327,8 @@ class RRef(Generic[T]):
             return  # its making failed
         if self._owned is not None:
             context.owned_died(self._owned)
-        elif not (self._is_deleted or self._owner.is_dead):
-            context.user_died(self._owner, self._id, self._fork_id)
+        elif self._held is not None and self._held.state is not State.ENDED:
+            context.reference_dropped(self._held)
 
 
 class RRefProxy:

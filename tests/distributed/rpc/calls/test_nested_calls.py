@@ -77,8 +77,8 @@ def hop_in_a_pass(left: int) -> int:
 def call_back_and_forth() -> None:
     init(**TWO_THREADS)
     for how in (hop, hop_async, hop_by_reference, hop_by_method, hop_in_a_pass):
-        chains = [rpc.rpc_async(other(), how, (12,)) for _ in range(8)]
-        assert [chain.wait() for chain in chains] == [12] * 8, how.__name__
+        chains = [rpc.rpc_async(other(), how, (8,)) for _ in range(4)]
+        assert [chain.wait() for chain in chains] == [8] * 4, how.__name__
     if me() == "w0":
         many = [rpc.rpc_async("w1", hop, (2,)) for _ in range(40)]
         assert [one.wait() for one in many] == [2] * 40

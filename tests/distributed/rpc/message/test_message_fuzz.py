@@ -31,7 +31,6 @@ from tests.distributed.fuzzing import Mutator, bounded_memory
 from tests.distributed.rpc.calls.test_serving import CALLER, FakeListener, hello, serve
 
 SMALL_FRAMES = Limits(frame_bytes=4096)
-COUNT = 20_000
 
 
 def exported(*args: Any, **kwargs: Any) -> int:
@@ -109,17 +108,22 @@ def read(frames: list[bytes], limits: Limits) -> None:
             outcomes["a value's own"] += 1
 
 
+def how_many(samples_alone: bool) -> int:
+    return 5_000 if samples_alone else 50_000
+
+
 outcomes: collections.Counter[str] = collections.Counter()
 
 
-def test_broken_messages_raise_what_is_documented_and_take_no_memory() -> None:
+def test_broken_messages_raise_what_is_documented_and_take_no_memory(samples_alone: bool) -> None:
+    count = how_many(samples_alone)
     mutator, whole = Mutator(21), corpus()
     for frames in whole:
         read(frames, Limits())
     outcomes.clear()
     began = time.thread_time()
     with bounded_memory():
-        for number in range(COUNT):
+        for number in range(count):
             frames = mutator.break_frames(whole[number % len(whole)])
             if not frames:
                 continue
@@ -130,12 +134,12 @@ def test_broken_messages_raise_what_is_documented_and_take_no_memory() -> None:
                 outcomes[type(error).__name__] += 1
             else:
                 outcomes["read"] += 1
-    assert outcomes["MessageError"] > COUNT // 3, outcomes
+    assert outcomes["MessageError"] > count // 3, outcomes
     assert outcomes["read"] > 100 and outcomes["ForbiddenFunctionError"] > 10, outcomes
     assert time.thread_time() - began < 30
 
 
-def test_broken_answers_raise_what_is_documented() -> None:
+def test_broken_answers_raise_what_is_documented(samples_alone: bool) -> None:
     mutator = Mutator(22)
     values = [None, from_array(np.ones(3)), {"x": [from_array(np.ones((2, 3)))]}, ValueError("x")]
     whole = []
@@ -148,7 +152,7 @@ def test_broken_answers_raise_what_is_documented() -> None:
         )  # fmt: skip
         whole.append([bytes(frame) for frame in answer.encode()])
     with bounded_memory():
-        for number in range(COUNT):
+        for number in range(how_many(samples_alone)):
             frames = mutator.break_frames(whole[number % len(whole)])
             try:
                 message = decode(list[Buffer](frames))

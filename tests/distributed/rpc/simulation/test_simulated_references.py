@@ -18,6 +18,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.references.held import Event
 from fastdist.distributed.rpc.references.rref import RRef
 from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
 from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
@@ -28,6 +29,8 @@ from tests.distributed.rpc.simulation.simulated_world import Crashed
 _QUIET_S = 40.0
 # An owner hears of one more reference in this time, whatever breaks.
 HEARD_OF_S = 12.0
+
+NUM_SEEDS = 100
 
 
 class Value:
@@ -184,7 +187,7 @@ def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
 
 
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
-    try_seeds(References, scenarios, range(300))
+    try_seeds(References, scenarios, range(NUM_SEEDS))
 
 
 def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
@@ -252,8 +255,7 @@ def test_nobody_keeps_what_came_behind_a_reference_that_cannot_be_had(
 
     def refuse_one(rref: RRef[Any], fork_id: int) -> None:
         if rref._id == min(scenario.made):
-            rref._is_deleted = True
-            rrefs._confirm(fork_id)
+            rrefs._step(rref._held, Event.REFUSED)
             raise RpcError("it comes too late")
 
     monkeypatch.setattr(rrefs, "_require_wanted", refuse_one)
@@ -439,6 +441,6 @@ def _wait_for_value(rref: RRef[Any], ask: str) -> None:
 
 # In parts: no test may take longer than pytest's time for one.
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(300, 30_000, 1000))
+@pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_values_live_as_long_as_their_references_for_many_seeds(first: int) -> None:
     try_seeds(References, scenarios, range(first, first + 1000))

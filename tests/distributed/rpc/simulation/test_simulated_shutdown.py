@@ -17,6 +17,8 @@ from tests.distributed.rpc.simulation.simulated_world import Crashed
 # Calls that are under way have this long, and then who waits gives up.
 PATIENCE_S = 60.0
 
+NUM_SEEDS = 100
+
 
 @dataclass
 class Leaving:
@@ -109,12 +111,12 @@ class Shutdowns(Calls):
 
 
 def test_whatever_breaks_all_who_live_leave_within_their_patience() -> None:
-    try_seeds(Shutdowns, simulated_calls.scenarios, range(300))
+    try_seeds(Shutdowns, simulated_calls.scenarios, range(NUM_SEEDS))
 
 
 # In parts: no test may take longer than pytest's time for one.
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(300, 30_000, 1000))
+@pytest.mark.parametrize("first", range(NUM_SEEDS, 30_000, 1000))
 def test_whatever_breaks_all_who_live_leave_within_their_patience_for_many_seeds(
     first: int,
 ) -> None:

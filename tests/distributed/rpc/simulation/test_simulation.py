@@ -15,15 +15,22 @@ from tests.distributed.rpc.simulation.simulated_calls import Calls, call, scenar
 from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
 from tests.distributed.rpc.simulation.simulated_group import Worker
 
+NUM_SEEDS = 250
+
+
+@pytest.fixture
+def seeds(samples_alone: bool) -> range:
+    return range(25 if samples_alone else 250)
+
 
 # In parts: no test may take longer than pytest's time for one.
-@pytest.mark.parametrize("first", range(0, 1000, 250))
+@pytest.mark.parametrize("first", range(0, NUM_SEEDS, 50))
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear(first: int) -> None:
-    try_seeds(Calls, scenarios, range(first, first + 250))
+    try_seeds(Calls, scenarios, range(first, first + 50))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 100_000, 1000))
+@pytest.mark.parametrize("first", range(NUM_SEEDS, 100_000, 1000))
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear_for_many_seeds(
     first: int,
 ) -> None:
@@ -110,8 +117,8 @@ def block_on(caller: Worker, key: int) -> None:
     caller.agent.call(caller.agent.get_worker_info(1), call, (key, 0.0), {}, 0.0)
 
 
-def test_who_is_stopped_again_and_again_takes_nobody_for_silent() -> None:
-    for seed in range(60):
+def test_who_is_stopped_again_and_again_takes_nobody_for_silent(seeds: range) -> None:
+    for seed in seeds:
         scenario = Calls(seed, quiet=True)
         scenarios[:] = [scenario]
         world, (stutterer, other) = scenario.world, scenario.group.workers[:2]
@@ -128,8 +135,10 @@ def test_who_is_stopped_again_and_again_takes_nobody_for_silent() -> None:
         assert not other.dead
 
 
-def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more() -> None:
-    for seed in range(100):
+def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more(
+    seeds: range,
+) -> None:
+    for seed in seeds:
         scenario = Calls(seed, quiet=True)
         scenarios[:] = [scenario]
         world, (sleeper, *others) = scenario.world, scenario.group.workers
@@ -156,8 +165,8 @@ def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more
         scenario.check_that_nothing_is_left(sleeper)
 
 
-def test_a_cut_between_two_ends_neither_while_a_third_is_in_touch_with_both() -> None:
-    for seed in range(100):
+def test_a_cut_between_two_ends_neither_while_a_third_is_in_touch_with_both(seeds: range) -> None:
+    for seed in seeds:
         scenario = Calls(seed, quiet=True)
         scenarios[:] = [scenario]
         world, workers = scenario.world, scenario.group.workers

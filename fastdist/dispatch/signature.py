@@ -1,13 +1,17 @@
-"""The kinds of value that a parameter takes, read from its annotation, as in PyTorch's parser.
+"""The arguments of a call, checked against its signature: what fits, and which one is at fault.
 
-A bool is not an int and an int is not a bool; a float parameter takes all three; a tensor without
-axes that needs no gradient may replace a number of its kind, and NumPy's numbers become Python's,
-whose integers do not wrap around. Calls whose arguments have classes that fitted before are not
-checked again: see Note [Classes that fitted].
+Parameters take kinds of values, read from their annotations, as in PyTorch's parser. A bool is not
+an int and an int is not a bool; a float parameter takes all three; a tensor without axes that needs
+no gradient may replace a number of its kind, and NumPy's numbers become Python's, whose integers do
+not wrap around. Calls whose arguments have classes that fitted before are not checked again: see
+Note [Classes that fitted]. The contents of tuples, and numbers that no dtype holds, are found by
+the work itself: when it fails with an error of Python or NumPy, all arguments are checked, and the
+error names the first one that does not fit.
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +22,8 @@ import numpy as np
 
 from ..core.device import Device
 from ..core.dtypes import DType, bool_
-from ..core.errors import DTypeError
+from ..core.errors import DTypeError, FastdistError, ShapeError, out_of_memory
+from ..core.folded_frames import was_folded
 from ..core.memory_format import MemoryFormat
 from ..core.short_repr import short_repr
 from ..random_numbers.generator import Generator
@@ -323,3 +328,61 @@ _AMONG = {"TensorList": "Tensors"}
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
 # Classes that become a Python number where a number is expected; np.float64 is one.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)
+
+# Errors of Python and NumPy for arguments of the wrong kind, and for a lack of memory.
+UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning, MemoryError)
+
+
+# NumPy's names of these parameters; PyTorch takes both names.
+NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
+
+
+# NumPy's messages for more bytes than an address can count.
+_UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is too large")
+
+
+def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
+    """Raise an error that explains to the user why a call failed with error, if that is known and
+    error does not explain it; find_fault names the argument.
+
+    Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
+    """
+    if isinstance(error, MemoryError):
+        raise out_of_memory(error) from error
+    fault = None if _is_clear(error) else find_fault()
+    if fault is not None:
+        raise ArgumentError(fault) from error
+    if isinstance(error, ValueError) and str(error).startswith(_UNCOUNTABLE):
+        raise ShapeError(
+            f"Storage size calculation overflowed: the result has more bytes than memory can have "
+            f"({error})"
+        ) from error
+
+
+def _is_clear(error: BaseException) -> bool:
+    """Return whether fastdist's own `raise` made the error, which then explains itself."""
+    if isinstance(error, FastdistError) or was_folded(error):
+        return True
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    frame = last.tb_frame
+    ours = str(frame.f_globals.get("__name__")).startswith("fastdist")
+    return ours and frame.f_code.co_code[last.tb_lasti] == _RAISE
+
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+def fault_of_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    """Describe the first argument of a call that failed that does not fit; None if all fit."""
+    signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None  # Python's own error is clear
+    return find_fault(function.__name__, signature.parameters, given)

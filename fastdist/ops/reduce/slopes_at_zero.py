@@ -16,15 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import float_limits
-from ..core.errors import OutOfMemoryError
-from ..graph.call_node import CallNode, kind_of
-from ..graph.gradient_edge import GradientEdge
-from ..graph.node import node_of
-from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor, from_array, layout_near, wrap
-from .op import OPS
-from .piecewise import ZeroSecondOrder
+from ...core.dtypes import float_limits
+from ...core.errors import OutOfMemoryError
+from ...dispatch.node_writer import ZeroSecondOrder
+from ...dispatch.op import OPS
+from ...graph.call_node import CallNode, kind_of
+from ...graph.gradient_edge import GradientEdge
+from ...graph.node import node_of
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor, from_array, layout_near, wrap
 
 # The ops whose results are norms, by name.
 NORMS = frozenset({"deviation", "vector_norm"})

@@ -19,12 +19,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..graph.modes import modes, tls
-from ..graph.node import Node, node_of
-from ..graph.recording import begin_node
-from ..interpreters.batched_tensor import Batched, batched, unbatched
-from ..tensor.tensor import Tensor, layout_near, wrap
-from .op import OPS
+from ...dispatch.op import OPS
+from ...graph.modes import modes, tls
+from ...graph.node import Node, node_of
+from ...graph.recording import begin_node
+from ...interpreters.batched_tensor import Batched, batched, unbatched
+from ...tensor.tensor import Tensor, layout_near, wrap
 from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 
 

@@ -1,36 +1,189 @@
-"""`out=`: a result written into a tensor that the caller gives."""
+"""Where the result of a call goes: to a new tensor, over the first operand, or into `out=`."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from ..core.dtypes import WORDS, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..devices.backend import backend_of
 from ..graph.lazy_conj_neg import LazyConjNeg, write_through
 from ..graph.modes import modes, tls
-from ..interpreters.batched_tensor import TakesNoBatch, level_of
+from ..interpreters.batched_tensor import Batched, TakesNoBatch, level_of
 from ..interpreters.tracing import active_recorder, traced
 from ..system.shared_block import block_of
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from ..tensor.writable import require_apart, require_writable, shares_memory
+from ..tensor.writable import may_overlap, require_apart, require_writable, shares_memory
 from .declaration import OutRule
+from .inplace import (
+    overwrite,
+    require_may_change,
+    require_result_fits,
+    set_history,
+    value_of,
+    will_record,
+)
+from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
-from .tangents import levels_of
+from .tangents import has_tangents, levels_of, value_before
+
+
+class Target:
+    """A new tensor, to which most results go. A call asks its target in this order: `accept`
+    refuses a tensor that cannot take any result; then either other ops compute a result of the
+    operands that `before` returns, and `take` puts it there, or `run` runs a Route.
+    """
+
+    def accept(self, operands: Sequence[Any]) -> None:
+        """Raise the errors that do not depend on the result."""
+
+    def before(self, operands: Given) -> Given:
+        """Return the operands for ops that compute the result."""
+        return operands
+
+    def take(self, result: Any, operands: Sequence[Any]) -> Any:
+        """Return the result of other ops, or the tensor that it was written into."""
+        return result
+
+    def run(self, op: Any, route: Route, values: Given) -> Any:
+        """Return the result of a Route of op, or the tensor that it was written into."""
+        return op.run_recorded(route, values)
+
+
+NEW: Final = Target()
+
+
+class First(Target):
+    """The first operand, which the result of an op in place replaces. See Note [In-place on views]
+    in inplace.py.
+    """
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name, self.tensor = name, tensor
+
+    def accept(self, operands: Sequence[Any]) -> None:
+        """Raise PyTorch's errors for a tensor that must not be changed."""
+        # copy_ checks the others, whose memory is another tensor's.
+        if not isinstance(self.tensor, Batched | LazyConjNeg):
+            require_may_change(self.tensor)
+            require_apart(self.tensor, operands)
+
+    def before(self, operands: Given) -> Given:
+        """Return operands with the present value of the first: a copy where it must be kept."""
+        first, *others = operands
+        if isinstance(first, Batched | LazyConjNeg):
+            return (OPS["clone"].public(first), *others)
+        return (value_of(first, others), *others)
+
+    def take(self, result: Any, operands: Sequence[Any]) -> Tensor:
+        """Write result over the tensor and return it."""
+        if self.tensor._layout.dtype.is_complex and not result._layout.dtype.is_complex:
+            name = self.name.removesuffix("_")
+            raise DTypeError(
+                f"In-place {name} is not supported for complex tensors. Take {name}()."
+            )
+        return overwrite(self.name, self.tensor, result)
+
+    def run(self, op: Any, route: Route, values: Given) -> Tensor:
+        """Return the tensor, overwritten, recorded and with tangents.
+
+        Raises  RuntimeError for a result that it cannot hold
+        """
+        target, layout, of = self.tensor, route.layout, op.functional_op
+        require_result_fits(self.name, target, layout.shape, layout.dtype)
+        if layout.device is not target._layout.device:
+            refuse_devices(op, values[: len(op.tensors)])
+        recording, special = will_record(values, target._layout), has_tangents(values)
+        arrays, room, kept = arrays_of(values), target._array, values
+        if recording or special:
+            if layout.dtype is not target._layout.dtype:
+                # Its gradients are those of the result before the cast.
+                made = of.run_recorded(route, _with(values, value_before(target)))
+                return overwrite(self.name, target, made)
+            if of.form.derivatives_need_first(keeps_spare=route.keeps_spare):
+                # Old values that a gradient needs must be kept: they will be overwritten.
+                kept = _with(values, value_before(target))
+            # The same holds for a further operand with the same memory, as x.detach().
+            memory, (first, *others) = storage_of(target), kept
+            kept = (first, *[value_before(o) if o._storage is memory else o for o in others])
+        if room.__class__ is np.ndarray:
+            arrays = [
+                one.copy() if one is not room and may_overlap(one, room) else one for one in arrays
+            ]
+        run_silently(route.change, [*arrays, room])
+        storage_of(target).bump()
+        if recording:
+            of.record((target,), kept, route, _attach)
+        if special:
+            of.carry_tangents((target,), values, route, kept)
+        return target
+
+
+def _attach(target: Tensor, node: Any) -> None:
+    node.in_place = True
+    set_history(target, node)
+
+
+def _with(values: Given, before: Tensor) -> Given:
+    """Return values with the old value of the first operand in its places."""
+    return tuple([before if one is values[0] else one for one in values])
+
+
+class Out(Target):
+    """A tensor that the caller gives as `out=`, as a rule allows it."""
+
+    def __init__(self, rule: OutRule, tensor: Any) -> None:
+        self.rule, self.tensor = rule, tensor
+
+    def take(self, result: Any, operands: Sequence[Any]) -> Any:
+        """Write result into the tensor, or the parts of a tuple into its tensors, and return them.
+
+        Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
+                DeviceError when a tensor cannot hold the result
+        """
+        if isinstance(result, tuple):
+            return _write_parts(self.rule, self.tensor, result, operands)
+        return write_out(self.rule, self.tensor, result, operands)
+
+    def run(self, op: Any, route: Route, values: Given) -> Tensor:
+        """Let route write its result into the tensor, at once where it may."""
+        if not self._may_write(route, values):
+            return write_out(self.rule, self.tensor, op.run_route(route, values)[0], values)
+        out: Tensor = self.tensor
+        require_writable(out)
+        run_silently(route.write, arrays_of((*values, out)))
+        storage_of(out).bump()
+        return out
+
+    def _may_write(self, route: Route, values: Sequence[Any]) -> bool:
+        """Return whether route may write into the tensor; if not, write_out must do more: refuse,
+        resize or cast, or copy a result that shares its memory in part.
+        """
+        out = self.tensor
+        if route.write is None or modes.special or not isinstance(out, Tensor):
+            return False
+        if out._layout.is_sparse or out.__class__ is LazyConjNeg:
+            return False
+        own, made = out._layout, route.layout
+        if (own.dtype, own.device, own.shape) != (made.dtype, made.device, made.shape):
+            return False
+        given = [one for one in values if one is not None]
+        if any(shares_memory(out, one) for one in given):
+            return False
+        if True in self.rule.memory and any(one is out for one in given):
+            return False
+        return not (tls.grad and any(one._edge is not None for one in (out, *given)))
 
 
 def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
-    """Write result into out and return out.
-
-    Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
-            DeviceError when out cannot hold the result
-    """
+    """Write a tensor into out and return out: see Out."""
     recorder = active_recorder() if modes.tracers else None
     if recorder is not None:
         given = (rule, out, result, operands)
@@ -43,30 +196,6 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
     backend_of(out._layout.device.type).copy_into(out._array, result._array)
     storage_of(out).bump()
     return out
-
-
-def write_directly(rule: OutRule, route: Route, out: Any, values: Sequence[Any]) -> bool:
-    """Let route write its result into out, and return True; False where write_out must do more:
-    refuse, resize or cast, or copy a result that shares out's memory in part.
-    """
-    if route.write is None or modes.special or not isinstance(out, Tensor):
-        return False
-    if out._layout.is_sparse or out.__class__ is LazyConjNeg:
-        return False
-    layout, wanted = out._layout, route.layout
-    if (layout.dtype, layout.device, layout.shape) != (wanted.dtype, wanted.device, wanted.shape):
-        return False
-    given = [one for one in values if one is not None]
-    if any(shares_memory(out, one) for one in given):
-        return False
-    if True in rule.memory and any(one is out for one in given):
-        return False
-    if tls.grad and any(one._edge is not None for one in (out, *given)):
-        return False
-    require_writable(out)
-    run_silently(route.write, arrays_of((*values, out)))
-    storage_of(out).bump()
-    return True
 
 
 def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
@@ -139,7 +268,7 @@ def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
 # matrix factorizations; every other op requires an out= of its result's dtype, and so do ops that
 # keep the dtype of their one operand. So a pointwise op is a "cast", or "kept", unless it says
 # otherwise, and all others are the "same" (OUT_WORDS). None casts to a lower kind. Sums and
-# products are computed in out's dtype from the start (`computes_in_out` of structured_form.py).
+# products are computed in out's dtype from the start (`computes_in_out` of structured.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
@@ -214,58 +343,16 @@ def _resize(out: Tensor, shape: Shape) -> None:
     out._layout = layout_of(out._array, device)
 
 
-def store_in_out(
-    name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], *words: str
-) -> Tensor:
+def store_in_out(name: str, out: Any, result: Any, operands: Sequence[Any], *words: str) -> Tensor:
     """Return result, or out with result written into it, as a composite handles its out=; the
-    values of an OutRule define what it accepts.
+    values of an OutRule define what it accepts. Both may be tuples.
     """
-    return result if out is None else write_out(OutRule(name, *words), out, result, operands)
+    target = NEW if out is None else Out(OutRule(name, *words), out)
+    return target.take(result, operands)  # type: ignore[no-any-return]
 
 
-class SignatureWithOut(inspect.Signature):
-    """The signature of a function with an `out=`, made when it is first read.
-
-    The import makes 200 of them: at once they would take 2 % of its time, and 300 KB.
-    """
-
-    __slots__ = ("_function", "_made")
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        # Not the base's, which needs the parameters.
-        self._function = function
-        self._made: inspect.Signature | None = None
-
-    def _whole(self) -> inspect.Signature:
-        if self._made is None:
-            found = inspect.signature(self._function)
-            out = inspect.Parameter(
-                "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any"
-            )
-            self._made = found.replace(parameters=[*found.parameters.values(), out])
-        return self._made
-
-    @property
-    def _parameters(self) -> Any:
-        return self._whole().parameters
-
-    @property
-    def _return_annotation(self) -> Any:
-        return self._whole().return_annotation
-
-    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
-        """Return a plain signature with the changes."""
-        return self._whole().replace(**changes)
-
-    def __reduce__(self) -> Any:
-        """Pickle as a plain signature."""
-        return self._whole().__reduce__()
-
-
-def written_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
-    """Return `out`, a tensor or a tuple as long as result, after writing."""
-    if not isinstance(result, tuple):
-        return write_out(rule, out, result, operands)
+def _write_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
+    """Return `out`, a tuple as long as result, after writing."""
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{rule.name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.device import CPU
+from ..dispatch.op import PLAIN
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, wrap
-from .op import PLAIN
 
 
 def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:

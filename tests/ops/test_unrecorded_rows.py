@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import fastdist
-from fastdist.dispatch.unrecorded_rows import may_reshape
 from fastdist.nn import functional
+from fastdist.ops.unrecorded_rows import may_reshape
 
 WEIGHT = fastdist.arange(12.0).reshape(3, 4).requires_grad_()
 BIAS = fastdist.tensor([1.0, -2.0, 0.5], requires_grad=True)

@@ -1,0 +1,335 @@
+"""How a call runs: the five steps of the general path, and the short path under interpreters."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ..core.interpreter import (
+    NOT_TAKEN,
+    Interpreter,
+    need_general_path,
+    offer_call,
+    open_interpreters,
+)
+from ..graph.accumulate_grad import extra_of
+from ..graph.lazy_conj_neg import LazyConjNeg, resolved
+from ..graph.modes import modes, tls
+from ..graph.node import Node
+from ..instrumentation.time_ranges import clock
+from ..interpreters.autocast import (
+    NAMES,
+    autocast,
+    cast_one,
+    cast_operands,
+    casts,
+    is_to_cast,
+    wanted_dtype,
+)
+from ..interpreters.sparse_rules import meet_sparse
+from ..interpreters.timing import note_op, profiles, reporting
+from ..tensor.tensor import Tensor, empty_shell, from_users_array, wrap
+from .declaration import recorded_as
+from .node_writer import RecordedOp
+from .op import OPS, PLAIN, Given, Op, P, R
+from .route import Route, are_keys, arrays_of, layouts_of, run_silently
+from .tangents import carry_one_level, has_tangents, is_recorded
+from .target import NEW, Out, Target
+
+
+class GeneralPath(RecordedOp[P, R]):
+    """An op as it runs: `general` has the five steps, parts of which each kind of op defines.
+
+    A Route runs the op; its `values` are the operands, followed by the op's numbers as tensors
+    where the kernel takes these. `resolves` means that the op only reads its operands' numbers.
+    """
+
+    resolves = True
+
+    def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
+        """Check, offer the call to open interpreters, run, record a Node, carry tangents."""
+        if out is not None:
+            attributes = self.attributes_for_out(out, operands, attributes)
+        if modes.tracers:
+            found = offer_call(self, (operands, attributes), out)
+            if found is not NOT_TAKEN:
+                return found
+        elif out is None and LazyConjNeg in map(type, operands) and self.is_usual(attributes):
+            found = self._call_resolved(operands)
+            if found is not NOT_TAKEN:
+                return found
+        return self.run_call(operands, attributes, self.target_of(operands, out))
+
+    def target_of(self, operands: Given, out: Any) -> Target:
+        """Return where the result of a call goes."""
+        return NEW if out is None else Out(self.out, out)
+
+    def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
+        """Make a call that no interpreter has taken."""
+        given, operands = operands, self.accept_operands(operands)
+        # By identity: `in` would compare, and comparing Tensors is an op.
+        if any(o is NotImplemented for o in operands) or not any(
+            isinstance(o, Tensor) for o in operands
+        ):
+            out = target.tensor if isinstance(target, Out) else None
+            return meet_sparse(self.name, given, attributes, out)
+        target.accept(operands)
+        decomposition = self.decomposition(operands, attributes)
+        if decomposition is not None:
+            return target.take(decomposition(*target.before(operands)), operands)
+        route, values = self.route_call(operands, attributes, self)
+        return target.run(self, route, values)
+
+    def _call_resolved(self, operands: Given) -> Any:
+        """Return the result of the public function for the resolved values of unresolved views: its
+        short path may take these. NOT_TAKEN where more checks are needed.
+        """
+        is_public = self.resolves and OPS.get(self.name) is self
+        if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
+            return self.public(*map(resolved, operands))
+        return NOT_TAKEN
+
+    def is_one_call(self, attributes: Given) -> bool:
+        """Return whether a trace shows a call as one: not with tensors among the attributes."""
+        return self.kind != "structured" or are_keys(attributes)
+
+    def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
+        """Return the attributes of a call that writes into out."""
+        return attributes
+
+    def accept_operands(self, operands: Given) -> Given:
+        """Return operands as the op takes them, with NotImplemented for those that it does not
+        take: an op that reads more than numbers takes an unresolved first operand as it is.
+        """
+        if self.resolves or operands[0].__class__ is not LazyConjNeg:
+            return tuple([as_operand_of(operand) for operand in operands])
+        return (operands[0], *map(as_operand_of, operands[1:]))
+
+    def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+        """Return a function that computes the result with other ops, where the op has no kernel for
+        the operands; or None.
+        """
+        complex_decomposition = self.complex_decomposition
+        if complex_decomposition is None or not any(
+            isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
+        ):
+            return None
+        if self.node_namer is not None:
+            return lambda *given: complex_decomposition(*given, *attributes)
+        return lambda *given: recorded_as(
+            self.node_name, complex_decomposition(*given, *attributes), given
+        )
+
+    def computes(self, operands: Given, attributes: Given) -> bool:
+        """Return whether this op computes the result itself, with other ops at no step."""
+        return self.decomposition(operands, attributes) is None
+
+    def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
+        """Check a call of `called`, and return how it runs, and on which values."""
+        raise NotImplementedError(self.name)
+
+    def run_recorded(self, route: Route, values: Given) -> Any:
+        """Return the result, or a tuple of them, recorded and with tangents."""
+        results = self.run_route(route, values)
+        special = has_tangents(values)
+        if special:
+            for result in results if self.several else results[:1]:
+                extra_of(result)  # a Node that saves its output reads the tangents from it
+        self.record(results, values, route)
+        if special:
+            self.carry_tangents(results, values, route)
+        return results[0] if len(results) == 1 else results
+
+    def run_route(self, route: Route, values: Given) -> tuple[Tensor, ...]:
+        """Return the new tensors that a Route makes of values."""
+        found = run_silently(route.run, arrays_of(values))
+        if not route.more:
+            return (wrap(found, route.layout),)
+        layouts = (route.layout, *route.more)
+        return tuple([wrap(array, layout) for array, layout in zip(found, layouts, strict=True)])
+
+    def record(
+        self,
+        results: Sequence[Tensor],
+        values: Given,
+        route: Route,
+        attach: Callable[[Tensor, Node], None] | None = None,
+    ) -> None:
+        """Record the call in the graph for the first result, or for all of several, if a gradient
+        passes it; with attach, in any case.
+        """
+        if attach is None and not (self.may_record and route.records and is_recorded(values)):
+            return
+        count = len(self.tensors)
+        pairs = zip(values[:count], self.node_class.op.gradients, strict=True)
+        edges = tuple([v._edge if one and isinstance(v, Tensor) else None for v, one in pairs])
+        if attach is None and all(edge is None for edge in edges):
+            return
+        numbers: list[Any] = [number._array for number in values[count:]]
+        numbers += [None] * (len(self.node_class.op.number_names) - len(numbers))
+        self.node_class().record(route, edges, values[:count], numbers, results, attach)
+
+    def carry_tangents(self, results: Sequence[Tensor], values: Given, route: Route) -> None:
+        """Give results the tangents that follow from the tangents of the operands."""
+        raise NotImplementedError(self.name)
+
+
+def as_operand_of(value: Any) -> Any:
+    """Return a tensor or a number that represents value; NotImplemented where no op takes it."""
+    if isinstance(value, Tensor):
+        if value.__class__ is LazyConjNeg:
+            return value.resolved()
+        # No kernel takes sparse tensors: see sparse_rules.py.
+        return NotImplemented if value._layout.is_sparse else value
+    if isinstance(value, bool | int | float | complex):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    return from_users_array(value) if isinstance(value, np.ndarray) else NotImplemented
+
+
+# Note [The short path and interpreters]
+# Most interpreters leave most calls as they are: autocast casts the operands of few ops, vmap takes
+# the calls that have a batch among their operands, and a mode of another thread sees nothing of
+# this one. The short path therefore sends such calls here, where the dtypes that autocast wants
+# are looked up by the op and the layouts, tangents are carried, and the op's short path runs
+# without looking again. Calls that need more go to the general path.
+
+_layout_of = attrgetter("_layout")
+_TENSORS = PLAIN | {type(None)}
+
+
+def special_call(
+    op: Any,
+    general: Callable[..., Any],
+    make_plain: Callable[[Callable[..., Any]], Callable[..., Any]],
+    has_more: bool,
+) -> Callable[..., Any]:
+    """Return the function that serves a call on plain tensors while `modes.special` is not zero.
+
+    make_plain returns the short path of op that looks for neither interpreters nor tangents, given
+    its general path; has_more says that it returns more than one result.
+    """
+    is_cast = op.name in NAMES
+    event = None if op.event_namer is not None else op.event((), ())
+    plain: Callable[..., Any] | None = None
+    general_reported = reporting(general)
+
+    def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+        if modes.tracers:
+            listed = open_interpreters()
+            if listed:
+                is_general, casts, times = _manner(listed)
+                if is_general or (times and modes.special != modes.tracers):
+                    return general(operands, attributes, out)
+                if times:
+                    found, start_ns = NOT_TAKEN, clock()
+                    try:
+                        found = run(operands, attributes, out)
+                    finally:
+                        note_op(event or op.event(operands, attributes), start_ns, found)
+                    return found
+                if casts and is_cast:
+                    operands = cast_plain(op, operands)
+            if plain is not None and modes.special == modes.tracers:
+                return plain(*operands, *attributes)
+        return run(operands, attributes, out)
+
+    def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+        nonlocal plain
+        if plain is None:
+            plain = make_plain(general_reported)
+        for operand in operands if modes.special != modes.tracers else ():
+            if operand is not None and operand._extra is not None:
+                found = carry_one_level(op, plain, operands, attributes, has_more)
+                if found is NOT_TAKEN:
+                    return general_reported(operands, attributes, out)
+                return found
+        return plain(*operands, *attributes)
+
+    return special
+
+
+@functools.cache
+def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool, bool]:
+    """Return whether these interpreters need the general path, whether calls are cast, and whether
+    they are timed.
+    """
+    casts, times = autocast in listed, profiles in listed
+    # A profile shows the casts of a call as further events.
+    return need_general_path(listed) or (casts and times), casts, times
+
+
+def cast_plain(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+    """Return plain tensors, None among them, as autocast wants them for op: an op, or a composite
+    of the lists.
+
+    Note    the first operand is a tensor
+    """
+    layout = operands[0]._layout
+    lower = casts.dtypes.get(layout.device.type)
+    if lower is None:
+        return operands
+    try:
+        key = (autocast, op, lower, *map(_layout_of, operands))
+    except AttributeError:  # one is not given
+        key = (autocast, op, lower, *layouts_of(operands))
+    routes = layout.routes.get(key)
+    if routes is None:
+        routes = layout.routes.remember(key, _routes_of_casts(op.name, operands))
+    if not routes:
+        return operands
+    return [
+        one if route is None else _cast(one, route)
+        for one, route in zip(operands, routes, strict=True)
+    ]
+
+
+class CastComposite:
+    """Casts the arguments of a composite of autocast's lists, as its ops would see them."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the arguments in the dtype of the lists."""
+        if not kwargs and args and args[0] is not None and _TENSORS.issuperset(map(type, args)):
+            return cast_plain(self, args), kwargs
+        # Together: the widest dtype is that of all.
+        found = cast_operands(self.name, (*args, *kwargs.values()))
+        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+
+
+def casting(name: str) -> CastComposite | None:
+    """Return the function that casts the arguments of a composite, if it is in the lists."""
+    return CastComposite(name) if name in NAMES else None
+
+
+def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
+    """Return how each operand is cast, None for one that is not; nothing where none is."""
+    wanted = wanted_dtype(name, operands)
+    op: Any = OPS["cast"]
+    routes = [
+        op.route_call((one,), (wanted,), op)[0] if is_to_cast(one, wanted) else None
+        for one in operands
+    ]
+    return routes if any(routes) else ()
+
+
+def _cast(tensor: Tensor, route: Route) -> Tensor:
+    edge, layout = tensor._edge, route.layout
+    if edge is not None and edge.is_accumulate:
+        return cast_one(tensor, layout.dtype)
+    if tensor._extra is None and (edge is None or not tls.grad):
+        out = empty_shell()
+        assert route.run is not None
+        out._array, out._layout = route.run(tensor._array), layout
+        out._edge = out._extra = out._storage = None
+        return out
+    return cast_one(tensor, layout.dtype)

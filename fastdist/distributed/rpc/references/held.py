@@ -1,0 +1,139 @@
+"""One reference to a value of another worker, from its beginning to its end."""
+
+# Note [What a holder owes]
+# A reference comes into being in one of three ways: its holder calls rpc.remote(); it arrives in a
+# message of the owner, or in one whose sender tells the owner itself; or it arrives from a third
+# worker. In the last case its sender keeps a reference of its own until the owner counts this one,
+# and then must hear so (ACCEPT). The owner must hear of the end (END), and not before it has heard
+# of the beginning.
+#
+#              KNOWN                        KNOWN: ACCEPT
+#   CREATING ---------> COUNTED <---------------------------- TELLING
+#      |                  |  DROPPED, GIVEN_UP: END              ^  |
+#      | UNSENT           v                                      |  |
+#      +---------------> ENDED <------ ARRIVED --- TELLS: TELL --+  |
+#                          ^   DROPPED: ACCEPT                      |
+#                          +---------------- GIVEN_UP --------------+
+#
+# A reference that nobody needs any more while its owner is being told ends once the owner knows.
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fastdist.concurrency.future import Future
+
+    from ..workers.worker import Worker
+
+# The sender of a reference that needs no notice of its arrival.
+NOBODY: Final = -1
+
+
+class State(Enum):
+    """Where a reference is in its life."""
+
+    CREATING = auto()  # the call of rpc.remote() that makes the value tells its owner
+    ARRIVED = auto()  # a third worker sent it, and the owner is told in a moment
+    TELLING = auto()  # the owner is being told
+    COUNTED = auto()  # the owner counts it
+    ENDED = auto()
+
+
+class Event(Enum):
+    """What can happen to a reference."""
+
+    TELLS = auto()  # the notice to the owner is about to be sent
+    KNOWN = auto()  # the owner has answered, or never will because it is dead
+    UNKNOWN = auto()  # the notice to the owner failed
+    UNSENT = auto()  # the call that makes the value was not sent
+    DROPPED = auto()  # no object refers to it any more
+    GIVEN_UP = auto()  # this worker shuts down
+    REFUSED = auto()  # its sender has taken it back
+
+
+class Do(Enum):
+    """What the holder must do."""
+
+    TELL = auto()  # tell the owner that there is one more reference
+    ACCEPT = auto()  # tell the sender that the owner counts it, or that it has ended
+    END = auto()  # tell the owner that the reference has ended
+
+
+_STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
+    (State.CREATING, Event.KNOWN): (State.COUNTED, ()),
+    (State.CREATING, Event.UNSENT): (State.ENDED, ()),
+    (State.CREATING, Event.DROPPED): (State.CREATING, ()),
+    (State.CREATING, Event.GIVEN_UP): (State.ENDED, (Do.END,)),
+    (State.ARRIVED, Event.TELLS): (State.TELLING, (Do.TELL,)),
+    (State.ARRIVED, Event.DROPPED): (State.ENDED, (Do.ACCEPT,)),
+    (State.ARRIVED, Event.GIVEN_UP): (State.ENDED, (Do.ACCEPT,)),
+    (State.ARRIVED, Event.REFUSED): (State.ENDED, ()),
+    (State.TELLING, Event.KNOWN): (State.COUNTED, (Do.ACCEPT,)),
+    # The sender keeps its own reference: the owner may not count this one.
+    (State.TELLING, Event.UNKNOWN): (State.COUNTED, ()),
+    (State.TELLING, Event.DROPPED): (State.TELLING, ()),
+    (State.TELLING, Event.GIVEN_UP): (State.ENDED, (Do.END, Do.ACCEPT)),
+    (State.COUNTED, Event.DROPPED): (State.ENDED, (Do.END,)),
+    (State.COUNTED, Event.GIVEN_UP): (State.ENDED, (Do.END,)),
+    (State.COUNTED, Event.REFUSED): (State.ENDED, ()),
+}
+
+
+class HeldReference:
+    """The holder's side of one RRef.
+
+    `parent` is the rank of the worker that sent it, NOBODY where that one needs no notice. `maker`
+    is the incarnation of the worker whose remote call makes the value; 0 where the owner has heard
+    of the value before anybody can ask for it, or no rank has a second life.
+
+    Thread  one at a time in `step`; `is_dropped` is set by the garbage collector, in any thread
+    """
+
+    __slots__ = (
+        "creation",
+        "fork_id",
+        "is_dropped",
+        "maker",
+        "owner",
+        "parent",
+        "rref_id",
+        "state",
+    )
+
+    def __init__(
+        self,
+        owner: Worker,
+        rref_id: int,
+        fork_id: int,
+        state: State,
+        *,
+        parent: int = NOBODY,
+        maker: int = 0,
+    ) -> None:
+        self.owner, self.rref_id, self.fork_id = owner, rref_id, fork_id
+        self.state, self.parent, self.maker = state, parent, maker
+        # Whether no object refers to it any more, which may be known before its event is taken.
+        self.is_dropped = False
+        # The Future of the call that makes the value, until that has ended.
+        self.creation: Future[Any] | None = None
+
+    def step(self, event: Event) -> tuple[Do, ...]:
+        """Take one event, and return what to do.
+
+        Raises  KeyError for an event that cannot happen in this state
+        """
+        if self.state is State.ENDED:
+            return ()
+        self.state, actions = _STEPS[self.state, event]
+        if event is Event.DROPPED:
+            self.is_dropped = True
+        elif self.is_dropped and self.state is State.COUNTED:
+            self.state, more = _STEPS[self.state, Event.DROPPED]
+            actions += more
+        if self.state in (State.COUNTED, State.ENDED):
+            self.creation = None
+        return (
+            actions if self.parent != NOBODY else tuple(do for do in actions if do is not Do.ACCEPT)
+        )
