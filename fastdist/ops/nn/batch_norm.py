@@ -13,7 +13,7 @@ from ...dispatch.structured import Plan, structured
 from ...graph.modes import may_be_differentiated, no_grad
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
-from ...tensor.storage import storage_of
+from ...tensor.storage import bump_all
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..pointwise.arithmetic import addcmul
@@ -269,16 +269,18 @@ def _follow_plain(
     running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
 ) -> None:
     """Do what _follow does for rows of the input's dtype on the CPU, by one kernel."""
-    for one in (running_mean, running_var):
-        if one._extra is not None or not one._array.flags.writeable:
-            _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
-            return
+    to_mean, to_var = running_mean._array, running_var._array
+    if (
+        running_mean._extra is not None
+        or running_var._extra is not None
+        or not (to_mean.flags.writeable and to_var.flags.writeable)
+    ):
+        _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
+        return
     channels = layout.shape[1]
     follow = _follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
-    follow(mean._array, variance._array, running_mean._array, running_var._array)
-    for one in (running_mean, running_var):
-        storage = one._storage
-        (storage_of(one) if storage is None else storage).bump()
+    follow(mean._array, variance._array, to_mean, to_var)
+    bump_all((running_mean, running_var))
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:

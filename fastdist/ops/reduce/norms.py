@@ -30,6 +30,7 @@ from .norm_quotients import (
     quotient_at_zero,
 )
 from .reductions import reducing_plan, require_floating, restore_axes, variance
+from .row_slopes import euclidean_slope, length_of_rows
 from .slopes_at_zero import has_zeros
 
 UNSET: Any = object()
@@ -224,6 +225,10 @@ def _(
         quotient = noted_quotient(g, out)
         if quotient is not None:
             return restore_axes(quotient, input_layout, dim, keepdim) * input
+        if tls.grad:
+            length = length_of_rows("norm", input, dim, g, out)
+            if length is not None and not may_bend(out):
+                return euclidean_slope(g, out, input, length)
     whole = restore_axes(out, input_layout, dim, keepdim)
     if ord == 2:
         slope = norm_slope(restore_axes(g, input_layout, dim, keepdim), input, whole)
