@@ -13,7 +13,7 @@ from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.structured import Plan, structured
 from ...dispatch.target import store_in_out
-from ...graph.modes import may_be_differentiated
+from ...graph.modes import may_be_differentiated, tls
 from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
 from ...tensor.layout import Layout
