@@ -49,6 +49,8 @@ class LaunchOptions:
     restart: str
     # How long workers have after a signal, None for the defaults.
     shutdown_timeout_s: float | None
+    # How long a lost node is waited for.
+    rejoin_timeout_s: float
     # By local rank, each worker's own; empty where all see the same.
     gpus: tuple[str, ...]
     logs: LogOptions | None
@@ -56,9 +58,8 @@ class LaunchOptions:
     passes_local_rank: bool = False
     # --rdzv-id, None where it is not given.
     run_id: str | None = None
-    # The least number of nodes, and how long a lost one is waited for.
+    # The least number of nodes.
     least_nodes: int = 1
-    rejoin_timeout_s: float = REJOIN_S
     role: str = "default"
 
     @property
