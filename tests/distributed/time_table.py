@@ -241,11 +241,7 @@ TIMES: dict[str, dict[str, str]] = {
         "_LOOK_S": "the store is looked at",
         "_CLOSE_S": "the thread has ended",
     },
-    "launch.job_reading": {
-        "_MEET_S": "a job met",
-        "_ANSWER_S": "it answered",
-        "STALL_S": "it hangs",
-    },
+    "launch.job_reading": {"_MEET_S": "a job met", "_ANSWER_S": "it answers", "STALL_S": "hangs"},
     "launch.monitor": {
         "WORKERS_S": "workers have answered",
         "_WATCH_S": "a wait is renewed",
