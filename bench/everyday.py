@@ -32,12 +32,16 @@ CALLS = {
         gru_cell(x); lstm_cell(x); heads(batch, batch, batch)
         nn.utils.clip_grad_norm_(parameters, 1.0); sequence.state_dict(); loss_of_layers()
     """,
+    2.0: """
+        linspace(0, 1, 8); F.one_hot(index, 8); F.one_hot(index); randint(0, 10, (8, 8)); x.cpu()
+    """,
     0.8: "multiply_each(x, y)",
     0.6: "sgd.step(); momentum.step(); adam.step(); adamw.step(); adam.step(closure)",
 }
 _APART: tuple[str, ...] = (
-    "zeros(", "ones(", "empty(", "full(", "arange(", "constant", "mask.", "number", "multiply",
-    "sgd", "momentum", "adam", "nn.utils", "sequence.state", "loss_of", "x <",
+    "zeros(", "ones(", "empty(", "full(", "arange(", "linspace(", "randint(", "F.one_hot",
+    "constant", "mask.", "number", "multiply", "sgd", "momentum", "adam", "nn.utils",
+    "sequence.state", "loss_of", "x <",
 )  # fmt: skip
 
 
@@ -106,8 +110,8 @@ def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
     return names
 
 
-_FUNCTIONS = "zeros ones empty full arange zeros_like ones_like full_like cat stack where bmm"
-_FUNCTIONS += " float64"
+_FUNCTIONS = "zeros ones empty full arange linspace randint zeros_like ones_like full_like"
+_FUNCTIONS += " cat stack where bmm float64"
 
 
 def parameters(library: Any, draw: Callable[..., Any]) -> list[Any]:

@@ -87,6 +87,21 @@ def composite(
     return declare
 
 
+def before(call: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Let users call the decorated function in the place of a composite, which it calls with all
+    that it does not serve: such a call costs one function, and no check of its arguments.
+    """
+    name = call.__name__
+
+    def declare(method: Callable[..., Any]) -> Any:
+        made: Any = wraps(call)(method)
+        call.offered_as = made  # type: ignore[attr-defined]
+        COMPOSITES[name] = COMPOSITES[name]._replace(call=made)
+        return made
+
+    return declare
+
+
 def _with_out(rule: OutRule, call: F) -> F:
     """Return call with an `out=`."""
 

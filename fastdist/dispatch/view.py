@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 from ..core.dense_order import dense_order
 from ..core.device import CPU
@@ -17,7 +18,7 @@ from ..graph.node import next_sequence_number
 from ..interpreters.batched_tensor import Batched
 from ..interpreters.torch_function import overridable_by_modes
 from ..tensor.layout import Layout
-from ..tensor.storage import storage_of
+from ..tensor.storage import FEW_VIEWS, storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
 from .inplace import renew_edge, require_may_change, set_edge
@@ -186,6 +187,16 @@ class ViewOp(StructuredOp[P, R]):
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 
+    def see_again(self, input: Tensor, route: Route) -> Tensor:
+        """Return the view that a Route with a function makes of input, a plain tensor without
+        tangents, while no interpreter is open.
+        """
+        assert route.run is not None
+        array, edge = route.run(input._array), input._edge
+        if edge is None or (modes.grad_off and not tls.grad):
+            return see(array, route.layout, route.steps, input)
+        return self._seen_by(route, array, input, edge)
+
     def _seen_by(self, route: Route, array: Any, input: Tensor, edge: Any) -> Tensor:
         result = see(array, route.layout, route.steps, input)
         if edge is not None and route.records:
@@ -223,12 +234,34 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
         extra.base, extra.replay = input, steps
     else:
         _see_further(steps, input, of, extra)
-    storage.add_view(result)
+    views = storage.views
+    if views is None or len(views) >= FEW_VIEWS:
+        storage.add_view(result)
+    else:
+        views.append(ref(result))  # as add_view does, without its call
     if (modes.grad_off and not tls.grad) or (
         of is not None and of.made_in_no_grad and extra.base is not input
     ):
         extra.made_in_no_grad = True
     return result
+
+
+def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> tuple[Tensor, ...]:
+    """Return the views of input, a plain tensor, at several (index, layout, steps)."""
+    array = input._array
+    if input._extra is not None or (modes.grad_off and not tls.grad):
+        return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
+    # As `see`, for a tensor that is no view itself: the questions about it are asked once.
+    storage, found = storage_of(input), []
+    for index, layout, steps in parts:
+        result = empty_shell()
+        result._array, result._layout, result._edge = array[index], layout, None
+        result._storage = storage
+        extra = result._extra = Extra()
+        extra.base, extra.replay = input, steps
+        found.append(result)
+    storage.add_views(found)
+    return tuple(found)
 
 
 def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:

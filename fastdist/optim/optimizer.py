@@ -14,8 +14,10 @@ from typing import Any, Final
 from ..core.errors import ShapeError
 from ..core.missing import find_late
 from ..core.short_repr import short_repr
+from ..dispatch.op import PLAIN
+from ..graph.accumulate_grad import AccumulateGrad
 from ..graph.lazy_conj_neg import LazyConjNeg
-from ..graph.modes import enable_grad, no_grad, set_grad_enabled
+from ..graph.modes import enable_grad, no_grad, set_grad_enabled, set_grad_mode, tls
 from ..tensor.tensor import Tensor
 from .hooks import (
     HasHooks,
@@ -188,13 +190,17 @@ class Optimizer(HasHooks):
                 not at all, and one of a group perhaps in part; steps may be counted that were not
                 done. load_state_dict, and copies of the parameters, bring back what was before
         """
-        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-            loss = None
+        # As `with set_grad_enabled(...)`, which takes longer than a parameter.
+        before, loss = tls.grad, None
+        set_grad_mode(bool(self.defaults.get("differentiable")))
+        try:
             if closure is not None:
                 with enable_grad():
                     loss = closure()
             for group in self.param_groups:
                 self._step_group(group)
+        finally:
+            set_grad_mode(before)
         return loss
 
     def _step_group(self, group: Group) -> None:
@@ -202,13 +208,17 @@ class Optimizer(HasHooks):
         gradients: list[Tensor] = []
         are_own, device, devices = self._given is None, None, 0
         for parameter in group["params"]:
-            # `gradient_of`, without its call.
-            gradient = parameter.grad if are_own else self.gradient_of(parameter)
+            edge = parameter._edge
+            if are_own and edge.__class__ is AccumulateGrad and parameter.__class__ in PLAIN:
+                gradient = edge.grad  # `gradient_of`, without its calls
+            else:
+                gradient = self.gradient_of(parameter)
             if gradient is None:
                 continue
-            if parameter._layout.device is not device:
-                device, devices = parameter._layout.device, devices + 1
-            if gradient._layout.is_sparse:
+            layout = parameter._layout
+            if layout.device is not device:
+                device, devices = layout.device, devices + 1
+            if gradient._layout is not layout and gradient._layout.is_sparse:
                 self.update_all(group, parameters, gradients)
                 self.update_sparse(group, parameter, gradient)
                 parameters, gradients = [], []

@@ -37,6 +37,16 @@ def run_program(
     line is recorded for autograd.
     """
     layouts = [[tensor._layout for tensor in column] for column in columns]
+    # Layouts are interned: those of tensors without gaps are one object if all else agrees.
+    are_alike = layouts.count(layouts[0]) == len(layouts)
+    if skip is None and are_alike and not is_grad_enabled() and layouts[0]:
+        # One kind, as of most groups.
+        kinds = {*map(_kind, {*layouts[0]})}
+        kind = kinds.pop()
+        is_one = not (kinds or kind is None or kind[0].is_complex)
+        if is_one and not are_on_device(numbers[0]):
+            _launch(program, kind, columns, numbers)
+            return
     if any(layout.dtype.is_complex for layout in {*chain.from_iterable(layouts)}):
         columns = [[as_real(tensor) for tensor in column] for column in columns]
         layouts = [[tensor._layout for tensor in column] for column in columns]
@@ -71,7 +81,6 @@ def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
     """Return how many parameters after each other are of which kind."""
     if is_grad_enabled():
         return [(None, len(layouts[0]))]
-    # Layouts are interned: those of tensors without gaps are one object if all else agrees.
     if layouts.count(layouts[0]) == len(layouts):
         kinds = {layout: _kind(layout) for layout in {*layouts[0]}}
         if len({*kinds.values()}) == 1:
@@ -88,10 +97,10 @@ def _kind(layout: Layout, *others: Layout) -> Kind:
 
 
 def _launch(
-    program: Program, kind: Any, columns: list[list[Tensor]], numbers: Sequence[Sequence[Any]]
+    program: Program, kind: Any, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
     first = numbers[0]
-    if all(row is first for row in numbers):  # mostly one row of numbers, many times
+    if len({*map(id, numbers)}) == 1:  # mostly one row of numbers, many times
         rows = [[_number(value) for value in first]] * len(numbers)
     else:
         of_row = {id(row): row for row in numbers}

@@ -6,6 +6,7 @@ Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1,
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -70,12 +71,12 @@ def words32(seed: int, first: int, count: int) -> np.ndarray:
     Dtype   uint32
     """
     blocks = blocks_for(count, 1)
+    if blocks <= _MOST_AHEAD // 4:
+        return _words_ahead(seed, first, blocks)[:count]
     compiled = Compiled.find(count)
     if compiled is not None:
         found: np.ndarray = compiled.words_from(seed, first, blocks)
         return found.reshape(-1)[:count]
-    if blocks <= _MOST_AHEAD // 4:
-        return _words_ahead(seed, first, blocks)[:count]
     out = np.empty((blocks, WORDS), np.uint32)
     for start in range(0, len(out), _CHUNK):
         stop = min(start + _CHUNK, len(out))
@@ -84,8 +85,9 @@ def words32(seed: int, first: int, count: int) -> np.ndarray:
 
 
 # Small draws follow each other, and a hundred calls of NumPy make the words of one block or of 256
-# in nearly the same time. So they are made ahead; as an element depends on its place alone, nobody
-# can tell: more and more, where one run of draws goes on. A tuple: threads see all of it or none.
+# in nearly the same time; and a search for compiled code takes longer than 64 words. So they are
+# made ahead; as an element depends on its place alone, nobody can tell: more and more, where one
+# run of draws goes on. A tuple: threads see all of it or none.
 _AHEAD: Final = 256
 _MOST_AHEAD: Final = 8192
 _ahead: list[tuple[int, int, np.ndarray]] = []
@@ -106,12 +108,15 @@ def _words_ahead(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def words64(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `count` random words of 64 bits, the earlier half lowest.
+    """Return `count` random words of 64 bits, the earlier half lowest; they may be read-only.
 
     Dtype   uint64
     """
-    halves = words32(seed, first, 2 * count).astype(np.uint64)
-    return halves[0::2] | halves[1::2] << _HALF
+    halves = words32(seed, first, 2 * count)
+    if sys.byteorder == "little":
+        return halves.view(np.uint64)
+    wide = halves.astype(np.uint64)
+    return wide[0::2] | wide[1::2] << _HALF
 
 
 @functools.cache
@@ -244,18 +249,35 @@ def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarr
     Note    a word that would favour the small ones is thrown away and drawn again from the same
             place with the next attempt, so that no element moves another
     """
-    span = high - low
+    least, span, last = _range(low, high)
     out = words64(seed, first, count)
-    if span < 1 << 64:
-        # The largest multiple of span below 2**64, less one: what lies above has no full round.
-        last = np.uint64((1 << 64) - (1 << 64) % span - 1)
-        attempt = 0
-        while (rejected := np.flatnonzero(out > last)).size:
-            attempt += 1
-            out[rejected] = _draw_again(seed, first, rejected, attempt)
-        out %= np.uint64(span)
+    if span is not None:
+        if count and np.maximum.reduce(out) > last:
+            out = _without_favour(seed, first, out.copy(), last)
+        out = out % span
     # Arithmetic modulo 2**64 is what brings [0, 2**64) back to signed numbers.
-    return (out + np.uint64(low & (1 << 64) - 1)).view(np.int64)
+    return (out + least if least else out).view(np.int64)
+
+
+@functools.lru_cache(maxsize=64)
+def _range(low: int, high: int) -> tuple[np.uint64, np.uint64 | None, np.uint64]:
+    """Return low, how many integers there are (None for 2**64), and the largest word that has a
+    full round of them: the largest multiple of their number below 2**64, less one.
+    """
+    span, all_words = high - low, 1 << 64
+    least = np.uint64(low & all_words - 1)
+    if span == all_words:
+        return least, None, np.uint64(0)
+    return least, np.uint64(span), np.uint64(all_words - all_words % span - 1)
+
+
+def _without_favour(seed: int, first: int, out: np.ndarray, last: np.uint64) -> np.ndarray:
+    """Return words of which those above last were drawn again, until none is."""
+    attempt = 0
+    while (rejected := np.flatnonzero(out > last)).size:
+        attempt += 1
+        out[rejected] = _draw_again(seed, first, rejected, attempt)
+    return out
 
 
 def permutation(seed: int, first: int, count: int) -> np.ndarray:

@@ -96,6 +96,10 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 def storage_offset(self: Tensor) -> int:
     """Return how many elements of its memory precede this tensor's first."""
+    array, storage = self._array, self._storage
+    is_whole = array.__class__ is np.ndarray and array.base is None
+    if is_whole and (storage is None or storage.memory is None):
+        return 0
     if self._layout.is_sparse or (not self._layout.numel and root_of(self) is self._array):
         return 0
     address = backend_of(self._layout.device.type).data_ptr(self._array)

@@ -117,7 +117,9 @@ def _one_launch(
     if in_order and others:
         return lambda given: kernel(grid, block, (*given, *others))
     if in_order:
-        return lambda given: kernel(grid, block, given)
+        # A product of a library takes the arrays alone.
+        of_arrays: Callable[[tuple[Any, ...]], object] | None = getattr(kernel, "multiply", None)
+        return of_arrays or (lambda given: kernel(grid, block, given))
     return lambda given: kernel(grid, block, arguments((*given, *others)))
 
 

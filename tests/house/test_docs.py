@@ -17,6 +17,7 @@ import pytest
 
 import fastdist
 from bench.__main__ import benchmarks
+from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -31,7 +32,11 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+run = forked_programs.run
+
+
+def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as users do; the others are forked, and differ in what they run."""
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -66,7 +71,7 @@ def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
     assert program.endswith(end)
     text = program.removesuffix(end) + "\n".join(blocks(page, "python")) + end
     (tmp_path / "spans.py").write_text(text)
-    done = run(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
+    done = start(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     printed = done.stdout.splitlines()
     command, *expected = "".join(blocks(readme, "console")).splitlines()

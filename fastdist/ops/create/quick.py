@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from ...core.device import CPU, chosen
-from ...core.dtypes import DType, bool_, float32, int64
+from ...core.dtypes import DType, bool_, float32, float64, int64
 from ...core.errors import out_of_memory
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.op import PLAIN
@@ -38,6 +38,8 @@ _SEVERAL: Final = frozenset({tuple, list})
 _INT64: Final = np.dtype(np.int64)
 _FLOAT32: Final = float32.numpy
 _FEW_DRAWS: Final = 512
+_FEW_STEPS: Final = 512
+_INTS: Final = frozenset({int})
 _count: Callable[..., Array] = np.arange
 
 
@@ -212,6 +214,76 @@ def quick_range(general: F) -> F:
         return out
 
     return _offered_as(create, general)
+
+
+def quick_integers(general: F) -> F:
+    """Return randint, which serves few int64 of the CPU's default generator."""
+
+    def create(*args: Any, **named: Any) -> Any:
+        if named or not 1 < len(args) < 4 or modes.tracers or chosen.count:
+            return general(*args, **named)
+        low, high, size = args if len(args) == 3 else (0, *args)
+        if (
+            not low.__class__ is high.__class__ is int
+            or size.__class__ not in _SEVERAL
+            or not _INTS.issuperset(map(type, size))
+            or not -(1 << 62) < low < high < 1 << 62
+            or not 0 < math.prod(size) <= _FEW_DRAWS
+            or min(size, default=1) < 0
+        ):
+            return general(*args)
+        out = empty_shell()
+        array = out._array = default_generator_of(CPU).integers(low, high, size)
+        out._layout = _layout(int64, array.shape)
+        out._edge = out._extra = out._storage = None
+        return out
+
+    return _offered_as(create, general)
+
+
+def quick_linspace(general: F) -> F:
+    """Return linspace, which serves two ends of moderate size and few steps."""
+
+    def create(*args: Any, **named: Any) -> Any:
+        if named or len(args) != 3 or modes.tracers or chosen.count:
+            return general(*args, **named)
+        start, end, steps = args
+        wanted = default.dtype
+        if (
+            not (_is_moderate(start) and _is_moderate(end) and steps.__class__ is int)
+            or not 1 < steps <= _FEW_STEPS
+            or not (wanted is float32 or wanted is float64)
+        ):
+            return general(*args)
+        # As core/linspace.py does it, bit by bit; between such ends nothing overflows, and no
+        # state of NumPy's errors is needed.
+        before, after = _counted(wanted, steps)
+        kind: Any = wanted.numpy.type
+        first, last = kind(start), kind(end)
+        step = (last - first) / kind(steps - 1)
+        out = empty_shell()
+        array = out._array = np.concatenate((first + step * before, last - step * after))
+        out._layout = _layout(wanted, array.shape)
+        out._edge = out._extra = out._storage = None
+        return out
+
+    return _offered_as(create, general)
+
+
+def _is_moderate(value: Any) -> bool:
+    """Return whether value is a number of Python's that is 0 or in 1e-15 ... 1e15."""
+    if value.__class__ is not float and value.__class__ is not int:
+        return False
+    return not value or 1e-15 < (value if value > 0 else -value) < 1e15
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(dtype: DType, steps: int) -> tuple[Array, Array]:
+    """Return how many steps the first half of numbers is from the start, and the others from the
+    end.
+    """
+    numbers = np.arange(steps).astype(dtype.numpy)
+    return numbers[: steps // 2], numbers[::-1][steps // 2 :].copy()
 
 
 def _offered_as(create: Callable[..., Any], general: F) -> F:

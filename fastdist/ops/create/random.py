@@ -13,7 +13,7 @@ from ...core.dtypes import DType, bool_, dtype_of, float32, float64, float_limit
 from ...core.errors import DTypeError, ShapeError
 from ...core.memory_format import MemoryFormat, MemoryLayout
 from ...core.short_repr import short_repr
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.inplace import copy_drawn
 from ...dispatch.target import store_in_out
 from ...interpreters.batch_loop import require_randomness
@@ -29,7 +29,7 @@ from .. import late_ops
 from ..refusals import require_floating_inputs
 from ..rounded_ranges import ends_inside, largest_whole, may_leave
 from .creation import elsewhere, fills_out, finish, like, new_filled, order_like, sizes_of
-from .quick import quick_draws
+from .quick import quick_draws, quick_integers
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -206,6 +206,9 @@ def randint(
     source = generator_or_default(generator, device)
     how = (wanted, device, requires_grad, layout, pin_memory)
     return _integers(source, low, high, shape, *how)
+
+
+before(randint)(quick_integers(randint))
 
 
 def _require_int64(low: int, high: Any) -> None:

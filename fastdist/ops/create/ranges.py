@@ -19,7 +19,7 @@ from ...tensor.promotion import dtype_or_default, get_default_dtype
 from ...tensor.tensor import Tensor
 from .. import late_ops
 from .creation import as_number, elsewhere, fills_out, finish, new_filled, rounded, write_number
-from .quick import quick_range
+from .quick import quick_linspace, quick_range
 
 
 @quick_range
@@ -120,6 +120,7 @@ def range_(
     )
 
 
+@quick_linspace
 @checked
 @fills_out
 def linspace(

@@ -183,10 +183,12 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         if kind is int or index is None:
-            # The commonest by far: rows of a batch, and iteration.
+            # The commonest by far: rows of a batch, and iteration. `kept_view`, without its call:
             key: tuple[Any, ...] = (basic_index, index)
-            if (route := kept_view(input, key)) is not None:
-                return basic_index.again(input, route)
+            if not modes.special and input.__class__ in PLAIN:
+                route = input._layout.routes.get(key)
+                if route is not None:
+                    return basic_index.again(input, route)
             return view_at(input, (index, Ellipsis), key if is_near(index) else None)
         if (
             kind is slice
@@ -198,8 +200,8 @@ def subscript(input: Tensor, index: Any) -> Tensor:
                 return basic_index.again(input, route)
             is_kept = is_near(index.start) and is_near(index.stop)
             return view_at(input, (index, Ellipsis), key if is_kept else None)
-        if kind is tuple and not modes.tracers and makes_a_view(index):
-            return view_at(input, index)
+        if kind is tuple and not modes.tracers and (seen := _seen_by(input, index)) is not None:
+            return seen
         if kind is list:
             index = from_list(index)
         if modes.tracers:
@@ -228,6 +230,28 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     except Exception as error:
         fold(error)
         raise
+
+
+_ALL = slice(None)
+
+
+def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
+    """Return input[index] of integers, slices, None and `...`, a view; None for other indices."""
+    if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
+        column = index[1]
+        key: tuple[Any, ...] = ()
+        if column.__class__ is int:
+            # As `select(1, column)` keeps it.
+            key, is_kept = (basic_index, 1, column), is_near(column)
+        elif column.__class__ is slice and column.step is None:
+            start, stop = column.start, column.stop
+            if BASIC.issuperset((start.__class__, stop.__class__)):
+                key, is_kept = (basic_index, start, stop, 1), is_near(start) and is_near(stop)
+        if key:
+            if (route := kept_view(input, key)) is not None:
+                return basic_index.again(input, route)
+            return view_at(input, index, key if is_kept else None)
+    return view_at(input, index) if makes_a_view(index) else None
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ...core.device import CPU
 from ...core.dtypes import int64
 from ...core.errors import DTypeError
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
+from ...dispatch.op import PLAIN
+from ...graph.modes import modes
 from ...interpreters.batched_tensor import unbatched
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, from_array
 from ..create.ranges import arange
 from ..index.searchsorted import ends_of
+
+_FEW: Final = 4096  # numbers of a result that NumPy makes at once
 
 
 @composite(homes="functional")
@@ -40,3 +46,25 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor._layout.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]
+
+
+@before(one_hot)
+def one_hot_quickly(tensor: Tensor, num_classes: int = -1) -> Any:
+    """Return the same by three calls of NumPy, for numbers on the CPU that are all in range."""
+    if (
+        tensor.__class__ not in PLAIN
+        or modes.tracers
+        or num_classes.__class__ is not int
+        or (layout := tensor._layout).dtype is not int64
+        or layout.device is not CPU
+        or not layout.numel
+    ):
+        return one_hot(tensor, num_classes)
+    numbers = tensor._array
+    count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
+    if count <= 0 or count * layout.numel > _FEW:
+        return one_hot(tensor, num_classes)
+    hits = numbers[..., None] == np.arange(count)
+    if np.count_nonzero(hits) != layout.numel:
+        return one_hot(tensor, num_classes)  # which says what is out of range
+    return from_array(hits.astype(np.int64))

@@ -72,9 +72,10 @@ def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
 
 # Note [Kept views]
 # A view at small numbers keeps its Route with the layout of its input, under (basic_index, i) for
-# x[i] and x[None], (basic_index, start, stop, axis) for a slice, and (basic_index, axis, i) for an
-# index on an axis: x[0] takes 900 ns instead of 1200 (AMD EPYC, Zen 3). Larger numbers change from
-# call to call in loops over data, which would push out other Routes of the layout.
+# x[i] and x[None], (basic_index, start, stop, axis) for a slice, (basic_index, axis, i) for an
+# index on an axis, and ("narrow", axis, start, length) for `narrow`, which refuses lengths that a
+# slice cuts: x[0] takes 900 ns instead of 1200 (AMD EPYC, Zen 3). Larger numbers change from call
+# to call in loops over data, which would push out other Routes of the layout.
 _NEAR = 32
 
 

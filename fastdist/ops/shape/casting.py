@@ -13,7 +13,9 @@ from ...core.errors import DTypeError
 from ...core.memory_format import MemoryFormat, preserve_format
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
+from ...dispatch.op import PLAIN
+from ...graph.modes import modes
 from ...tensor.promotion import can_cast, result_dtype
 from ...tensor.tensor import Tensor
 from .copying import to
@@ -32,10 +34,21 @@ def _cast_to(name: str, dtype: DType) -> None:
         f"Return the tensor in {dtype.name}; itself if its dtype and layout are these already."
     )
 
-    def quick(*args: Any, **named: Any) -> Any:
-        return to(*args, dtype) if not named and len(args) == 1 else NOT_TAKEN
+    def quick(input: Any, memory_format: Any) -> Any:
+        return to(input, dtype) if memory_format is preserve_format else NOT_TAKEN
 
-    composite(homes="method", known_as="", quick=quick)(cast)
+    general: Any = composite(homes="method", known_as="", quick=quick)(cast)
+
+    @before(general)
+    def method(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
+        if (
+            input.__class__ in PLAIN
+            and input._layout.dtype is dtype
+            and memory_format is preserve_format
+            and not modes.tracers
+        ):
+            return input  # of the dtype already, as most
+        return general(input, memory_format)
 
 
 for _dtype, _word in WORDS.items():
@@ -81,6 +94,19 @@ def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> 
     if memory_format is None or memory_format is preserve_format:
         return to(input, CPU)
     return to(input, CPU, memory_format=memory_format)
+
+
+@before(cpu)
+def cpu_quickly(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
+    """Return a plain tensor that is in main memory itself."""
+    if (
+        input.__class__ in PLAIN
+        and input._layout.device is CPU
+        and memory_format is preserve_format
+        and not modes.tracers
+    ):
+        return input
+    return cpu(input, memory_format)
 
 
 @composite(homes="method", known_as="")

@@ -14,7 +14,7 @@ from ...core.memory_format import MemoryFormat, axes_of, contiguous_format, pres
 from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...devices.backend import backend_of
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.op import PLAIN
 from ...dispatch.route import Route
 from ...dispatch.signature import ArgumentError
@@ -209,6 +209,19 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
             "order of the axes and leaves no gaps"
         )
     return in_format(input, memory_format)
+
+
+@before(contiguous)
+def contiguous_quickly(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
+    """Return a plain tensor that lies in C order itself."""
+    if (
+        memory_format is contiguous_format
+        and input.__class__ in PLAIN
+        and input._layout.contiguous
+        and not modes.tracers
+    ):
+        return input
+    return contiguous(input, memory_format)
 
 
 def _quick_to(*args: Any, **named: Any) -> Any:

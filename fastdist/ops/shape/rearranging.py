@@ -7,10 +7,10 @@ from typing import Any
 from ...core.errors import ShapeError
 from ...core.sequences import all_of
 from ...core.short_repr import short_repr
-from ...core.torch_function import NOT_TAKEN
-from ...dispatch.composite import composite
+from ...dispatch.composite import before, composite
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
+from ...graph.modes import modes
 from ...tensor.axes import DimError, normalize_axes, normalize_axis
 from ...tensor.broadcast import broadcast_shapes as shape_of_all
 from ...tensor.tensor import Size, Tensor
@@ -125,23 +125,7 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, *(1,) * missing, *times)
 
 
-def _quick_flatten(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor in C order as a vector, or with the axes from one on as one; NOT_TAKEN
-    for all else.
-    """
-    if named or len(args) > 2 or not args or args[0].__class__ not in PLAIN:
-        return NOT_TAKEN
-    layout = args[0]._layout
-    if not layout.contiguous or len(layout.shape) < 2 or not layout.numel:
-        return NOT_TAKEN
-    if len(args) == 1 or (args[1].__class__ is int and args[1] == 0):
-        return view(args[0], -1)
-    if args[1].__class__ is not int or not 0 < args[1] < len(layout.shape) - 1:
-        return NOT_TAKEN
-    return view(args[0], *layout.shape[: args[1]], -1)
-
-
-@composite(quick=_quick_flatten)
+@composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
     shape = input._layout.shape
@@ -157,6 +141,31 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if first == last:
         return input
     return reshape(input, (*shape[:first], length, *shape[last + 1 :]))
+
+
+@before(flatten)
+def flatten_quickly(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Return a plain tensor in C order as a vector, or with the axes from one on as one."""
+    if (
+        modes.special
+        or input.__class__ not in PLAIN
+        or start_dim.__class__ is not int
+        or end_dim.__class__ is not int
+        or end_dim != -1
+    ):
+        return flatten(input, start_dim, end_dim)
+    layout = input._layout
+    known = layout.routes.get(("flatten", start_dim))
+    if known is not None:
+        return view.see_again(input, known)
+    if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
+        sizes = (*layout.shape[:start_dim], -1)
+        seen = view(input, *sizes)
+        known = layout.routes.get((view, sizes, tuple))
+        if known is not None and known.run is not None:
+            layout.routes.remember(("flatten", start_dim), known)
+        return seen
+    return flatten(input, start_dim, end_dim)
 
 
 @composite(node="view")

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.device import CPU
 from ...core.errors import ShapeError
 from ...core.memory_format import contiguous_format
 from ...core.sequences import all_of
@@ -15,17 +16,17 @@ from ...devices.backend import backend_of
 from ...dispatch.composite import composite
 from ...dispatch.declaration import recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.view import see
+from ...dispatch.view import see_parts
 from ...graph.call_node import CallNode
 from ...graph.modes import modes, tls
-from ...graph.node import Edge
+from ...graph.node import Edge, next_sequence_number
 from ...graph.recording import begin_node
 from ...tensor.axes import normalize_axis
 from ...tensor.constants import as_operand
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ...tensor.view_steps import ViewSteps
-from .basic_index import basic_index, is_near, kept_view
+from .basic_index import basic_index, is_near
 from .copying import place as place_op
 
 
@@ -108,9 +109,11 @@ def _quick_narrow(*args: Any, **named: Any) -> Any:
     if named or len(args) != 4:
         return NOT_TAKEN
     input, dim, start, length = args
-    if not dim.__class__ is start.__class__ is length.__class__ is int or start < 0:
+    if modes.special or not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
-    route = kept_view(input, (basic_index, start, start + length, dim))
+    if input.__class__ not in PLAIN:
+        return NOT_TAKEN
+    route = input._layout.routes.get(("narrow", dim, start, length))
     return NOT_TAKEN if route is None else basic_index.again(input, route)
 
 
@@ -125,11 +128,11 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise DimRange(
             f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
         )
+    key = ("narrow", axis, start, length)
     start = start + n if start < 0 else start
     if length < 0 or start + length > n:
         raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     index = (slice(None),) * axis + (slice(start, start + length), ...)
-    key = (basic_index, start, start + length, axis)
     return basic_index.at(input, index, key if is_near(start) and is_near(length) else None)
 
 
@@ -142,9 +145,11 @@ def _quick_select(*args: Any, **named: Any) -> Any:
     if named or len(args) != 3:
         return NOT_TAKEN
     input, dim, index = args
-    if dim.__class__ is not int or index.__class__ is not int:
+    if dim.__class__ is not int or index.__class__ is not int or modes.special:
         return NOT_TAKEN
-    route = kept_view(input, (basic_index, dim, index))
+    if input.__class__ not in PLAIN:
+        return NOT_TAKEN
+    route = input._layout.routes.get((basic_index, dim, index))
     return NOT_TAKEN if route is None else basic_index.again(input, route)
 
 
@@ -176,10 +181,15 @@ class SplitBackward0(CallNode):
     input_layout: Layout
     places: Sequence[Any]
 
-    def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        begin_node(self, (input._edge,), tuple([view._layout for view in views]))
+    def __init__(self, input: Tensor, layouts: tuple[Layout, ...], places: Sequence[Any]) -> None:
+        if modes.tracers or input._layout.device is not CPU:
+            begin_node(self, (input._edge,), layouts)
+        else:
+            # As begin_node does, without its calls.
+            self.seq, self.hooks = next_sequence_number(), None
+            self.edges, self.output_layout = (input._edge,), layouts
         self.input_layout = input._layout
-        self.num_outputs = len(views)
+        self.num_outputs = len(layouts)
         self.places = places
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -219,15 +229,15 @@ def _views_at(
     with input's layout.
     """
     views = tuple([basic_index.at(input, place) for place in places])
-    layout = input._layout
+    layout, layouts = input._layout, tuple([view._layout for view in views])
     if len(views) > 1 and views[0]._edge is not None and not layout.is_sparse:
-        node = recorded(input, views, places)
+        node = recorded(input, layouts, places)
         for i, view in enumerate(views):
             view._edge = Edge(node, i)
     if key and 1 < len(views) <= _MANY and not modes.special and input.__class__ in PLAIN:
         steps = [ViewSteps(None, (basic_index, (place,))) for place in places]
         made = [(p, v._layout, s) for p, v, s in zip(places, views, steps, strict=True)]
-        layout.routes.remember(key, (made, places, recorded))
+        layout.routes.remember(key, (made, places, recorded, layouts))
     return views
 
 
@@ -247,11 +257,10 @@ def _quickly(name: str) -> Callable[..., Any]:
         found = input._layout.routes.get((name, *numbers))
         if found is None:
             return NOT_TAKEN
-        made, places, recorded = found
-        array, edge = input._array, input._edge
-        views = tuple([see(array[place], layout, steps, input) for place, layout, steps in made])
+        made, places, recorded, layouts = found
+        edge, views = input._edge, see_parts(input, made)
         if edge is not None and not (modes.grad_off and not tls.grad):
-            node = recorded(input, views, places)
+            node = recorded(input, layouts, places)
             for i, view in enumerate(views):
                 view._edge = Edge(node, i)
         return views

@@ -17,7 +17,6 @@ from ...core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ...dispatch.composite import checked
 from ...dispatch.declaration import node_named, recorded_as
 from ...dispatch.op import PLAIN
-from ...dispatch.view import see
 from ...dispatch.view import view as view_op
 from ...graph.modes import modes, tls
 from ...interpreters.batching import call_one_by_one
@@ -458,6 +457,14 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
     try:
         is_plain = input.__class__ in PLAIN
+        if is_plain and shape is None and not modes.special:
+            # Of strides that are none of C order's, only what is a view may be known.
+            try:
+                known = input._layout.routes.get((view, sizes, tuple))
+            except TypeError:
+                known = None  # a list of sizes, or soon an error
+            if known is not None and known.run is not None:
+                return view.see_again(input, known)
         if (modes.tracers and mode_is_open()) or not is_plain:
             found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
             if found is not NOT_TAKEN:
@@ -476,18 +483,15 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         if len(shape) == 1 and shape[0].__class__ is list:
             shape = tuple(shape[0])
         try:
-            # Of strides that are none of C order's, only what is a view may be known.
             known = layout.routes.get((view, shape, tuple))
         except TypeError:
             known = None  # a list in a list, and soon an error that says so
-        unrecorded = input._edge is None or (modes.grad_off and not tls.grad)
-        if known is not None and unrecorded and is_plain and not modes.special and known.run:
-            # As `view`, without its call.
-            return see(known.run(input._array), known.layout, known.steps, input)
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
-            if copied_as is not None and unrecorded and is_plain and not modes.special:
-                return wrap(input._array.reshape(copied_as.shape), copied_as)
+            if copied_as is not None and is_plain and not modes.special:
+                if input._edge is None or (modes.grad_off and not tls.grad):
+                    return wrap(input._array.reshape(copied_as.shape), copied_as)
+                return recorded_as(_COPIED, view(input.contiguous(), *copied_as.shape), ())  # type: ignore[no-any-return]
             sizes = canonical_sizes("reshape", shape, layout.numel)
             if view_strides(layout, sizes) is None:
                 copied = view(input.contiguous(), *shape)

@@ -162,6 +162,8 @@ class Product:
             plan = self._plans[tf32]
         except KeyError:
             plan = self._plans[tf32] = self._ask(self._shaped(given), tf32=tf32)
+        if plan is not None and len(given) == 3 and plan.launch(*given) == 0:
+            return  # as `run`, without its call
         bias = given[2] if len(given) > 3 else None
         if plan is None or not plan.run(given[0], given[1], bias, given[-1], 1.0):
             self._otherwise(*self._shaped(given))
@@ -249,15 +251,16 @@ class _Plan:
             with self._lock:
                 self._place.value = bias.data.ptr
                 _require(self._tell(*self._bias))
-                status = self._launch(x, y, out, factor)
+                status = self.launch(x, y, out, factor)
         else:
-            status = self._launch(x, y, out, factor)
+            status = self.launch(x, y, out, factor)
         if status == _NOT_SUPPORTED:
             return False
         _require(status)
         return True
 
-    def _launch(self, x: Any, y: Any, out: Any, factor: float) -> int:
+    def launch(self, x: Any, y: Any, out: Any, factor: float = 1.0) -> int:
+        """Multiply matrices, with the bias that was set before; return the library's status."""
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
         # Freed in the order of the stream, as all memory of the pool.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -80,3 +81,32 @@ def test_a_mode_is_offered_the_public_function() -> None:
         fastdist.arange(3)
         fastdist.ones_like(x)
     assert offered == [fastdist.zeros, fastdist.full, fastdist.arange, fastdist.ones_like]
+
+
+def test_few_steps_are_spaced_as_by_the_general_function() -> None:
+    general: Any = fastdist.linspace.__wrapped__  # type: ignore[attr-defined]
+    ends = ((0, 1), (-3.5, 2), (1, 1), (-0.0, 0.0), (1e-14, 3e14), (5, -5))
+    for dtype in (fastdist.float32, fastdist.float64):
+        fastdist.set_default_dtype(dtype)
+        try:
+            for (start, end), steps in itertools.product(ends, (2, 3, 8, 77, 512)):
+                quick, slow = (
+                    make(start, end, steps).numpy() for make in (fastdist.linspace, general)
+                )
+                assert quick.dtype == slow.dtype and quick.tobytes() == slow.tobytes()
+        finally:
+            fastdist.set_default_dtype(fastdist.float32)
+
+
+def test_few_integers_are_those_of_the_general_function() -> None:
+    for low, high, shape in ((0, 10, (8, 8)), (-3, 1 << 61, (6,)), (5, 6, (2, 1)), (0, 7, (0, 2))):
+        drawn = []
+        for how in ({}, {"dtype": fastdist.int64}):  # the second takes the general way
+            fastdist.manual_seed(3)
+            drawn.append(fastdist.randint(low, high, shape, **how))
+            drawn.append(fastdist.randint(high, shape, **how))
+        assert drawn[0].equal(drawn[2]) and drawn[1].equal(drawn[3])
+        assert drawn[0].dtype is fastdist.int64 and drawn[0].shape == shape
+    for wrong in ((0, 0, (2,)), (3, (-1,)), (0, 3, 2), (1.5, 3, (2,))):
+        with pytest.raises((RuntimeError, TypeError, ValueError)):
+            fastdist.randint(*wrong)

@@ -281,3 +281,22 @@ def test_a_scalar_has_no_second_place(call: Callable[..., Any]) -> None:
 def test_index_select_of_a_scalar_takes_one_place(places: list[int]) -> None:
     with pytest.raises(RuntimeError, match="Index to scalar can have only 1 value"):
         fd.tensor(1.0).index_select(0, fd.tensor(places, dtype=fd.int64))
+
+
+def test_modes_see_casts_to_the_dtype_that_a_tensor_has() -> None:
+    seen = []
+
+    class Noting(fd.overrides.TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = fd.ones(2)
+    with Noting():
+        assert x.float() is x and x.cpu() is x
+    assert seen == [fd.Tensor.float, fd.Tensor.cpu]
+    assert x.float(memory_format=fd.preserve_format) is x and x.double().dtype is fd.float64
+    with pytest.raises(TypeError):
+        x.float(1, 2)

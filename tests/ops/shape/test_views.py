@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,58 @@ def test_views_outside_of_the_tensor_are_refused_after_others_were_kept() -> Non
         take(x)
         with pytest.raises((IndexError, RuntimeError)):
             take(short)
+
+
+def test_narrow_refuses_what_a_slice_has_cut() -> None:
+    x = fastdist.arange(12).reshape(4, 3)
+    assert x[1:9].shape == (3, 3) and x[1:-1].shape == (2, 3) and x[:, 1:9].shape == (4, 2)
+    for dim, start, length in ((0, 1, 8), (0, 1, -2), (1, 1, 8)):
+        with pytest.raises(RuntimeError):
+            x.narrow(dim, start, length)
+    assert x.narrow(0, 1, 2).equal(x[1:3]) and x.narrow(0, 1, 2).equal(x[1:3])
+
+
+def test_columns_are_views_with_gradients_also_when_they_are_taken_again() -> None:
+    x = fastdist.arange(12.0).reshape(4, 3).requires_grad_()
+    for _ in range(2):
+        for seen, expected in (
+            (x[:, 1], [1, 4, 7, 10]),
+            (x[:, -1], [2, 5, 8, 11]),
+            (x[:, 1:2], [[1], [4], [7], [10]]),
+            (x[:, :-1], [[0, 1], [3, 4], [6, 7], [9, 10]]),
+            (x[:, 0:3:2], [[0, 2], [3, 5], [6, 8], [9, 11]]),
+            (x.select(1, 1), [1, 4, 7, 10]),
+        ):
+            assert seen._base is x and seen.tolist() == expected
+            (gradient,) = fastdist.autograd.grad(seen.sum(), x)
+            assert gradient.sum() == seen.numel()
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1 with size 3"):
+        x[:, 3]
+
+
+def test_flatten_serves_integers_alone_the_short_way() -> None:
+    x = fastdist.ones(2, 3, 4)
+    for _ in range(2):
+        assert x.flatten().shape == (24,) and x.flatten(1).shape == (2, 12)
+        assert x.flatten(start_dim=1, end_dim=-1).shape == (2, 12) and x.flatten(0, 1).shape[0] == 6
+        assert x.transpose(0, 2).flatten(1).shape == (4, 6)
+        with pytest.raises(TypeError):
+            x.flatten(1.0)
+
+
+def test_views_of_many_threads_are_all_known_to_the_base() -> None:
+    base = fastdist.zeros(64, 4)
+
+    def take(found: list[fastdist.Tensor]) -> None:
+        for i in range(200):
+            base[i % 64]  # dies at once
+            found.append(base[i % 64])
+
+    kept: list[list[fastdist.Tensor]] = [[] for _ in range(4)]
+    threads = [threading.Thread(target=take, args=(found,)) for found in kept]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    living = {id(view) for view in base._storage.living_views()}
+    assert all(id(view) in living for found in kept for view in found)
