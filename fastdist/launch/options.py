@@ -22,6 +22,8 @@ from fastdist.launch.log_files import LogOptions, log_options
 from fastdist.launch.torchrun_flags import read_rendezvous
 
 _LEAST_WORKER_BYTES = 10_000_000
+# torchrun's backend by which nodes without a --node-rank find their places.
+_SHARES_OUT = "c10d"
 # Two pipes, and its connections with the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
@@ -36,7 +38,8 @@ class LaunchOptions:
     is_module: bool
     workers_per_node: int
     nodes: int
-    node_rank: int
+    # None where the nodes share the places out among themselves.
+    node_rank: int | None
     master_address: str
     master_port: int | None
     local_address: str | None
@@ -91,7 +94,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
     least_nodes, nodes = _nodes(given.nnodes)
     read_rendezvous(given)
     _require_alone(given, nodes)
-    node_rank = _node_rank(given.node_rank, nodes)
+    node_rank = _node_rank(given, nodes)
     if nodes > 1 and (given.master_addr is None or given.master_port is None):
         raise ValueError(
             f"--nnodes {nodes} needs --master-addr and --master-port, the same on every node"
@@ -312,13 +315,17 @@ def _require_alone(given: argparse.Namespace, nodes: int) -> None:
             )
 
 
-def _node_rank(text: str | None, nodes: int) -> int:
+def _node_rank(given: argparse.Namespace, nodes: int) -> int | None:
+    """Return the index of this node, None where the nodes find their places in the store."""
+    text = given.node_rank
     if text is None:
-        if nodes > 1:
-            raise ValueError(
-                f"--nnodes {nodes} needs --node-rank: 0 to {nodes - 1}, another on each node"
-            )
-        return 0
+        if nodes == 1:
+            return 0
+        if given.rdzv_backend == _SHARES_OUT:
+            return None
+        raise ValueError(
+            f"--nnodes {nodes} needs --node-rank: 0 to {nodes - 1}, another on each node"
+        )
     if not (text.isascii() and text.isdigit()) or int(text) >= nodes:
         raise ValueError(
             f"--node-rank must be from 0 to {nodes - 1} (--nnodes is {nodes}), got {text!r}"
