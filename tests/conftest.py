@@ -169,6 +169,10 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
         from tests.launch import mpirun
 
         return mpirun.why_not(*given.args)
+    if mark == "engines":
+        from tests.integrations import engines
+
+        return next((why for name in given.args if (why := engines.why_not(name))), None)
     if mark == "namespaces":
         from tests.launch import two_hosts
 

@@ -4,6 +4,8 @@
     options.py          the command line, read and checked
     flags.py            its flags: torchrun's where they mean the same
     torchrun_flags.py   torchrun's other flags, and what to use instead
+    cluster_places.py   nodes, node rank and address from Slurm or Kubernetes
+    manifest.py         `fastdist manifest`: scripts for sbatch, manifests of JobSets
     command_parser.py   errors of a command line
     nodes.py            several nodes in one job: their store, and how they come back to it
     roll.py             the nodes of a round: which live, have ended or are lost, and what follows

@@ -39,6 +39,7 @@ def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
     )
     _add_places(parser)
     _add_torchrun_places(parser)
+    _add_clusters(parser)
     _add_gpus(parser)
     _add_restarts(parser)
     _add_shutdown(parser)
@@ -152,6 +153,21 @@ def _add_torchrun_places(parser: CommandParser) -> None:
         ("--monitor-interval",),
         metavar="S",
         help="for torchrun's command lines; the end of a worker is noticed at once here",
+    )
+
+
+def _add_clusters(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--slurm",
+        action="store_true",
+        help="take nodes, node rank, address and port from Slurm; start it by `srun "
+        "--ntasks-per-node=1` (`fastdist manifest sbatch` prints a script)",
+    )
+    parser.add_argument(
+        "--k8s",
+        action="store_true",
+        help="take node rank and address from the indexed Job of Kubernetes that this pod is in "
+        "(`fastdist manifest jobset` prints a manifest)",
     )
 
 

@@ -174,7 +174,7 @@ def _starts(
             local_rank,
             threads=threads,
             terminal_width=width,
-            restart_count=restart_count,
+            restart_count=options.earlier_starts + restart_count,
             gpus=options.gpus[local_rank] if options.gpus else None,
             job=shared,
         )

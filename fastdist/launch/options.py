@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
 from fastdist.distributed.store.wait_log import WITHOUT_LIMIT_S
+from fastdist.launch.cluster_places import read_cluster
 from fastdist.launch.environment import SHUTDOWN_TIMEOUT
 from fastdist.launch.flags import GROUP, NODES_WAIT_S, REJOIN_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus
@@ -60,6 +61,8 @@ class LaunchOptions:
     least_nodes: int = 1
     rejoin_timeout_s: float = REJOIN_S
     role: str = "default"
+    # How often Slurm or Kubernetes has started the job before.
+    earlier_starts: int = 0
 
     @property
     def rounds_to_follow(self) -> int:
@@ -87,6 +90,7 @@ def parse_options(
 
 def _checked(given: argparse.Namespace) -> LaunchOptions:
     workers = _workers(given.nproc_per_node)
+    earlier_starts = read_cluster(given)
     least_nodes, nodes = _nodes(given.nnodes)
     read_rendezvous(given)
     _require_alone(given, nodes)
@@ -131,6 +135,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         least_nodes=least_nodes,
         rejoin_timeout_s=_rejoin_timeout_s(given.rejoin_timeout),
         role=given.role,
+        earlier_starts=earlier_starts,
     )
 
 

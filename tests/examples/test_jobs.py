@@ -36,6 +36,7 @@ SHORT: dict[str, tuple[int, str, float, bool]] = {
     "pipeline": (12, "at most", 1e-9, True),
     "rl": (12, "at least", 40.0, False),
     "batch-rl": (12, "at least", 40.0, False),
+    "data-parallel-ddp": (20, "at most", 1e-12, True),
     "data-parallel-maml": (30, "at most", 1e-12, True),
     "data-parallel-penalty": (20, "at most", 1e-12, True),
     "data-parallel-hessian": (10, "at most", 1e-12, False),

@@ -187,6 +187,7 @@ ROOMS: dict[str, set[str]] = {
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
+TOP |= {"integrations"}
 # The names by which PyTorch's users start jobs.
 TOP |= {"distributed.run", "distributed.launch"}
 
@@ -209,6 +210,8 @@ THIRD_PARTIES = {
     "matplotlib": {"utils.tensorboard"},
     "prometheus_client": {"distributed.monitor.exposition"},
     "rich": {"launch.top", "launch.top_table"},
+    "ray": {"integrations.ray"},
+    "distributed": {"integrations.dask"},
     "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }

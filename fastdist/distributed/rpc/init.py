@@ -34,6 +34,18 @@ _init_counter = 0
 _store: Store | None = None
 
 
+def begin_life() -> None:
+    """Let the next init_rpc be the first, as in a new process: engines use processes again.
+
+    Raises  RpcError while RPC runs
+    """
+    global _init_counter
+    with _init_lock:
+        if agents.is_current_agent_set():
+            raise RpcError("RPC is still initialized in this process: call rpc.shutdown() first")
+        _init_counter = 0
+
+
 @folds
 def init_rpc(
     name: str,

@@ -1,0 +1,181 @@
+"""The claim that programs run unchanged on each engine, and that killed workers come back."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integrations.engines import RESTARTING, ROOT, STARTS, Job, started
+from tests.integrations.ray_cluster import RayCluster
+from tests.integrations.slurm import Slurm
+from tests.short_folders import short_folder
+from tests.standstill import Standstill
+
+PARAMETER_SERVER = ("fastdist.examples.parameter_server", 3, 1e-9)
+DATA_PARALLEL = ("fastdist.examples.data_parallel.ddp", 2, 1e-12)
+LASTING = "tests.integrations.lasting"
+BACK_WITHIN_S = 20.0
+
+
+def on_engines(*names: str) -> Any:
+    return pytest.mark.parametrize(
+        "engine", [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
+    )
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[RayCluster]:
+    with short_folder() as folder:
+        cluster = RayCluster(Path(folder))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def engine_is_ready(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the cluster that drivers of Ray connect to, before the first of them."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and callspec.params.get("engine") == "ray":
+        for name, value in request.getfixturevalue("ray_cluster").environment.items():
+            monkeypatch.setenv(name, value)
+
+
+def words_of(example: tuple[str, int, float], folder: Path) -> list[str]:
+    return [example[0], "--steps", "5", "--out", str(folder)]
+
+
+def require_result(output: str, bound: float) -> None:
+    (found,) = re.findall(r"result: .* (\S+)\s*$", output, re.MULTILINE)
+    assert float(found) <= bound, output
+
+
+@on_engines(*STARTS)
+@pytest.mark.parametrize("example", [PARAMETER_SERVER, DATA_PARALLEL], ids=["rpc", "ddp"])
+def test_an_example_runs_unchanged(
+    engine: str, example: tuple[str, int, float], port: int, tmp_path: Path
+) -> None:
+    with started(engine, example[1], port, words_of(example, tmp_path), tmp_path) as job:
+        require_result(job.end(), example[2])
+
+
+def all_have_seen(folder: Path, rank: int, life: int, size: int) -> bool:
+    """Say whether a life of a worker is up, and others have called it, and it them."""
+    others = [other for other in range(size) if other != rank]
+    files = [f"up.{rank}.{life}", *(f"saw.{other}.{rank}.{life}" for other in others)]
+    return all((folder / name).exists() for name in files)
+
+
+def kill(folder: Path, rank: int, life: int) -> None:
+    os.kill(int((folder / f"up.{rank}.{life}").read_text()), signal.SIGKILL)
+
+
+def kill_each_once(job: Job, size: int) -> list[float]:
+    """Kill each worker, the one that may host the store last; return how soon each was back."""
+    job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in range(size)))
+    took = []
+    for rank in reversed(range(size)):
+        kill(job.folder, rank, 0)
+        with Standstill() as stood:
+            took_s = job.wait_until(lambda rank=rank: all_have_seen(job.folder, rank, 1, size))
+        took.append(took_s - stood.seconds)
+    (job.folder / "stop").touch()
+    return took
+
+
+@on_engines(*RESTARTING)
+def test_any_worker_that_is_killed_is_back_soon(engine: str, port: int, tmp_path: Path) -> None:
+    with started(engine, 2, port, [LASTING, str(tmp_path)], tmp_path) as job:
+        took = kill_each_once(job, 2)
+        job.end()
+    assert max(took) < BACK_WITHIN_S, took
+
+
+# ---- Slurm: one cluster for these ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    with short_folder() as folder:
+        slurm = Slurm(Path(folder))
+        try:
+            slurm.start()
+            yield slurm
+        finally:
+            slurm.close()
+
+
+def srun(cluster: Slurm, job: Job, *words: str, environment: dict[str, str] | None = None) -> None:
+    job.start("srun", *words, environment={**cluster.environment, **(environment or {})})
+
+
+@pytest.mark.engines("slurm")
+def test_tasks_of_slurm_are_workers(cluster: Slurm, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        python = sys.executable
+        srun(cluster, job, "-N1", "-n3", python, "-m", *words_of(PARAMETER_SERVER, tmp_path))
+        require_result(job.end(), PARAMETER_SERVER[2])
+    finally:
+        job.close()
+
+
+@pytest.mark.engines("slurm")
+def test_launchers_on_nodes_of_slurm_find_each_other(cluster: Slurm, tmp_path: Path) -> None:
+    job, secret = Job(tmp_path), tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text(secrets.token_hex(32))
+    launcher = [sys.executable, "-m", "fastdist", "run", "--slurm"]
+    try:
+        srun(
+            *(cluster, job, "-N2", "-n2", *launcher, "-m", *words_of(DATA_PARALLEL, tmp_path)),
+            environment={"FASTDIST_JOB_SECRET_FILE": str(secret)},
+        )
+        require_result(job.end(), DATA_PARALLEL[2])
+    finally:
+        job.close()
+
+
+@contextmanager
+def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
+    """Start the lasting job of two nodes by the script that `fastdist manifest sbatch` prints."""
+    words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
+    manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING]
+    done = subprocess.run(
+        [*manifest, str(folder)],
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / "job.sh").write_text(done.stdout)
+    job = Job(folder)
+    try:
+        job.start("sbatch", "--wait", "-o", "output", "job.sh", environment=cluster.environment)
+        yield job
+    finally:
+        cluster.run("scancel", "--user", str(os.getuid()))
+        job.close()
+
+
+@pytest.mark.engines("slurm")
+def test_the_script_of_a_manifest_runs_and_brings_killed_workers_back(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    with started_on_slurm(cluster, tmp_path) as job:
+        took = kill_each_once(job, 2)
+        assert "restart 1 of 2" in job.end()
+    assert max(took) < BACK_WITHIN_S, took
+    assert not list(tmp_path.glob(".fastdist-secret-*"))
