@@ -74,6 +74,8 @@ def run(
         with Client(LocalCluster(n_workers=4)) as client:
             results = run(client, train, 4, {"lr": 0.1}, max_restarts=3)
     """
+    if client.asynchronous:
+        raise EngineError("run waits for the workers: give it a client that is not asynchronous")
     names = None if workers is None or isinstance(workers, int) else list(workers)
     if workers is None:
         size = len(client.nthreads())

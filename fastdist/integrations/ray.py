@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -237,33 +238,42 @@ class _RayEngine:
         )
 
     def start(self, ranks: Sequence[int]) -> dict[int, Whereabouts]:
-        ray = self._ray
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        make = ray.remote(concurrency_groups={_CALL_GROUP: _CALLS})(_Actor)
-        others = {name: n for name, n in self._bundle.items() if name not in ("CPU", "GPU")}
+        died = self._ray.exceptions.RayActorError
         asked = {}
         for rank in ranks:
-            if rank not in self._actors:
-                place = PlacementGroupSchedulingStrategy(
-                    self._placement, placement_group_bundle_index=rank
-                )
-                self._actors[rank] = make.options(
-                    num_cpus=self._bundle.get("CPU", 0),
-                    num_gpus=self._bundle.get("GPU", 0),
-                    resources=others,
-                    scheduling_strategy=place,
-                ).remote(rank)
+            if rank in self._actors:
+                with suppress(died):  # it was lost since the last run, and another one is made
+                    self._places[rank] = self._whereabouts(rank)
+                    continue
+            self._actors[rank] = self._make(rank)
             asked[rank] = self._actors[rank].whereabouts.remote()
         try:
-            found = ray.get(list(asked.values()), timeout=self._timeout_s)
-        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError) as error:
+            found = self._ray.get(list(asked.values()), timeout=self._timeout_s)
+        except (self._ray.exceptions.GetTimeoutError, died) as error:
             raise EngineError(
                 f"Ray did not start the actors of ranks {list(asked)} within {self._timeout_s:g} "
                 f"s: {_first_line(error)}"
             ) from error
         self._places.update(zip(asked, found))
         return self._places
+
+    def _whereabouts(self, rank: int) -> Whereabouts:
+        asked = self._actors[rank].whereabouts.remote()
+        found: Whereabouts = self._ray.get(asked, timeout=self._timeout_s)
+        return found
+
+    def _make(self, rank: int) -> Any:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        make = self._ray.remote(concurrency_groups={_CALL_GROUP: _CALLS})(_Actor)
+        place = PlacementGroupSchedulingStrategy(self._placement, placement_group_bundle_index=rank)
+        others = {name: n for name, n in self._bundle.items() if name not in ("CPU", "GPU")}
+        return make.options(
+            num_cpus=self._bundle.get("CPU", 0),
+            num_gpus=self._bundle.get("GPU", 0),
+            resources=others,
+            scheduling_strategy=place,
+        ).remote(rank)
 
     def begin(self, rank: int, life: Life) -> None:
         self._lives[self._actors[rank].live.remote(life, *self.program)] = rank

@@ -45,6 +45,7 @@ class Command:
     def __init__(self, words: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self.words, self.environment, self.folder = words, environment, folder
         self.starts = 0
+        self.is_expected_to_end = False
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -71,9 +72,10 @@ class Job:
         self._replaces = replaces
         self._commands: list[Command] = []
 
-    def start(self, *words: str, environment: dict[str, str] | None = None) -> None:
+    def start(self, *words: str, environment: dict[str, str] | None = None) -> Command:
         """Start a command."""
         self._commands.append(Command(words, environment or {}, self.folder))
+        return self._commands[-1]
 
     @property
     def output(self) -> str:
@@ -86,7 +88,7 @@ class Job:
             status = command.process.poll()
             if status == -signal.SIGKILL and self._replaces and command.starts <= RESTARTS:
                 command.start()
-            else:
+            elif not command.is_expected_to_end:
                 assert status in (None, 0), f"ended with {status}:\n{self.output}"
 
     def wait_until(self, holds: Callable[[], bool], bound_s: float = BOUND_S) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.engines import RESTARTING, ROOT, STARTS, Job, started
+from tests.integrations.engines import RESTARTING, ROOT, STARTS, Command, Job, started
 from tests.integrations.ray_cluster import RayCluster
 from tests.integrations.slurm import Slurm
 from tests.short_folders import short_folder
@@ -28,9 +28,8 @@ BACK_WITHIN_S = 20.0
 
 
 def on_engines(*names: str) -> Any:
-    return pytest.mark.parametrize(
-        "engine", [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
-    )
+    params = [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
+    return pytest.mark.parametrize("engine", params, indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +43,14 @@ def ray_cluster() -> Iterator[RayCluster]:
             cluster.close()
 
 
-@pytest.fixture(autouse=True)
-def engine_is_ready(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the cluster that drivers of Ray connect to, before the first of them."""
-    callspec = getattr(request.node, "callspec", None)
-    if callspec is not None and callspec.params.get("engine") == "ray":
-        for name, value in request.getfixturevalue("ray_cluster").environment.items():
-            monkeypatch.setenv(name, value)
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Be the name of an engine, whose cluster is there where drivers connect to one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ray":
+            for name, value in request.getfixturevalue("ray_cluster").environment.items():
+                patch.setenv(name, value)
+        yield request.param
 
 
 def words_of(example: tuple[str, int, float], folder: Path) -> list[str]:
@@ -179,3 +179,71 @@ def test_the_script_of_a_manifest_runs_and_brings_killed_workers_back(
         assert "restart 1 of 2" in job.end()
     assert max(took) < BACK_WITHIN_S, took
     assert not list(tmp_path.glob(".fastdist-secret-*"))
+
+
+# ---- drivers of Ray and Dask --------------------------------------------------------------------
+
+
+def start_driver(job: Job, engine: str, case: str) -> Command:
+    words = [sys.executable, "-m", "tests.integrations.drivers", engine, case, str(job.folder)]
+    return job.start(*words)
+
+
+@on_engines("ray", "dask")
+def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "errors")
+        output = job.end()
+    finally:
+        job.close()
+    assert "raised 1 ValueError('on purpose') True" in output
+    words = "they need 9 CPU, and the cluster has 4" if engine == "ray" else "the cluster has"
+    assert re.search(f"too few: .*{words}.* within 1 s" if engine == "dask" else words, output)
+    assert "again [('0', '2'), ('1', '2')]" in output
+    assert "group [(1, 2.0), (1, 2.0)]" in output
+    assert "nested [([('0', '2'), ('1', '2')], ('0', '2')), ('1', '2')]" in output
+    assert "FASTDIST_JOB_SECRET=" not in output
+
+
+@on_engines("dask")
+def test_a_worker_that_a_plugin_has_joined_is_replaced(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "plugin")
+        output = job.end()
+    finally:
+        job.close()
+    assert "joined True" in output and "back ['worker0', 'worker1']" in output
+
+
+@on_engines("ray", "dask")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_driver(engine: str, ending: int, tmp_path: Path) -> None:
+    job = Job(tmp_path, replaces=False)
+    try:
+        if engine == "dask":
+            start_driver(job, engine, "cluster")
+            job.wait_until((tmp_path / "address").exists)
+        driver = start_driver(job, engine, "lasting")
+        job.wait_until(lambda: all(all_have_seen(tmp_path, rank, 0, 2) for rank in (0, 1)))
+        workers = [int((tmp_path / f"up.{rank}.0").read_text()) for rank in (0, 1)]
+        require_no_secret_in_sight(workers)
+        os.kill(driver.process.pid, ending)
+        driver.is_expected_to_end = True
+        job.wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 40)
+        (tmp_path / "stop").touch()
+        job.wait_until(lambda: driver.process.poll() is not None)
+    finally:
+        job.close()
+    if ending == signal.SIGINT:
+        assert "Traceback" not in job.output or "KeyboardInterrupt" in job.output
+
+
+def require_no_secret_in_sight(pids: list[int]) -> None:
+    """Fail if the command line or the environment of a worker's process has a secret."""
+    for pid in pids:
+        for file in ("cmdline", "environ"):
+            text = Path(f"/proc/{pid}/{file}").read_bytes()
+            assert b"FASTDIST_JOB_SECRET" not in text
+            assert not re.search(rb"[0-9a-f]{64}", text)
