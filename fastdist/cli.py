@@ -1,4 +1,4 @@
-"""The command `fastdist`: run, as-torch, demo, info, version."""
+"""The command `fastdist`: run, top, manifest, as-torch, demo, info, version."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _HELP = """usage: fastdist COMMAND ...
 
 commands:
   run      start a job: fastdist run -n 3 train.py
+  top      show the workers of a running job: what they do and wait for
+  manifest print a script for Slurm, or a manifest for Kubernetes, of a job on several nodes
   as-torch start a PyTorch program with fastdist for torch: fastdist as-torch train.py
   demo     train a small model whose layers live in three processes; --list shows more demos
   info     show what is installed and what is missing: versions, CPU, BLAS, GPU, kernel cache;
@@ -98,6 +100,18 @@ def _run(arguments: Sequence[str]) -> int:
     from fastdist.launch.main import main as run
 
     return run(arguments)
+
+
+def _top(arguments: Sequence[str]) -> int:
+    from fastdist.launch.top import main as top
+
+    return top(arguments)
+
+
+def _manifest(arguments: Sequence[str]) -> int:
+    from fastdist.launch.manifest import main as print_manifest
+
+    return print_manifest(arguments)
 
 
 def _as_torch(arguments: Sequence[str]) -> int:
@@ -228,6 +242,8 @@ def _refuse_arguments(
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "run": _run,
+    "top": _top,
+    "manifest": _manifest,
     "as-torch": _as_torch,
     "demo": _demo,
     "info": _info,

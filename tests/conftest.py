@@ -17,7 +17,6 @@ import pytest
 
 from bench.kept_port import KeptPort
 from tests import lock_order
-from tests.cpu_report import CpuReport
 from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
@@ -26,6 +25,7 @@ from tests.properties import Properties
 from tests.seed_report import SeedReport
 from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
+from tests.suite.cpu_report import CpuReport
 from tests.surroundings import set_aside_what_is_not_the_tests
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ private_directory = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
-    parser.addoption(
-        "--cpu", action="store_true", help="list the processor time of folders, files and tests"
-    )
+    parser.addoption("--cpu", action="store_true", help="list the CPU seconds of folders of tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,11 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         templates.ENDS_WHOLE_ONE_IN = 1
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
+    config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
-    if config.option.cpu:
-        config.pluginmanager.register(CpuReport(), "fastdist-cpu-report")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(FewReports(), "fastdist-few-reports")
 
@@ -172,6 +169,10 @@ def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
         from tests.launch import mpirun
 
         return mpirun.why_not(*given.args)
+    if mark == "engines":
+        from tests.integrations import engines
+
+        return next((why for name in given.args if (why := engines.why_not(name))), None)
     if mark == "namespaces":
         from tests.launch import two_hosts
 

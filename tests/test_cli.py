@@ -25,12 +25,15 @@ def test_no_command_prints_the_help_and_fails(capsys: pytest.CaptureFixture[str]
 def test_help_names_each_command(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([flag]) == 0
     out = capsys.readouterr().out
-    assert all(f"\n  {name} " in out for name in ("run", "as-torch", "demo", "info", "version"))
+    assert all(
+        f"\n  {name} " in out for name in ("run", "manifest", "as-torch", "demo", "info", "version")
+    )
 
 
 def test_an_unknown_command_is_told_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trian"]) == 2
-    expected = "fastdist: unknown command 'trian'; known: run, as-torch, demo, info, version\n"
+    known = "run, top, manifest, as-torch, demo, info, version"
+    expected = f"fastdist: unknown command 'trian'; known: {known}\n"
     assert capsys.readouterr().err == expected
 
 

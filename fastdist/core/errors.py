@@ -282,5 +282,24 @@ class ForbiddenFunctionError(RpcError, PermissionError):
     """A function or class that this worker does not run or load for others."""
 
 
+class EngineError(FastdistError, RuntimeError):
+    """An engine, such as Ray or Dask, that cannot give or keep the processes of a group."""
+
+
+class WorkerFailedError(EngineError):
+    """A worker of a group on an engine raised or was lost, and is not started again.
+
+    `rank` says which; the text has its traceback, and the exception, where it pickles, is the
+    cause of this one.
+    """
+
+    def __init__(self, message: str, rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.rank)
+
+
 # Pickles of as-torch name the classes as PyTorch does.
 __getattr__ = earlier_names(__name__)

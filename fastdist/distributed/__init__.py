@@ -18,6 +18,7 @@ post_local_sgd_optimizer.py  an optimizer whose parameters are averaged now and 
 data_parallel    the reductions of nn.parallel.DistributedDataParallel
 links            what carries collectives between processes
 process_group    groups of processes and their collectives
+preemption.py    the step after which all workers save and leave
 distributed_c10d.py  the names of process groups and collectives that programs call
 _functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
 collective_utils.py  results, or failures, of one member for all; c10d_logger.py: logs of errors
@@ -27,6 +28,7 @@ tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that pack
 remote_device.py the place of a remote module: a worker and a device
 checkpoint       checkpoints of a whole job
 profiler         calls and time lines of several workers
+monitor          metrics of a running worker, for `fastdist top` and Prometheus
 run.py           `python -m fastdist.distributed.run`, and launch.py: PyTorch's names of the
                  launcher
 
@@ -39,11 +41,12 @@ docs/glossary.md explains the terms.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.missing import missing
-from fastdist.system.import_hooks import load_when_rpc_starts
+from fastdist.system.import_hooks import load_when_groups_start, load_when_rpc_starts
 
 if TYPE_CHECKING:
     from . import _functional_collectives as _functional_collectives
@@ -56,9 +59,11 @@ if TYPE_CHECKING:
     from . import elastic as elastic
     from . import explain as explain
     from . import fsdp as fsdp
+    from . import monitor as monitor
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
+    from . import preemption as preemption
     from . import profiler as profiler
     from . import remote_device as remote_device
     from . import rendezvous as rendezvous
@@ -119,6 +124,9 @@ if TYPE_CHECKING:
     from .distributed_c10d import send as send
     from .distributed_c10d import send_object_list as send_object_list
     from .distributed_c10d import split_group as split_group
+    from .preemption import PREEMPTED_EXIT_STATUS as PREEMPTED_EXIT_STATUS
+    from .preemption import preempted as preempted
+    from .preemption import request_preemption as request_preemption
     from .remote_device import _remote_device as _remote_device
     from .restarts import on_restart as on_restart
     from .restarts import restart_count as restart_count
@@ -130,16 +138,19 @@ if TYPE_CHECKING:
 
 _ROOMS = frozenset(
     {
-        *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "profiler"),
+        *("autograd", "checkpoint", "explain", "nn", "optim", "pipe", "preemption", "profiler"),
         *("remote_device", "rendezvous", "restarts", "rpc", "sockets", "store"),
         *("algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp"),
         *("launcher", "pipelining", "tensor", "utils", "_functional_collectives"),
-        *("c10d_logger", "collective_utils"),
+        *("c10d_logger", "collective_utils", "monitor"),
     }
 )
 
 # torch.distributed offers the stores at the top; the name says where each lives here.
 _HOMES = {
+    "PREEMPTED_EXIT_STATUS": "preemption",
+    "preempted": "preemption",
+    "request_preemption": "preemption",
     "on_restart": "restarts",
     "restart_count": "restarts",
     "FileStore": "store",
@@ -159,6 +170,16 @@ load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
 # And tells those who profile their calls what these take here.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
+
+
+def _begin_monitor() -> None:
+    """Show this worker to `fastdist top` and Prometheus, where the environment wants it."""
+    if os.environ.get("FASTDIST_METRICS_PORT") or os.environ.get("FASTDIST_MONITOR_DIR"):
+        importlib.import_module(f"{__name__}.monitor").begin()
+
+
+load_when_rpc_starts(_begin_monitor)
+load_when_groups_start(_begin_monitor)
 
 
 if not TYPE_CHECKING:

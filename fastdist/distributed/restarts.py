@@ -10,6 +10,7 @@ from .store.environment import may_workers_return
 from .store.environment import restart_count as given_restart_count
 
 __all__ = [
+    "begin_life",
     "may_workers_return",
     "note_restarts",
     "on_restart",
@@ -51,6 +52,14 @@ def note_restarts(count: int) -> None:
     """Note how often this worker was started again, as the store of its group tells."""
     global _counted
     _counted = max(_counted, count)
+
+
+def begin_life() -> None:
+    """Forget starts and hooks, as in a new process: engines use processes again."""
+    global _counted
+    _counted = 0
+    with _hooks_lock:
+        _hooks.clear()
 
 
 def on_restart(hook: Hook) -> Hook:

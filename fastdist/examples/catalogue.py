@@ -31,6 +31,7 @@ JOBS = (
     "pipeline",
     "rl",
     "batch-rl",
+    "data-parallel-ddp",
     "data-parallel-maml",
     "data-parallel-penalty",
     "data-parallel-hessian",

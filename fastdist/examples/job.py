@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 
 from fastdist import Tensor
+from fastdist.core.errors import RendezvousError
 from fastdist.data import TensorDataset
 from fastdist.distributed import rpc
+from fastdist.distributed.rendezvous import from_env
 from fastdist.distributed.rpc.leaving import notices
 from fastdist.examples.demo import Demo
 from fastdist.examples.digits_data import batches
@@ -36,13 +37,14 @@ def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
 
     Raises  SystemExit that says how to start so many
     """
-    rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world_size != str(len(workers)):
-        raise SystemExit(
-            f"this job needs {len(workers)} workers, got WORLD_SIZE={world_size!r}; start it with "
-            f"`fastdist run -n {len(workers)} {program}`, or `fastdist {command}`"
-        )
-    return int(rank)
+    how = f"start it with `fastdist run -n {len(workers)} {program}`, or `fastdist {command}`"
+    try:
+        place = from_env()
+    except RendezvousError as error:
+        raise SystemExit(f"this job needs {len(workers)} workers: {error}; {how}") from error
+    if place.world_size != len(workers):
+        raise SystemExit(f"this job needs {len(workers)} workers, got {place.world_size}; {how}")
+    return place.rank
 
 
 def expect_to_wait() -> None:

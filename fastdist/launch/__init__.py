@@ -4,8 +4,11 @@
     options.py          the command line, read and checked
     flags.py            its flags: torchrun's where they mean the same
     torchrun_flags.py   torchrun's other flags, and what to use instead
+    cluster_places.py   nodes, node rank and address from Slurm or Kubernetes
+    manifest.py         `fastdist manifest`: scripts for sbatch, manifests of JobSets
     command_parser.py   errors of a command line
-    nodes.py            several nodes in one job: their store, status and loss
+    nodes.py            several nodes in one job: their store, and how they come back to it
+    roll.py             the nodes of a round: which live, have ended or are lost, and what follows
     store_connector.py  the connection of a node to the store, first and after a break
     gathering.py        how nodes meet, and what does not fit together
     secret.py           the job secret: given, or made for one node
@@ -26,6 +29,11 @@
     signals.py          the launcher's signals, as a file that a selector can wait for
     guard.py            the launcher's end of a pipe to the watcher
     watcher.py          a small process that ends the workers if the launcher is killed
+    monitor.py          the launcher's part in `fastdist top`: readings of the workers here
+    job_address.py      where the running jobs of this user have their stores
+    top.py              `fastdist top`, from the command line to the exit status
+    job_reading.py      one reading of a whole job, and its waits
+    top_table.py        the same as text, or as tables of the package rich
     report.py           which failure was first, and what is printed at the end
 
 One thread uses one selector. Signals arrive through a wake-up pipe and exits as SIGCHLD, so the

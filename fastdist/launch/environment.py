@@ -27,6 +27,11 @@ class Place:
     master_address: str
     master_port: int
     local_address: str | None
+    nodes: int = 1
+    # --role, and how many workers of nodes with that role come before those here, and there are.
+    role: str = "default"
+    first_role_rank: int = 0
+    role_world_size: int = 0
 
 
 def worker_environment(
@@ -51,6 +56,10 @@ def worker_environment(
         LOCAL_RANK=str(local_rank),
         LOCAL_WORLD_SIZE=str(place.local_world_size),
         GROUP_RANK=str(place.node_rank),
+        GROUP_WORLD_SIZE=str(place.nodes),
+        ROLE_NAME=place.role,
+        ROLE_RANK=str(place.first_role_rank + local_rank),
+        ROLE_WORLD_SIZE=str(place.role_world_size or place.world_size),
         MASTER_ADDR=place.master_address,
         MASTER_PORT=str(place.master_port),
         FASTDIST_STORE_HOSTED="1",

@@ -11,6 +11,8 @@ from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other.
 NODES_WAIT_S = 300.0
+# How long a lost node is waited for, and more nodes at the start once there are enough.
+REJOIN_S = 60.0
 # The workers that --max-restarts starts again.
 GROUP, WORKER = "group", "worker"
 _EXAMPLES = """
@@ -36,6 +38,8 @@ def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_places(parser)
+    _add_torchrun_places(parser)
+    _add_clusters(parser)
     _add_gpus(parser)
     _add_restarts(parser)
     _add_shutdown(parser)
@@ -67,7 +71,21 @@ def _add_places(parser: CommandParser) -> None:
         metavar="N",
         help="workers here, or one per core: `auto`, `cpu`, or per GPU: `gpu` (default 1)",
     )
-    _add(parser, ("--nnodes",), default="1", metavar="N", help="how many nodes (default 1)")
+    _add(
+        parser,
+        ("--nnodes",),
+        default="1",
+        metavar="N",
+        help="how many nodes (default 1), or MIN:MAX: the job begins and goes on with at least MIN",
+    )
+    _add(
+        parser,
+        ("--rejoin-timeout",),
+        metavar="S",
+        help="with --max-restarts: how many seconds a launcher may take to take the place of a "
+        "lost node; with --nnodes MIN:MAX also how long more nodes are waited for at the start, "
+        f"once there are MIN (default {REJOIN_S:g})",
+    )
     _add(
         parser,
         ("--node-rank",),
@@ -81,6 +99,23 @@ def _add_places(parser: CommandParser) -> None:
         metavar="PORT",
         help="port of the store (one node: a free one, which 0 stands for)",
     )
+    _add(
+        parser,
+        ("--local-addr",),
+        metavar="HOST",
+        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
+    )
+    _add(
+        parser,
+        ("--init-timeout",),
+        metavar="S",
+        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
+        f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
+
+
+def _add_torchrun_places(parser: CommandParser) -> None:
+    """Add options of torchrun that mean others here, or nothing."""
     _add(
         parser,
         ("--rdzv-endpoint",),
@@ -101,16 +136,38 @@ def _add_places(parser: CommandParser) -> None:
     )
     _add(
         parser,
-        ("--local-addr",),
-        metavar="HOST",
-        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
+        ("--rdzv-conf",),
+        metavar="K=V,...",
+        help="for torchrun's command lines; timeout and join_timeout stand for --init-timeout, "
+        "last_call_timeout for --rejoin-timeout",
     )
     _add(
         parser,
-        ("--init-timeout",),
+        ("--role",),
+        default="default",
+        metavar="NAME",
+        help="a name for the workers of this node, which they find in ROLE_NAME",
+    )
+    _add(
+        parser,
+        ("--monitor-interval",),
         metavar="S",
-        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
-        f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+        help="for torchrun's command lines; the end of a worker is noticed at once here",
+    )
+
+
+def _add_clusters(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--slurm",
+        action="store_true",
+        help="take nodes, node rank, address and port from Slurm; start it by `srun "
+        "--ntasks-per-node=1` (`fastdist manifest sbatch` prints a script)",
+    )
+    parser.add_argument(
+        "--k8s",
+        action="store_true",
+        help="take node rank and address from the indexed Job of Kubernetes that this pod is in "
+        "(`fastdist manifest jobset` prints a manifest)",
     )
 
 

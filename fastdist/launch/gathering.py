@@ -1,12 +1,20 @@
 """How the node runs of one job find each other: a card from each, and what does not fit."""
 
+# Note [Membership]
+# Each run leaves a card in the store, and claims the place of its node there. Node 0 decides which
+# cards take part in a round, and publishes their tokens with the number of the round. If the number
+# of nodes is fixed and nothing is started again, the nodes need no such record for the first round:
+# it begins when all cards are there. A run that comes while the job runs waits until its place is
+# free, and then for a record that has its token.
+
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 
 from fastdist.core.errors import RendezvousError, StoreError, StoreLostError, StoreTimeoutError
@@ -14,12 +22,19 @@ from fastdist.distributed.store import Store
 from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.system.foreign_text import one_line
 
-_PLACES = "fastdist/launch/place/"
-_CARDS = "fastdist/launch/card/"
-_TOLD = "fastdist/launch/told/"
-_SAME = (("--nnodes", "nodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
+ROOT = "fastdist/launch/"
+_PLACES = f"{ROOT}place/"
+_MEET = f"{ROOT}meet/"
+CARDS = f"{_MEET}card/"
+MEMBERS = f"{_MEET}members"
+_OVER = f"{_MEET}over"
+BEATS = f"{ROOT}beat/"
+_TOLD = f"{ROOT}told/"
+_SAME = (("--nnodes", "nnodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
 _LOOK_S = 0.5
 _TELL_S = 1.0
+# A run that holds a place, and beats twice a second, shows within this that it lives.
+_LIVES_S = 2.5
 
 
 @dataclass(frozen=True)
@@ -36,73 +51,276 @@ class Card:
     max_restarts: int = 0
     restart: str = "group"
     token: str = field(default_factory=lambda: secrets.token_hex(8))
+    # The least number of nodes; 0 for all of them.
+    least_nodes: int = 0
+    role: str = "default"
+    # The first round that it can take part in: later where it comes back from a lost node 0.
+    first_round: int = 0
 
     @property
     def name(self) -> str:
         """How messages speak of the node."""
         return f"node {self.node} ({one_line(self.host, 100)})"
 
+    @property
+    def nnodes(self) -> str:
+        """The value of --nnodes."""
+        return f"{self.least}:{self.nodes}" if self.least < self.nodes else str(self.nodes)
+
+    @property
+    def least(self) -> int:
+        """The least number of nodes that the job can go on with."""
+        return self.least_nodes or self.nodes
+
+    @property
+    def is_flexible(self) -> bool:
+        """Whether the nodes of a round may be others than those of the one before."""
+        return self.least < self.nodes or (self.max_restarts > 0 and self.restart == "group")
+
 
 def card_key(card: Card) -> str:
     """Return where a card lies in the store of its job."""
-    return _CARDS + card.token
+    return CARDS + card.token
 
 
-def gather(store: Store, mine: Card, line: WaitLog, is_closing: Callable[[], bool]) -> list[Card]:
-    """Leave my card, and return those of all nodes, in order, when all have come.
+def place_key(card: Card) -> str:
+    """Return where the card is that holds a node's place."""
+    return f"{_PLACES}{card.node}"
+
+
+def card_text(card: Card) -> str:
+    """Return a card as it lies in the store."""
+    return json.dumps(asdict(card))
+
+
+def read_card(text: bytes) -> Card:
+    """Return the card of a text in the store."""
+    return Card(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Members:
+    """The nodes of one round, in the order of their ranks."""
+
+    round: int
+    cards: tuple[Card, ...]
+
+    def as_text(self) -> str:
+        """Return the record that node 0 publishes."""
+        return json.dumps({"round": self.round, "cards": [asdict(card) for card in self.cards]})
+
+    def has(self, card: Card) -> bool:
+        """Say whether a run takes part."""
+        return any(card.token == one.token for one in self.cards)
+
+
+def read_members(text: bytes) -> Members:
+    """Return the record of a text in the store."""
+    found = json.loads(text)
+    return Members(found["round"], tuple(Card(**card) for card in found["cards"]))
+
+
+class JobIsOverError(RendezvousError):
+    """The job has ended before it took this run in."""
+
+
+def gather(
+    store: Store,
+    mine: Card,
+    line: WaitLog,
+    is_closing: Callable[[], bool],
+    *,
+    former: Card | None = None,
+    more_s: float = 0.0,
+) -> Members:
+    """Leave my card, and return the nodes of the first round in which it takes part.
+
+    `former` is the card of an earlier connection of this run to the job. Node 0 waits for more
+    nodes for `more_s` once there are enough.
 
     Raises  RendezvousError, on every node, where two do not fit together; StoreTimeoutError naming
             the nodes that did not come before the line's time is over
     """
-    cards = {mine.token: mine}
+    meeting = _Gathering(store, mine, line, is_closing, more_s)
     try:
-        return _wait_for_all(store, mine, cards, line, is_closing)
+        if mine.is_flexible and store.check([MEMBERS]):
+            return meeting.join_running_job(former)
+        return meeting.wait_for_all()
     except StoreLostError as lost:
         # Its host may have waited longer than this node, and have given up.
-        missing = _missing(cards, mine)
+        missing = meeting.missing()
         if not missing:
             raise
-        raise StoreTimeoutError(f"{_did_not_come(missing, mine, line)}; {lost}") from lost
+        raise StoreTimeoutError(f"{meeting.did_not_come(missing)}; {lost}") from lost
 
 
-def _wait_for_all(
-    store: Store,
-    mine: Card,
-    cards: dict[str, Card],
-    line: WaitLog,
-    is_closing: Callable[[], bool],
-) -> list[Card]:
-    text = json.dumps(asdict(mine))
-    # Only one of two can have the place; and all who still wait see both cards.
-    holder = _read(store.compare_set(f"{_PLACES}{mine.node}", b"", text))
-    store.set(card_key(mine), text)
-    cards[holder.token] = holder
-    with closing(store.watch(_CARDS)) as watch:
-        while True:
-            fault = find_fault(cards.values())
-            if fault:
-                _let_all_know(store, mine, cards)
-                raise RendezvousError(fault)
-            missing = _missing(cards, mine)
-            if not missing:
-                return sorted(cards.values(), key=lambda card: card.node)
-            if is_closing():
-                raise StoreError("the job has ended")
-            if line.is_over:
-                told = (_did_not_come(missing, mine, line), store.refused())
-                raise StoreTimeoutError("; ".join(part for part in told if part))
-            line.log_now_and_again(_name_nodes(missing, mine.nodes))
-            change = watch.next(_LOOK_S)
-            if change is not None and change.value is not None:
-                card = _read(change.value)
-                cards[card.token] = card
+class _Gathering:
+    """One run's part in it."""
+
+    def __init__(
+        self,
+        store: Store,
+        mine: Card,
+        line: WaitLog,
+        is_closing: Callable[[], bool],
+        more_s: float,
+    ) -> None:
+        self._store, self._mine, self._line = store, mine, line
+        self._is_closing, self._more_s = is_closing, more_s
+        self._cards = {mine.token: mine}
+        self._enough_at = 0.0
+        self._beat = 0
+
+    def wait_for_all(self) -> Members:
+        store, mine = self._store, self._mine
+        text = card_text(mine)
+        # Only one of two can have the place; and all who still wait see both cards.
+        holder = read_card(store.compare_set(place_key(mine), b"", text))
+        store.set(card_key(mine), text)
+        self._cards[holder.token] = holder
+        with closing(store.watch(_MEET)) as watch:
+            while True:
+                fault = find_fault(self._cards.values())
+                if fault:
+                    _let_all_know(store, mine, self._cards)
+                    raise RendezvousError(fault)
+                missing = self.missing()
+                if self._are_enough(missing):
+                    return self._begin()
+                if mine.is_flexible:
+                    self._send_beat()
+                self._require_time(missing)
+                self._line.log_now_and_again(_name_nodes(missing, mine.nodes) or "node 0")
+                change = watch.next(_LOOK_S)
+                found = self._take(change) if change is not None else None
+                if found is not None:
+                    return found
+
+    def _are_enough(self, missing: Collection[int]) -> bool:
+        """Say whether this run can decide who takes part, and does so now."""
+        mine, now = self._mine, time.monotonic()
+        if mine.node != 0 and mine.is_flexible:
+            return False
+        if not missing:
+            return True
+        if mine.nodes - len(missing) < mine.least:
+            self._enough_at = 0.0
+            return False
+        self._enough_at = self._enough_at or now
+        return now >= self._enough_at + self._more_s or self._line.is_over
+
+    def _begin(self) -> Members:
+        cards = sorted(self._cards.values(), key=lambda card: card.node)
+        members = Members(max(card.first_round for card in cards), tuple(cards))
+        if self._mine.node == 0:
+            self._store.set(MEMBERS, members.as_text())
+        return members
+
+    def join_running_job(self, former: Card | None) -> Members:
+        """Wait for my place, and then for a round with me."""
+        store, mine = self._store, self._mine
+        first = read_members(store.get(MEMBERS)).cards[0]
+        if first.node != mine.node and (fault := find_fault([first, mine])):
+            raise RendezvousError(fault)
+        self._take_place(former)
+        store.set(card_key(mine), card_text(mine))
+        with closing(store.watch(_MEET)) as watch:
+            while True:
+                self._send_beat()
+                if self._is_closing():
+                    raise StoreError("the job has ended")
+                self._line.log_now_and_again("the next restart of the job, which runs")
+                change = watch.next(_LOOK_S)
+                found = self._take(change) if change is not None else None
+                if found is not None:
+                    return found
+
+    def _send_beat(self) -> None:
+        self._beat += 1
+        self._store.set(BEATS + self._mine.token, str(self._beat))
+
+    def _take_place(self, former: Card | None) -> None:
+        """Claim the place of this node as soon as nobody holds it who lives."""
+        store, mine = self._store, self._mine
+        text = card_text(mine)
+        if former is not None:
+            store.compare_set(place_key(mine), card_text(former), text)
+        while not self._is_closing():
+            holder = read_card(store.compare_set(place_key(mine), b"", text))
+            if holder.token == mine.token:
+                return
+            if former is not None or self._lives(holder):
+                raise RendezvousError(find_fault([holder, mine]))
+            self._line.log_now_and_again(f"the loss of {holder.name}, whose place it takes")
+        raise StoreError("the job has ended")
+
+    def _lives(self, holder: Card) -> bool:
+        """Say whether the run that holds my place still beats, after looking for a while."""
+        beats: set[bytes] = set()
+        until = time.monotonic() + _LIVES_S
+        with closing(self._store.watch(BEATS + holder.token)) as watch:
+            while time.monotonic() < until and not self._is_closing():
+                change = watch.next(_LOOK_S)
+                if change is not None and change.value is not None:
+                    beats.add(change.value)
+                    if len(beats) > 2:
+                        return True
+        return False
+
+    def _take(self, change: tuple[str, bytes | None]) -> Members | None:
+        key, value = change
+        if value is None:
+            self._cards.pop(key.removeprefix(CARDS), None)
+        elif key == MEMBERS and self._mine.is_flexible:
+            members = read_members(value)
+            return members if members.has(self._mine) else None
+        elif key == _OVER:
+            raise JobIsOverError("the job has ended before it needed this node")
+        elif key.startswith(CARDS):
+            card = read_card(value)
+            self._cards[card.token] = card
+        return None
+
+    def _require_time(self, missing: Collection[int]) -> None:
+        if self._is_closing():
+            raise StoreError("the job has ended")
+        if self._line.is_over:
+            # Where none is missing, node 0 has not published the nodes of the round.
+            told = (self.did_not_come(missing or {0}), self._store.refused())
+            raise StoreTimeoutError("; ".join(part for part in told if part))
+
+    def missing(self) -> set[int]:
+        return set(range(self._mine.nodes)) - {card.node for card in self._cards.values()}
+
+    def did_not_come(self, missing: Collection[int]) -> str:
+        return (
+            f"{_name_nodes(missing, self._mine.nodes)} did not come within "
+            f"{self._line.waited_s:.0f} s; look for what ended `fastdist run` there, or never "
+            "started it with this --master-addr"
+        )
 
 
-def find_fault(cards: Collection[Card]) -> str:
+def let_newcomers_know_of_end(store: Store) -> None:
+    """Let runs that wait for the next restart end: there is none."""
+    with suppress(StoreError):
+        store.set(_OVER, b"")
+
+
+def free_place(store: Store, card: Card) -> None:
+    """Let another run have the place of one that is lost."""
+    store.delete_key(card_key(card))
+    # Not if another run has it by now.
+    if store.compare_set(place_key(card), card_text(card), card_text(card)) == (
+        card_text(card).encode()
+    ):
+        store.delete_key(place_key(card))
+
+
+def find_fault(cards: Iterable[Card]) -> str:
     """Return the settings that do not agree, naming the nodes; nothing if all do."""
     by_number = sorted(cards, key=lambda card: (card.node, card.host))
     for flag, what in _SAME:
-        if len({getattr(card, what) for card in cards}) > 1:
+        if len({getattr(card, what) for card in by_number}) > 1:
             said = ", ".join(f"{card.name} {getattr(card, what)}" for card in by_number)
             return f"{flag} must be the same on every node, got {said}"
     for one, other in pairwise(by_number):
@@ -115,27 +333,19 @@ def find_fault(cards: Collection[Card]) -> str:
     return ""
 
 
-def _read(text: bytes) -> Card:
-    return Card(**json.loads(text))
+def renewed(card: Card, first_round: int) -> Card:
+    """Return the card with which a run comes back to a job that it has lost sight of."""
+    return replace(card, token=secrets.token_hex(8), first_round=first_round)
 
 
 def _name_nodes(nodes: Collection[int], count: int) -> str:
+    if not nodes:
+        return ""
     shown = ", ".join(str(node) for node in sorted(nodes))
     return f"{'node' if len(nodes) == 1 else 'nodes'} {shown} of {count}"
 
 
-def _missing(cards: dict[str, Card], mine: Card) -> set[int]:
-    return set(range(mine.nodes)) - {card.node for card in cards.values()}
-
-
-def _did_not_come(missing: Collection[int], mine: Card, line: WaitLog) -> str:
-    return (
-        f"{_name_nodes(missing, mine.nodes)} did not come within {line.waited_s:.0f} s; look for "
-        "what ended `fastdist run` there, or never started it with this --master-addr"
-    )
-
-
-def _let_all_know(store: Store, mine: Card, cards: Collection[str]) -> None:
+def _let_all_know(store: Store, mine: Card, cards: Mapping[str, Card]) -> None:
     """Let the others read of a fault before the node that serves the store ends it."""
     with suppress(StoreError):  # who was first to know may have ended it already
         store.set(_TOLD + mine.token, b"")

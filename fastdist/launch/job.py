@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from selectors import EVENT_READ, BaseSelector
 
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.launch.ending import Ending, grace_s
 from fastdist.launch.failure_text import lost_ranks
 from fastdist.launch.guard import Guard
@@ -35,6 +36,8 @@ SPARED_S = 2.0
 # Within this time a signal that comes twice is one request.
 _TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
+# The statuses of workers that end as a signal wants.
+_AGREED = frozenset({0, PREEMPTED_EXIT_STATUS})
 _LAST_OF_JOB = "it is not started again, for all other workers have finished"
 
 
@@ -153,10 +156,20 @@ class Job:
 
     @property
     def was_stopped_well(self) -> bool:
-        """Whether a scheduler's signal ended the job, and all workers here have exited with 0."""
+        """Whether a scheduler's signal ended the job, and all workers here have agreed to it: they
+        have exited with 0, or with the status that asks for a later start.
+        """
         asked = self.failure is not None and self.failure.may_end_well
         statuses = [worker.status for worker in self._workers]
-        return asked and len(statuses) == len(self._starts) > 0 and not any(statuses)
+        return asked and len(statuses) == len(self._starts) > 0 and _AGREED.issuperset(statuses)
+
+    @property
+    def agreed_end(self) -> Failure | None:
+        """After `was_stopped_well`, the end to report: None, or the wish for a later start."""
+        if all(worker.status == 0 for worker in self._workers):
+            return None
+        assert self.failure is not None
+        return replace(self.failure, exit_status=PREEMPTED_EXIT_STATUS)
 
     @property
     def is_hurried(self) -> bool:
@@ -223,7 +236,8 @@ class Job:
                 known[index] = replace(failure, began=former.began)
                 self.failure, *self.also_failed = known
                 return
-        if not (failure.was_asked or failure.is_hearsay or self.is_hurried):
+        both_requeue = failure.wants_requeue and self.failure.wants_requeue
+        if not (failure.was_asked or failure.is_hearsay or both_requeue or self.is_hurried):
             self.also_failed.append(failure)
 
     def _head_starts(self) -> dict[int, float]:
@@ -316,7 +330,7 @@ class Job:
         possible.
         """
         counts = self._comebacks.counts
-        if counts.get(lost.rank, 0) >= self._comebacks.most:
+        if failure.is_final or counts.get(lost.rank, 0) >= self._comebacks.most:
             return False
         if self._is_last_of_job(lost):
             sentence = f"{failure.sentence}; {_LAST_OF_JOB}"

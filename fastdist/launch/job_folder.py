@@ -10,6 +10,8 @@ from fastdist.core.errors import StoreError
 from fastdist.distributed.sockets.addresses import private_base
 
 VARIABLE = "FASTDIST_RUNTIME_DIR"
+# The same folder, for the socket files by which the launcher reads its workers.
+MONITOR_VARIABLE = "FASTDIST_MONITOR_DIR"
 
 
 class JobFolder:

@@ -23,8 +23,8 @@ from fastdist.launch.environment import (
 )
 from fastdist.launch.guard import Guard
 from fastdist.launch.job import Comebacks, Endings, Job, Start
+from fastdist.launch.job_folder import MONITOR_VARIABLE, JobFolder
 from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
-from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.log_files import LogFolder
 from fastdist.launch.nodes import Meeting
 from fastdist.launch.options import LaunchOptions, parse_options, usable_cores
@@ -89,12 +89,11 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         def say(line: str) -> None:
             screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
 
-        def make_job(number: int) -> Job:
+        def make_job() -> Job:
             where = f" on node {options.node_rank}" if options.nodes > 1 else ""
             tell = partial(_tell_of_comeback, prog, screen)
             comebacks = Comebacks(options.comebacks, tell, meeting.others_have_ended)
-            begins = partial(meeting.tell_begin_of_end, number)
-            endings = Endings(options.shutdown_timeout_s, say, begins)
+            endings = Endings(options.shutdown_timeout_s, say, meeting.tell_begin_of_end)
             told = (where, meeting.tell_ended, comebacks, endings)
             return Job(screen, selector, signals, guard, *told)
 
@@ -102,10 +101,12 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
         def starts() -> Mapping[int, Start]:
             assert meeting.place is not None
-            shared = {**_job_variables(options), FOLDER_VARIABLE: folder.path, **variables}
+            folders = {FOLDER_VARIABLE: folder.path, MONITOR_VARIABLE: folder.path}
+            shared = {**_job_variables(options), **folders, **variables}
             return _starts(options, meeting.place, shared, screen.width, logs)
 
         variables = secret_variables(secret, folder, os.environ)
+        meeting.let_others_look(folder)
         most = options.rounds_to_follow
         return Rounds(meeting, screen, selector, make_job, starts, prog=prog, most=most).run()
 
@@ -173,7 +174,7 @@ def _starts(
             local_rank,
             threads=threads,
             terminal_width=width,
-            restart_count=restart_count,
+            restart_count=options.earlier_starts + restart_count,
             gpus=options.gpus[local_rank] if options.gpus else None,
             job=shared,
         )

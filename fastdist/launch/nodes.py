@@ -3,58 +3,52 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import socket
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
-from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
+from fastdist.distributed.store import TCPStore, host_store
 from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.launch.environment import Place
-from fastdist.launch.gathering import Card, card_key, gather
+from fastdist.launch.gathering import (
+    MEMBERS,
+    Card,
+    JobIsOverError,
+    Members,
+    card_key,
+    gather,
+    renewed,
+)
+from fastdist.launch.job_address import leave_address
+from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.lost_workers import LostWorker, LostWorkers
+from fastdist.launch.monitor import MonitorRelay
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
+from fastdist.launch.roll import BEAT_S, DeclaredLostError, End, Roll, end_of, ends_from
 from fastdist.launch.store_connector import ASK_S, StoreConnector
-from fastdist.system.foreign_text import one_line
+
+__all__ = ["BEAT_S", "LOST_S", "Meeting", "News"]
 
 # A launcher that was killed is detected at once where it hosted the store, because nothing listens
 # at its port any more; any other is detected by its silence. Workers wait as long for a peer while
 # a network is down: launchers with a shorter timeout would end a job that goes on.
-BEAT_S = 0.5
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
-_PREFIX = "fastdist/launch/node/"
+_LOOK_S = 0.05
 # A failure on another node, a worker that was declared lost, or a line to be shown.
 News: TypeAlias = Failure | LostWorker | str
 _THREAD_NAME = "fastdist-launch-nodes"
-
-
-@dataclass(frozen=True)
-class End:
-    """How the workers of a node have ended in one round.
-
-    `is_last` where that node takes part in no other round; `hearsay` where it ended because of what
-    another one told. After a Ctrl-C it `is_hurried`, and does not wait to learn how others end.
-    """
-
-    status: int
-    sentence: str
-    hearsay: bool
-    is_last: bool
-    is_hurried: bool
-    asked_by: int = 0
 
 
 class Meeting:
@@ -62,7 +56,7 @@ class Meeting:
 
     `place` is None until all nodes have joined. News of them comes through `fileno` and `take`.
     `round` is the last one that may begin: a next one does when all nodes have ended the one before
-    and none has gone, as node 0 finds. See Note [Rounds].
+    and none has gone, as node 0 finds. See Note [Rounds] in roll.py.
     Thread  `_serve` alone talks with the store; all else is the main thread's
     """
 
@@ -95,13 +89,29 @@ class Meeting:
             options.master_address, self._port, secret, self._closing
         )
         self._is_over = threading.Event()
-        self._cards: list[Card] = []
+        self.rejoin_s = options.rejoin_timeout_s
+        self.card = Card(
+            options.node_rank,
+            options.nodes,
+            options.workers_per_node,
+            options.local_address or socket.gethostname(),
+            max_restarts=options.max_restarts,
+            restart=options.restart,
+            least_nodes=options.least_nodes,
+            role=options.role,
+        )
+        # The nodes of the last round that may begin.
+        self.members = Members(0, ())
         self._thread: threading.Thread | None = None
         self._lost_workers: LostWorkers | None = None
         if options.comebacks:
             self._lost_workers = LostWorkers(lambda: self._store, self._post, self._closing)
+        self._relay: MonitorRelay | None = None
         if options.nodes == 1:
-            self.place = self._place_among([options.workers_per_node])
+            self.members = Members(0, (self.card,))
+            self.place = self._place_among(self.members.cards)
+            assert self._store is not None
+            self._store.set(MEMBERS, self.members.as_text())
             self._is_over.set()
             return
         self._thread = threading.Thread(target=self._serve, name=_THREAD_NAME, daemon=True)
@@ -159,6 +169,14 @@ class Meeting:
         """Say whether every node has ended or is lost, and knows it of the others."""
         return self._is_over.is_set()
 
+    def let_others_look(self, folder: JobFolder) -> None:
+        """Serve `fastdist top` with readings of the workers here, by socket files in a folder."""
+        if self.card.node == 0:
+            leave_address(folder, self._options.master_address, self._port)
+        self._relay = MonitorRelay(
+            folder.path, lambda: self._store, lambda: self.place, self._closing
+        )
+
     def tell_ended(self, rank: int) -> None:
         """Let no worker wait for one of this node that has ended; the store knows within BEAT_S."""
         self._ended_ranks.append(rank)
@@ -189,13 +207,13 @@ class Meeting:
         except StoreError:
             return False
 
-    def tell_begin_of_end(self, number: int, failure: Failure) -> None:
+    def tell_begin_of_end(self, failure: Failure) -> None:
         """Let the other nodes end their workers at the same time as those here, in BEAT_S."""
         if self._thread is None:
             self._tell_no_restarts()
         if not failure.is_from_afar:
             is_last = failure.is_final or failure.was_asked
-            self._begun_ends.append((number, _end_of(failure, is_last=is_last)))
+            self._begun_ends.append((self._begun, end_of(failure, is_last=is_last)))
 
     def _tell_no_restarts(self) -> None:
         """Let no worker wait in its shutdown for a lost one to come back: the job ends."""
@@ -207,27 +225,70 @@ class Meeting:
         self, number: int, failure: Failure | None, *, is_last: bool, is_hurried: bool
     ) -> None:
         """Let the other nodes know how a round has ended here; they get it within BEAT_S."""
-        end = _end_of(failure, is_last=is_last, is_hurried=is_hurried)
+        end = end_of(failure, is_last=is_last, is_hurried=is_hurried)
         self._own_ends.append((number, end))
         if self._thread is None and self._may_follow(number, [end]):
-            self._begin_round(number + 1)
+            self._begin_round(Members(number + 1, self.members.cards))
 
     def others_ended_well(self, number: int) -> bool:
-        """Say whether the workers of each other node have ended a round, or a later one, with 0."""
-        others = set(range(self._options.nodes)) - {self._options.node_rank}
-        ends = {node: _from(number, self._ends_elsewhere.get(node, {})) for node in others}
-        return all(ended and not any(end.status for end in ended) for ended in ends.values())
+        """Say whether the workers of each other node have ended a round, or a later one, well."""
+        others = {card.node for card in self.members.cards} - {self.card.node}
+        ends = [ends_from(number, self._ends_elsewhere.get(node, {})) for node in others]
+        return all(ended and all(end.is_agreed for end in ended) for ended in ends)
 
-    def _may_follow(self, number: int, ends: Collection[End]) -> bool:
+    def others_requeue(self, number: int) -> bool:
+        """Say whether workers of another node ask for a later start of the job."""
+        ends = [end for ended in self._ends_elsewhere.values() for end in ends_from(number, ended)]
+        return any(end.status == PREEMPTED_EXIT_STATUS for end in ends)
+
+    def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
         """Say whether a round follows one that has ended so on all nodes."""
-        has_failed = any(end.status != 0 for end in ends)
+        has_failed = is_lost or any(end.status != 0 for end in ends)
         is_last = number >= self._options.rounds_to_follow or any(end.is_last for end in ends)
         return has_failed and not is_last
 
-    def _begin_round(self, number: int) -> None:
+    def _begin_round(self, members: Members) -> None:
+        """Let the next round begin, on the node that hosts the store."""
         assert self._store is not None
         self._store.begin_round()
-        self.round = number
+        self._enter_round(members)
+
+    def _enter_round(self, members: Members) -> None:
+        """Take my place among the nodes of a round."""
+        before = self.members.cards
+        self.members = members
+        self.place = self._place_among(members.cards)
+        self.round = members.round
+        self._host_has_ended = False
+        if before:
+            self._report_change(before, members.cards)
+        self._post(None)
+
+    def _report_change(self, before: Sequence[Card], now: Sequence[Card]) -> None:
+        tokens = {card.token for card in before}, {card.token for card in now}
+        came = [card.name for card in now if card.token not in tokens[0] | {self.card.token}]
+        gone = [card.name for card in before if card.token not in tokens[1]]
+        gone = [name for name in gone if name not in came and name != self.card.name]
+        changes = [f"with {', '.join(came)}"] if came else []
+        changes += [f"without {', '.join(gone)}"] if gone else []
+        if changes:
+            workers = sum(card.workers for card in now)
+            nodes = f"{len(now)} {'node' if len(now) == 1 else 'nodes'}, {workers} workers"
+            self._post(f"fastdist: the job goes on {' and '.join(changes)} ({nodes})")
+
+    def plan_after_loss(self, node: int) -> str:
+        """Describe the plan after the loss of a node; an empty text if the job ends."""
+        said = [*self._own_ends, *self._begun_ends]
+        is_last = any(end.is_last for number, end in said if number >= self.round)
+        if not self.card.is_flexible or is_last or self.round >= self._options.rounds_to_follow:
+            return ""
+        fewer = ""
+        if node != 0 and len(self.members.cards) > self.card.least:
+            fewer = ", then going on without it"
+        return (
+            f"waiting up to {self.rejoin_s:.0f} s for a launcher with --node-rank {node} to take "
+            f"its place{fewer}; restart {self.round + 1} of {self._options.rounds_to_follow}"
+        )
 
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
@@ -237,24 +298,32 @@ class Meeting:
             store.close()
         if self._lost_workers is not None:
             self._lost_workers.join()
+        if self._relay is not None:
+            self._relay.join()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
         os.close(self._read_fd)
         os.close(self._write_fd)
 
-    def _place_among(self, workers: list[int]) -> Place:
+    def _place_among(self, cards: Sequence[Card]) -> Place:
         options = self._options
         local_address = options.local_address
         if local_address is None and options.nodes == 1:
             local_address = options.master_address
+        index = next(i for i, card in enumerate(cards) if card.token == self.card.token)
+        same_role = [card for card in cards if card.role == self.card.role]
         return Place(
-            first_rank=sum(workers[: options.node_rank]),
-            world_size=sum(workers),
-            node_rank=options.node_rank,
+            first_rank=sum(card.workers for card in cards[:index]),
+            world_size=sum(card.workers for card in cards),
+            node_rank=index,
             local_world_size=options.workers_per_node,
             master_address=options.master_address,
             master_port=self._port,
             local_address=local_address,
+            nodes=len(cards),
+            role=self.card.role,
+            first_role_rank=sum(c.workers for c in cards[:index] if c.role == self.card.role),
+            role_world_size=sum(card.workers for card in same_role),
         )
 
     def _post(self, news: News | None, number: int = 0) -> None:
@@ -265,7 +334,14 @@ class Meeting:
     def _serve(self) -> None:
         try:
             self._join()
-            _Roll(self).keep()
+            while True:
+                try:
+                    Roll(self).keep()
+                    break
+                except StoreError as error:
+                    self._come_back(error)
+        except JobIsOverError as error:
+            self._post(Failure(f"node {self.card.node} was not needed: {error}", 0, is_final=True))
         except Exception as error:  # whatever it is, the main thread waits for the notice
             if not self._closing.is_set() and not self._host_has_ended:
                 self._post(Failure(self._what_failed(error), 1, is_final=True))
@@ -278,29 +354,50 @@ class Meeting:
             return f"a bug in fastdist: {error!r}"
         if self.place is None:
             return f"node {self._options.node_rank} could not join the job: {error}"
+        if isinstance(error, DeclaredLostError):
+            return f"node {self._options.node_rank} was lost: {error}"
         return f"{self.name(0)} was lost: {error}"
 
     def name(self, node: int) -> str:
         """Return how messages speak of a node."""
-        return self._cards[node].name
+        return next((card.name for card in self.members.cards if card.node == node), f"node {node}")
 
     def _join(self) -> None:
-        options = self._options
-        who, lines = f"node {options.node_rank}", _Lines(self._post)
-        with WaitLog(who, options.init_timeout_s, lines) as line:
+        who, lines = f"node {self.card.node}", _Lines(self._post)
+        with WaitLog(who, self._options.init_timeout_s, lines) as line:
             store = self._store = self._store or self._store_connector.find(line)
-            host = options.local_address or socket.gethostname()
-            mine = Card(
-                options.node_rank,
-                options.nodes,
-                options.workers_per_node,
-                host,
-                max_restarts=options.max_restarts,
-                restart=options.restart,
-            )
-            self._cards = gather(store, mine, line, self._closing.is_set)
-        self.place = self._place_among([card.workers for card in self._cards])
-        self._post(None)
+            closing = self._closing.is_set
+            members = gather(store, self.card, line, closing, more_s=self.rejoin_s)
+        self._enter_round(members)
+
+    def _come_back(self, error: StoreError) -> None:
+        """Join the job again, which node 0 or another run in its place starts again.
+
+        Raises  error, or why it does not: the job is over then
+        """
+        plan = "" if self._host_has_ended else self.plan_after_loss(0)
+        if self.card.node == 0 or not plan or self._closing.is_set():
+            raise error
+        sentence = self._what_failed(error)
+        self._post(f"fastdist: {sentence}; {plan}")
+        number = self.round
+        self._post(Failure(sentence, 1))
+        while not any(ended >= number for ended, _ in self._own_ends):
+            if self._closing.wait(_LOOK_S):
+                raise error
+        if not self.plan_after_loss(0):
+            raise error
+        assert self._store is not None
+        self._store.close()
+        former, self.card = self.card, renewed(self.card, number + 1)
+        who, lines = f"node {self.card.node}", _Lines(self._post)
+        with WaitLog(who, self.rejoin_s, lines) as line:
+            self._store = self._store_connector.find(line)
+        with WaitLog(who, self._options.init_timeout_s, lines) as line:
+            closing = self._closing.is_set
+            members = gather(self._store, self.card, line, closing, former=former)
+        self._ends_elsewhere.clear()
+        self._enter_round(members)
 
     def connect_again(self, lost: StoreError, until: float) -> None:
         """Connect to node 0's store again if only the connection was cut; until then nothing is
@@ -311,19 +408,7 @@ class Meeting:
         if self._options.node_rank == 0 or self._store is None:
             raise lost
         self._store.close()
-        mine = card_key(self._cards[self._options.node_rank])
-        self._store = self._store_connector.find_again(mine, lost, until)
-
-
-def _end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
-    return End(
-        status=0 if failure is None else failure.exit_status,
-        sentence="" if failure is None else failure.sentence,
-        hearsay=failure is not None and failure.is_from_afar,
-        is_last=is_last,
-        is_hurried=is_hurried,
-        asked_by=0 if failure is None else failure.asked_by,
-    )
+        self._store = self._store_connector.find_again(card_key(self.card), lost, until)
 
 
 def _patience_s() -> float:
@@ -344,158 +429,3 @@ class _Lines(io.StringIO):
     def write(self, text: str) -> int:
         self._show(text.rstrip("\n"))
         return len(text)
-
-
-# Note [Rounds]
-# A round begins with a start of all workers, and has ended on a node when all of its workers have.
-# Each node stores its result under the round's number, and does not take it back: when all have,
-# each can decide alone whether the job is over. Only node 0 decides that it goes on, because it
-# must clear the list of ended ranks in the store before the first of them starts again. A node that
-# is lost, or that a Ctrl-C ended, does not take part in another round, and then no node does.
-
-
-class _Roll:
-    """The nodes that are here, that have ended and how, and that are lost: each node's thread has
-    its own copy.
-    """
-
-    def __init__(self, meeting: Meeting) -> None:
-        self._meeting = meeting
-        self._me = meeting._options.node_rank
-        self._lost_s = meeting._lost_s
-        self._others = set(range(meeting._options.nodes)) - {self._me}
-        now = time.monotonic()
-        self._heard = dict.fromkeys(self._others, now)
-        # By node and round.
-        self._ends = meeting._ends_elsewhere
-        self._ends.update({node: {} for node in self._others})
-        # Lost ones as well.
-        self._left: set[int] = set()
-        self._beat = 0
-        # When the store last took a beat.
-        self._reached = now
-
-    def keep(self) -> None:
-        """Beat and listen until all nodes have ended, by one connection or several."""
-        while True:
-            store = self._meeting._store
-            assert store is not None
-            try:
-                with closing(store.watch(_PREFIX)) as watch:
-                    self._keep_by(store, watch)
-                return
-            except StoreError as error:
-                self._meeting.connect_again(error, self._reached + self._lost_s)
-
-    def _keep_by(self, store: Store, watch: Watch) -> None:
-        told = told_begun = 0
-        while not self._meeting._closing.is_set():
-            self._beat += 1
-            store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
-            self._reached = time.monotonic()
-            # Taken first: the store gets each rank that has ended before the end of the round.
-            own = list(self._meeting._own_ends)
-            self._meeting._pass_on_ends()
-            begun = list(self._meeting._begun_ends)
-            if begun[told_begun:]:
-                self._meeting._tell_no_restarts()
-            for number, end in begun[told_begun:]:
-                store.set(f"{_PREFIX}{self._me}/begins/{number}", json.dumps(asdict(end)))
-            told_begun = len(begun)
-            for number, end in own[told:]:
-                store.set(f"{_PREFIX}{self._me}/end/{number}", json.dumps(asdict(end)))
-            told = len(own)
-            is_hurried = bool(own) and own[-1][1].is_hurried
-            if not is_hurried:
-                self._listen(watch, time.monotonic() + BEAT_S)
-                self._look_for_the_lost()
-            if is_hurried or (told and self._is_over_after(*own[-1], store)):
-                store.set(f"{_PREFIX}{self._me}/left", b"")
-                self._wait_for_others_to_leave(watch)
-                return
-
-    def _is_over_after(self, number: int, mine: End, store: Store) -> bool:
-        """Say whether the job is over, this node having ended a round; begin the next if not."""
-        if number < self._meeting.round or not all(map(self._has_ended, self._others)):
-            return False
-        ends = [mine, *(end for ended in self._ends.values() for end in _from(number, ended))]
-        if self._left or not self._meeting._may_follow(number, ends):
-            return True
-        if self._me == 0:
-            self._meeting._begin_round(number + 1)
-            store.set(f"{_PREFIX}{self._me}/round", str(number + 1))
-            self._meeting._post(None)
-        return False
-
-    def _has_ended(self, node: int) -> bool:
-        return node in self._left or bool(_from(self._meeting.round, self._ends[node]))
-
-    def _listen(self, watch: Watch, until: float) -> None:
-        while (left := until - time.monotonic()) > 0:
-            change = watch.next(left)
-            if change is not None:
-                self._take(change)
-
-    def _take(self, change: Change) -> None:
-        node_text, _, what = change.key.removeprefix(_PREFIX).partition("/")
-        node = int(node_text)
-        if node == self._me or change.value is None:
-            return
-        self._heard[node] = time.monotonic()
-        if what == "left":
-            self._left.add(node)
-        elif what == "round":
-            self._take_round(int(change.value))
-        elif what.startswith("begins/"):
-            number, end = int(what.removeprefix("begins/")), End(**json.loads(change.value))
-            self._post_failure(node, number, end)
-        elif what.startswith("end/"):
-            self._take_end(node, int(what.removeprefix("end/")), End(**json.loads(change.value)))
-
-    def _take_round(self, number: int) -> None:
-        if number > self._meeting.round:
-            self._meeting.round = number
-            self._meeting._host_has_ended = False
-            self._meeting._post(None)
-
-    def _take_end(self, node: int, number: int, end: End) -> None:
-        if number in self._ends[node]:
-            return  # told again by another connection
-        self._ends[node][number] = end
-        if node == 0:
-            # Its store may disappear any time now, which is not an error.
-            self._meeting._host_has_ended = True
-        if end.status != 0:
-            self._post_failure(node, number, end)
-
-    def _post_failure(self, node: int, number: int, end: End) -> None:
-        failure = Failure(
-            f"{self._meeting.name(node)} ended: {one_line(end.sentence)}",
-            end.status,
-            was_asked=end.asked_by != 0,
-            asked_by=end.asked_by,
-            source=f"{node}/{number}",
-            is_from_afar=True,
-            is_hearsay=end.hearsay,
-            is_final=end.is_last,
-        )
-        self._meeting._post(failure, number)
-
-    def _look_for_the_lost(self) -> None:
-        now = time.monotonic()
-        for node in sorted(self._others):
-            silent_s = now - self._heard[node]
-            if silent_s > self._lost_s and not self._has_ended(node):
-                self._left.add(node)
-                sentence = f"{self._meeting.name(node)} was lost: not heard for {silent_s:.0f} s"
-                self._meeting._post(Failure(sentence, 1, is_final=True))
-
-    def _wait_for_others_to_leave(self, watch: Watch) -> None:
-        """Serve the store a little longer, where it is served here."""
-        until = time.monotonic() + self._lost_s
-        while self._me == 0 and self._left < self._others and time.monotonic() < until:
-            self._listen(watch, min(until, time.monotonic() + BEAT_S))
-
-
-def _from(number: int, ends: Mapping[int, End]) -> list[End]:
-    return [end for other, end in ends.items() if other >= number]

@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
 from fastdist.distributed.store.wait_log import WITHOUT_LIMIT_S
+from fastdist.launch.cluster_places import read_cluster
 from fastdist.launch.environment import SHUTDOWN_TIMEOUT
-from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
+from fastdist.launch.flags import GROUP, NODES_WAIT_S, REJOIN_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus
 from fastdist.launch.log_files import LogOptions, log_options
 from fastdist.launch.torchrun_flags import read_rendezvous
@@ -56,6 +57,12 @@ class LaunchOptions:
     passes_local_rank: bool = False
     # --rdzv-id, None where it is not given.
     run_id: str | None = None
+    # The least number of nodes, and how long a lost one is waited for.
+    least_nodes: int = 1
+    rejoin_timeout_s: float = REJOIN_S
+    role: str = "default"
+    # How often Slurm or Kubernetes has started the job before.
+    earlier_starts: int = 0
 
     @property
     def rounds_to_follow(self) -> int:
@@ -83,7 +90,8 @@ def parse_options(
 
 def _checked(given: argparse.Namespace) -> LaunchOptions:
     workers = _workers(given.nproc_per_node)
-    nodes = _nodes(given.nnodes)
+    earlier_starts = read_cluster(given)
+    least_nodes, nodes = _nodes(given.nnodes)
     read_rendezvous(given)
     _require_alone(given, nodes)
     node_rank = _node_rank(given.node_rank, nodes)
@@ -124,6 +132,10 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         as_torch=given.as_torch,
         passes_local_rank=given.passes_local_rank,
         run_id=given.rdzv_id,
+        least_nodes=least_nodes,
+        rejoin_timeout_s=_rejoin_timeout_s(given.rejoin_timeout),
+        role=given.role,
+        earlier_starts=earlier_starts,
     )
 
 
@@ -148,6 +160,14 @@ def _shutdown_timeout_s(given: str | None) -> float | None:
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", text or ""):
         raise ValueError(f"{name} is {text!r}; expected seconds, such as 25 (0: kill at once)")
     return float(text or 0)
+
+
+def _rejoin_timeout_s(given: str | None) -> float:
+    if given is None:
+        return REJOIN_S
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", given):
+        raise ValueError(f"--rejoin-timeout is {given!r}; expected seconds, such as 60")
+    return float(given)
 
 
 def _require_script(path: str) -> None:
@@ -272,13 +292,14 @@ def _restart(whom: str, max_restarts: int) -> str:
     return whom
 
 
-def _nodes(text: str) -> int:
-    least, colon, most = text.partition(":")
-    if colon and least != most:
-        raise ValueError(
-            f"--nnodes {text}: a job has a fixed number of nodes here: say how many there are"
-        )
-    return _count("--nnodes", least)
+def _nodes(text: str) -> tuple[int, int]:
+    """Return the least and the largest number of nodes."""
+    least_text, colon, most_text = text.partition(":")
+    least = _count("--nnodes", least_text)
+    most = _count("--nnodes", most_text) if colon else least
+    if least > most:
+        raise ValueError(f"--nnodes {text}: expected MIN:MAX, where MIN is not more than MAX")
+    return least, most
 
 
 def _require_alone(given: argparse.Namespace, nodes: int) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.launch.failure_text import lost_ranks, what_was_raised
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
@@ -38,6 +39,11 @@ class Failure:
     was_ended: bool = False
     is_final: bool = False
     began: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def wants_requeue(self) -> bool:
+        """Whether a worker exited with the status that asks for the job to be started later."""
+        return self.exit_status == PREEMPTED_EXIT_STATUS and not self.was_asked
 
     @property
     def may_end_well(self) -> bool:
@@ -104,9 +110,11 @@ def worker_failure(
     # The signal was the launcher's own.
     is_by_signal = was_ended and worker.status < 0
     how = "failed" if is_by_signal else _how(worker.status)
+    wants_requeue = worker.status == PREEMPTED_EXIT_STATUS
     return Failure(
         sentence=f"rank {worker.rank} {how} (pid {worker.pid}{where})",
         exit_status=1 if is_by_signal else exit_status_of(worker.status),
+        is_final=wants_requeue,
         text=tuple(text),
         rank=worker.rank,
         was_ended=was_ended,
@@ -120,6 +128,8 @@ def exit_status_of(status: int) -> int:
 
 
 def _how(status: int) -> str:
+    if status == PREEMPTED_EXIT_STATUS:
+        return f"has saved its state and asks for a later start by exit status {status}"
     if status >= 0:
         return f"failed with exit status {status}"
     name = signal_name(-status)

@@ -8,6 +8,7 @@ from functools import partial
 from selectors import EVENT_READ, BaseSelector
 from typing import TYPE_CHECKING
 
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.launch.job import Job, Start
 from fastdist.launch.lost_workers import LostWorker
 from fastdist.launch.nodes import Meeting
@@ -37,7 +38,7 @@ class Rounds:
         meeting: Meeting,
         screen: Screen,
         selector: BaseSelector,
-        make_job: Callable[[int], Job],
+        make_job: Callable[[], Job],
         starts: Callable[[], Mapping[int, Start]],
         *,
         prog: str,
@@ -55,21 +56,22 @@ class Rounds:
         """Run the rounds; return the exit status of the last one's first failure, or 0."""
         number = 0
         while True:
-            with closing(self._make_job(number)) as job, self._hearing_news(job):
-                self._run_one(job, number)
+            with closing(self._make_job()) as job, self._hearing_news(job):
+                number = self._run_one(job, number)
                 self._part(job, number)
                 job.settle()
                 is_well = job.was_stopped_well and self._meeting.others_ended_well(number)
                 if is_well:
-                    self._say(_stopped_well(job))
+                    requeue = job.agreed_end is not None or self._meeting.others_requeue(number)
+                    self._say(_stopped_well(job, requeue))
                     job.finish()
-                    return 0
+                    return PREEMPTED_EXIT_STATUS if requeue else 0
                 write_report(self._screen, self._prog, job.failure, job.also_failed)
                 if self._meeting.round == number or job.interrupt is not None:
                     failure = self._what_ended_the_job(job, number)
                     job.finish()
                     return 0 if failure is None else failure.exit_status
-            number += 1
+            number = self._meeting.round
             again = f"all workers are started again (restart {number} of {self._most})"
             self._say(again)
 
@@ -91,12 +93,17 @@ class Rounds:
             else:
                 self._screen.print(news.encode(), to_stderr=True)
 
-    def _run_one(self, job: Job, number: int) -> None:
+    def _run_one(self, job: Job, number: int) -> int:
+        """Run a round once the nodes have met; return its number, not 0 for a late node."""
         meeting = self._meeting
         meeting.begin(number)
         job.turn_until(lambda: meeting.place is not None or job.failure is not None)
         if meeting.place is not None and job.failure is None:
+            if meeting.round > number:
+                number = meeting.round
+                meeting.begin(number)
             job.run(self._starts(), number)
+        return number
 
     def _part(self, job: Job, number: int) -> None:
         """Tell the other nodes how the round has ended, and wait until they know how it goes on."""
@@ -112,7 +119,7 @@ class Rounds:
             job.turn_until(lambda: meeting.is_over or job.is_asked_twice, left_s)
 
     def _tell_end(self, job: Job, number: int, failure: Failure | None) -> None:
-        failure = None if job.was_stopped_well else failure
+        failure = job.agreed_end if job.was_stopped_well else failure
         self._meeting.tell_end(number, failure, is_last=job.is_last, is_hurried=job.is_hurried)
 
     def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
@@ -126,8 +133,13 @@ class Rounds:
         self._screen.print(f"{self._prog}: {text}".encode(), to_stderr=True)
 
 
-def _stopped_well(job: Job) -> str:
+def _stopped_well(job: Job, requeue: bool) -> str:
     assert job.failure is not None
     failure = job.failure
     why = failure.sentence if failure.is_from_afar else signal_name(failure.asked_by)
+    if requeue:
+        return (
+            f"stopped on request ({why}): workers have saved their state and ask for a later start "
+            f"by exit status {PREEMPTED_EXIT_STATUS}"
+        )
     return f"stopped on request ({why}): all workers have exited with status 0"

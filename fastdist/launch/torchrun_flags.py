@@ -10,12 +10,20 @@ _ENDPOINT_PORT = "29400"
 # Both meet at a store of the first node.
 _BACKENDS = ("c10d", "static")
 
+# The settings of --rdzv-conf and the options that they stand for; others do nothing here.
+_CONF: Mapping[str, str] = {
+    "timeout": "init_timeout",
+    "join_timeout": "init_timeout",
+    "last_call_timeout": "rejoin_timeout",
+}
+_CONF_WITHOUT_MEANING = frozenset(
+    {"close_timeout", "heartbeat", "is_host", "keep_alive_interval", "keep_alive_max_attempt"}
+    | {"keep_alive_timeout", "read_timeout", "store_type", "use_libuv"}
+)
+
 INSTEAD: Mapping[str, str] = {
-    "--rdzv-conf": "its timeouts are --init-timeout; the rest is not needed here",
-    "--monitor-interval": "leave it out: that a worker has ended is noticed at once",
     "--start-method": "leave it out: each worker is its own Python process",
     "--event-log-handler": "leave it out: events are reported on stderr",
-    "--role": "leave it out: a worker is known by its RANK and by its name in init_rpc",
     "--no-python": "workers are Python programs: let one of a few lines call os.execvp",
     "--run-path": "leave it out: a script runs as __main__ of its process",
     "--local-ranks-filter": "keep the output of the others in files alone, such as "
@@ -42,6 +50,8 @@ def read_rendezvous(given: argparse.Namespace) -> None:
             f"--rdzv-backend {backend} is not supported: nodes meet at a store on node 0, as "
             f"with {' and '.join(_BACKENDS)}"
         )
+    _read_settings(given)
+    _require_seconds(given.monitor_interval)
     if endpoint is None:
         return
     host, colon, port = endpoint.rpartition(":")
@@ -59,3 +69,24 @@ def read_rendezvous(given: argparse.Namespace) -> None:
                 f"--rdzv-endpoint {endpoint} contradicts {flag} {getattr(given, name)}: give one"
             )
         setattr(given, name, meant)
+
+
+def _read_settings(given: argparse.Namespace) -> None:
+    """Let --rdzv-conf set the timeouts that were not given by their own options."""
+    for setting in filter(None, (given.rdzv_conf or "").split(",")):
+        name, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals or not (name in _CONF or name in _CONF_WITHOUT_MEANING):
+            known = ", ".join(sorted({*_CONF, *_CONF_WITHOUT_MEANING}))
+            raise ValueError(f"--rdzv-conf {setting!r}: expected NAME=VALUE; known: {known}")
+        option = _CONF.get(name)
+        if option is not None and getattr(given, option) is None:
+            setattr(given, option, value)
+
+
+def _require_seconds(text: str | None) -> None:
+    try:
+        is_valid = text is None or float(text) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"--monitor-interval is {text!r}; expected seconds, such as 0.1")

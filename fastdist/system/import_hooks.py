@@ -32,6 +32,21 @@ def load_for_rpc() -> None:
         load()
 
 
+# The same for process groups: each function is called once a process has a default group.
+_group_loaders: list[Callable[[], object]] = []
+
+
+def load_when_groups_start(load: Callable[[], object]) -> None:
+    """Call load() each time after this process has made its default process group."""
+    _group_loaders.append(load)
+
+
+def load_for_groups() -> None:
+    """Call every loader that was registered for process groups."""
+    for load in _group_loaders:
+        load()
+
+
 def after_import(library: str, ours: str) -> None:
     """Import module `ours` right after `library`, or now if the library is already imported."""
     if library in sys.modules:

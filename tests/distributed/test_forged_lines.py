@@ -24,8 +24,9 @@ from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import TCPStore
 from fastdist.distributed.store.state import Op, Status
 from fastdist.distributed.store.store import require_ok
-from fastdist.launch import gathering, nodes
-from fastdist.launch.gathering import Card
+from fastdist.launch import gathering
+from fastdist.launch.gathering import Card, Members
+from fastdist.launch.roll import End, Roll
 from tests.distributed.rpc.calls.test_serving import FakeListener, hello, serve
 from tests.distributed.rpc.workers.by_hand import static, workers_of
 
@@ -151,13 +152,15 @@ def test_a_node_of_a_job_that_says_where_it_is(fault: Callable[[], str]) -> None
 def test_a_node_of_a_job_that_says_how_it_has_ended() -> None:
     posted: list[Any] = []
     meeting: Any = SimpleNamespace(
-        _options=SimpleNamespace(node_rank=0, nodes=2),
+        card=card(0, "here"),
+        members=Members(0, (card(0, "here"), card(1, FORGED))),
+        round=0,
         _lost_s=10.0,
         _ends_elsewhere={},
         name=lambda node: f"node {node}",
         _post=lambda failure, number: posted.append(failure),
     )
-    roll = nodes._Roll(meeting)
-    end = nodes.End(status=1, sentence=FORGED, hearsay=False, is_last=False, is_hurried=False)
+    roll = Roll(meeting)
+    end = End(status=1, sentence=FORGED, hearsay=False, is_last=False, is_hurried=False)
     roll._take_end(1, 0, end)
     require_one_line(posted[0].sentence)

@@ -54,11 +54,23 @@ TIMES: dict[str, dict[str, str]] = {
     "distributed.links.joining": {"NOTICE_S": "it is said for whom a group waits"},
     "distributed.links.machine": {"_LOOK_S": "a sleeper looks, whatever happens"},
     "distributed.links.records": {"_SPIN_S": "a reader sleeps"},
+    "distributed.monitor.answers": {
+        "_SEND_S": "a reader has taken an answer",
+        "_PAUSE_S": "an answer that failed is repeated",
+    },
+    "distributed.monitor.http_server": {
+        "REQUEST_S": "a stranger has sent its request and read the answer",
+        "_PAUSE_S": "connections are accepted again after an error",
+    },
     "distributed.pipe.pipe": {"_LOOK_S": "a caller opens another lane"},
     "distributed.pipe.ring.lane": {"_LOOK_UP_MS": "a sleeper looks up and rings"},
     "distributed.pipe.ring.spin_policy": {"LOOK_NS": "a waiter sleeps"},
     "distributed.pipe.shared_lane": {"BURST_GAP_S": "a burst of messages is over"},
     "distributed.pipe.transports.zeromq": {"_DOUBT_AFTER_MS": "a waiter looks at its socket"},
+    "distributed.preemption": {
+        "_TURN_S": "a request to end is waited for again",
+        "_ANSWER_S": "all workers have stored their step",
+    },
     "distributed.process_group.arrivals": {"_ANSWER_S": "rank 0 has answered its members"},
     "distributed.process_group.device_watch": {
         "_LOOK_S": "what is under way is looked at",
@@ -195,8 +207,7 @@ TIMES: dict[str, dict[str, str]] = {
     },
     "distributed.store.store": {
         "ASK_S": "a member has answered where it need not",
-        "_LOOK_S": "it is looked for what ends a wait",
-        "_LOOKS_S": "and for what the caller names",
+        "_LOOKS_S": "a waiter looks for what the caller names",
     },
     "distributed.store.tcp_store": {
         "_SECRET_PAUSE_S": "a secret is looked for again",
@@ -220,26 +231,50 @@ TIMES: dict[str, dict[str, str]] = {
         "_LONGEST_PAUSE_S": "and at least so often",
         "KILLED_S": "a process is gone after SIGKILL",
     },
-    "launch.flags": {"NODES_WAIT_S": "all nodes have come"},
-    "launch.gathering": {"_LOOK_S": "cards are read", "_TELL_S": "the others have read a mistake"},
+    "launch.flags": {
+        "NODES_WAIT_S": "all nodes have come",
+        "REJOIN_S": "another launcher has taken the place of a lost one",
+    },
+    "launch.gathering": {
+        "_LOOK_S": "cards are read",
+        "_TELL_S": "the others have read a mistake",
+        "_LIVES_S": "a launcher that holds a place has shown that it lives",
+    },
     "launch.job": {
         "NOTICES_S": "a worker has noticed that another failed, before SIGTERM",
         "SPARED_S": "a worker has ended its traceback, before a signal",
         "_TWICE_S": "two signals are two requests",
         "_HURRIED_OUTPUT_S": "the last output is read after a Ctrl-C",
     },
+    "launch.job_reading": {
+        "STALL_S": "a wait is shown as a stall",
+        "_ANSWER_S": "launchers have read their workers",
+        "_MEET_S": "the job has answered",
+    },
     "launch.lost_workers": {
         "PROGRESS_S": "a worker that computes has used processor time",
         "_LOOK_S": "the store is looked at",
         "_CLOSE_S": "the thread has ended",
     },
+    "launch.manifest": {
+        "_GRACE_S": "a job that the engine ends has saved",
+        "_MARGIN_S": "and its launcher has ended",
+    },
+    "launch.monitor": {
+        "WORKERS_S": "a worker that has not answered is silent",
+        "_WATCH_S": "a question is waited for again",
+        "_PAUSE_S": "the store is tried again",
+        "_CLOSE_S": "the thread has ended",
+    },
     "launch.nodes": {
-        "BEAT_S": "a launcher tells that it lives",
+        "_LOOK_S": "the other nodes are looked at",
         "LOST_S": "a silent launcher is lost",
         "_CLOSE_S": "the thread has ended",
     },
+    "launch.options": {"LaunchOptions.rejoin_timeout_s": "as REJOIN_S"},
     "launch.output": {"HELD_TEXT_S": "a traceback is printed though its process lives"},
     "launch.report": {"NOTICED_S": "others noticed a silent end before the launcher"},
+    "launch.roll": {"BEAT_S": "a launcher tells that it lives"},
     "launch.rounds": {
         "_HURRIED_GOODBYE_S": "other nodes are notified after a Ctrl-C",
         "_GOODBYE_S": "other nodes have ended after SIGTERM",
@@ -252,6 +287,10 @@ TIMES: dict[str, dict[str, str]] = {
         "ASK_S": "the store has answered",
         "_TRY_S": "the store is tried again",
         "_PAUSE_S": "and pauses in between",
+    },
+    "launch.top": {
+        "_CONNECT_S": "the job has been found",
+        "_RATE_S": "the least time over which a rate is measured",
     },
     "concurrency.pool_watcher": {
         "LOOK_EVERY_S": "a pool that works is looked at",
@@ -360,11 +399,6 @@ RELATIONS = (
     ),
     Before("distributed.rpc.leaving.LEAST_S", "distributed.rpc.constants.SHUTDOWN_TIMEOUT_S", ""),
     Before(
-        "distributed.rpc.leaving.FIRST_S",
-        "distributed.rpc.constants.SHUTDOWN_TIMEOUT_S",
-        "a shutdown that is about to fail has said for whom it waits",
-    ),
-    Before(
         "distributed.rpc.leaving.DRAIN_AT_EXIT_S",
         "distributed.rpc.leaving.DRAIN_S",
         "the end of a process is in more of a hurry",
@@ -426,7 +460,12 @@ RELATIONS = (
     Before(_TCP + "_LOOK_PAUSE_S", _TCP + "_PUBLISHED_WITHIN_S", "several looks are made"),
     Before(_TCP + "_HANDSHAKE_S", _TCP + "_PUBLISHED_WITHIN_S", "one handshake may fail"),
     Before(_TCP + "_CONNECT_TO_JOIN_S", _TCP + "_CONNECT_S", "whoever asks again hurries"),
-    Before("distributed.store.store._LOOKS_S", "distributed.store.store._LOOK_S", ""),
+    Before("distributed.store.store._LOOKS_S", "distributed.store.store.ASK_S", ""),
+    Before(
+        "launch.manifest._MARGIN_S",
+        "launch.manifest._GRACE_S",
+        "workers save within most of the time that their engine gives",
+    ),
     Before("distributed.store.store.ASK_S", "distributed.rpc.workers.group.LOOK_S", ""),
     Before("distributed.rpc.workers.group.TELL_S", "distributed.rpc.workers.group.LOOK_S", ""),
     Before(
@@ -434,10 +473,19 @@ RELATIONS = (
         "distributed.rendezvous._COMES_WITHIN_S",
         "several knocks are made before others host the store",
     ),
-    Before("launch.nodes.BEAT_S", "launch.nodes.LOST_S", "several beats are missed"),
+    Before("launch.roll.BEAT_S", "launch.nodes.LOST_S", "several beats are missed"),
     Before("launch.nodes.LOST_S", "launch.flags.NODES_WAIT_S", ""),
+    Before("launch.roll.BEAT_S", "launch.gathering._LIVES_S", "several beats are missed"),
     Before(
-        "launch.nodes.BEAT_S",
+        "launch.nodes.LOST_S",
+        "launch.flags.REJOIN_S",
+        "the others know of the loss before they go on without the node",
+    ),
+    Before(
+        "launch.monitor.WORKERS_S", "launch.job_reading._ANSWER_S", "launchers wait for workers"
+    ),
+    Before(
+        "launch.roll.BEAT_S",
         "launch.rounds._GOODBYE_S",
         "the others began a beat later, and their report takes another",
     ),
@@ -467,6 +515,7 @@ RELATIONS = (
 
 # Pairs that must be the same: two names for what one fact decides.
 EQUAL = (
+    ("launch.options.LaunchOptions.rejoin_timeout_s", "launch.flags.REJOIN_S"),
     ("launch.nodes.LOST_S", _FROZEN),
     ("launch.stopped_workers.STOPPED_S", _FROZEN),
     (_SESSION + "frozen_s", _FROZEN),

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -20,6 +21,8 @@ import pytest
 import fastdist
 from fastdist.distributed.rpc.leaving import notices as logger
 from fastdist.examples import digits
+from tests.launch import forked_programs
+from tests.launch.forked_programs import Piped
 from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
@@ -47,14 +50,21 @@ def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def _workers(launcher: subprocess.Popen[str]) -> list[int]:
-    """Return the workers' process ids by rank; the launcher's first child is its watcher."""
-    pid = launcher.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children[1:]]
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Piped]]:
+    """Start a demo as `_start` does, in forked processes."""
+    started: list[Piped] = []
+
+    def begin(*arguments: str) -> Piped:
+        started.append(Piped(["-m", "fastdist.cli", "demo", *arguments], tmp_path))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.close()
 
 
-def _errors_of(launcher: subprocess.Popen[str]) -> tuple[str, float]:
+def _errors_of(launcher: Piped) -> tuple[str, float]:
     """Wait for the end; return what stderr was told, and the seconds, but for what stood still."""
     with Standstill() as stood:
         began = time.monotonic()
@@ -140,26 +150,25 @@ def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Don
     assert critical == set(_WORKERS)
 
 
-def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:
-    process = _start(tmp_path, *_ENDLESS)
-    assert process.stdout is not None
+def test_a_killed_worker_ends_the_demo_and_is_named(start: Callable[..., Piped]) -> None:
+    process = start(*_ENDLESS)
     assert "epoch  1/1000000" in process.stdout.readline()
-    os.kill(_workers(process)[2], signal.SIGKILL)
+    os.kill(process.workers()[2], signal.SIGKILL)
     errors, took_s = _errors_of(process)
     assert took_s < 5.0, errors
     assert process.returncode == 128 + signal.SIGKILL
     assert "fastdist demo: rank 2 was killed by SIGKILL" in errors
 
 
-def test_ctrl_c_ends_the_demo_and_all_its_workers(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -> None:
     # Its four processes want both cores for a third of a second: where others have these, any one
     # end may take longer than the 2 s that are promised, but not the least of three.
     least_s = math.inf
     for _ in range(3):
-        process = _start(tmp_path, *_ENDLESS)
-        assert process.stdout is not None
+        process = start(*_ENDLESS)
         assert "epoch  1/1000000" in process.stdout.readline()
-        workers = _workers(process)
+        workers = process.workers().values()
+        assert len(workers) == 3
         # As a terminal does it: to the whole group.
         os.killpg(process.pid, signal.SIGINT)
         errors, took_s = _errors_of(process)
@@ -172,8 +181,8 @@ def test_ctrl_c_ends_the_demo_and_all_its_workers(tmp_path: Path) -> None:
     assert least_s < 2.0
 
 
-def test_a_shortened_demo_promises_no_accuracy(tmp_path: Path) -> None:
-    process = _start(tmp_path, "--epochs", "1", "--out", "elsewhere")
+def test_a_shortened_demo_promises_no_accuracy(start: Callable[..., Piped], tmp_path: Path) -> None:
+    process = start("--epochs", "1", "--out", "elsewhere")
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
     assert (tmp_path / "elsewhere" / "loss.svg").exists()
@@ -192,9 +201,9 @@ def test_a_shortened_demo_promises_no_accuracy(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_setting_is_told_before_anything_starts(
-    arguments: list[str], message: str, tmp_path: Path
+    arguments: list[str], message: str, start: Callable[..., Piped]
 ) -> None:
-    process = _start(tmp_path, *arguments)
+    process = start(*arguments)
     output, errors = process.communicate(timeout=30)
     assert process.returncode != 0
     assert f"fastdist demo: {message}" in errors
@@ -202,31 +211,15 @@ def test_a_wrong_setting_is_told_before_anything_starts(
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_by_the_job_itself(tmp_path: Path) -> None:
-    job = "-n 3 -m fastdist.examples.digits --out /dev/null"
-    done = subprocess.run(
-        [sys.executable, "-m", "fastdist.run", *job.split()],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": _ROOT},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    job = "-m fastdist.run -n 3 -m fastdist.examples.digits --out /dev/null"
+    done = forked_programs.run(job.split(), tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("no pictures can be written to '/dev/null'") == 1
     assert "epoch" not in done.stdout
 
 
-def test_the_job_says_how_to_start_it() -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "RANK"}
-    alone = subprocess.run(
-        [sys.executable, "-m", "fastdist.examples.digits"],
-        env={**environment, "PYTHONPATH": _ROOT},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_the_job_says_how_to_start_it(tmp_path: Path) -> None:
+    alone = forked_programs.run(["-m", "fastdist.examples.digits"], tmp_path)
     assert alone.returncode == 1
     assert "start it with `fastdist run -n 3 -m fastdist.examples.digits`" in alone.stderr
 

@@ -7,20 +7,17 @@ import random
 import re
 import select
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-import fastdist
 from fastdist.distributed import checkpoint
 from fastdist.examples import catalogue
 from fastdist.examples.resume import WORKERS
+from tests.launch.forked_programs import Piped
 
-_ROOT = str(Path(fastdist.__file__).parents[1])
 STEPS, EVERY = 62, 2
 # Five times so many steps, two each, and what the job is ahead, are less than all.
 MOST_STEPS_A_LIFE = 7
@@ -43,7 +40,7 @@ class Life:
         self.result: str | None = None
         self._pace: int | None = None
         command = ["demo", "resume"]
-        environment = {**os.environ, "PYTHONPATH": _ROOT}
+        environment = {}
         if pace is not None:
             os.mkfifo(pace)
             # For reading as well, so that neither side waits for the other to open it.
@@ -52,19 +49,12 @@ class Life:
             command = ["run", "-n", str(len(WORKERS)), "-m", "tests.examples.paced_resume"]
             environment["FASTDIST_TEST_PACE"] = str(pace)
         arguments = ["--steps", str(STEPS), "--every", str(every), "--folder", str(folder)]
-        self._mark = f"{folder}-{random.random()}"
-        self._launcher = subprocess.Popen(
-            [sys.executable, "-m", "fastdist.cli", *command, *arguments],
-            env={**environment, "FASTDIST_TEST_LIFE": self._mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        words = ["-m", "fastdist.cli", *command, *arguments]
+        folder.parent.mkdir(exist_ok=True)
+        self._launcher = Piped(words, folder.parent, environment)
 
     def live_on(self, steps: int | None = None) -> None:
         """Wait until so many steps were made, or the job ends."""
-        assert self._launcher.stdout is not None
         while steps is None or steps > 0:
             line = self._launcher.stdout.readline()
             if not line:
@@ -93,7 +83,7 @@ class Life:
 
     def kill(self, victim: str) -> None:
         """Kill one process, and wait until the launcher and all workers are gone."""
-        processes = self._processes()
+        processes = {pid: WORKERS[rank] for rank, pid in self._launcher.workers().items()}
         pids = {self._launcher.pid: "launcher", **processes}
         descriptors = [os.pidfd_open(pid) for pid in pids]
         try:
@@ -106,20 +96,6 @@ class Life:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _processes(self) -> dict[int, str]:
-        """Return the workers of this life."""
-        found = {}
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                variables = path.read_bytes().split(b"\0")
-            except OSError:
-                continue  # another's, or ended
-            if f"FASTDIST_TEST_LIFE={self._mark}".encode() in variables:
-                ranks = [word[5:] for word in variables if word.startswith(b"RANK=")]
-                if ranks:
-                    found[int(path.parent.name)] = WORKERS[int(ranks[0])]
-        return found
-
     def end(self) -> str:
         """Wait for the end, and return what was said of errors."""
         _, errors = self._launcher.communicate(timeout=60)
@@ -127,9 +103,7 @@ class Life:
 
     def close(self) -> None:
         """Leave nothing running."""
-        if self._launcher.poll() is None:
-            os.killpg(self._launcher.pid, signal.SIGKILL)
-        self._launcher.communicate()
+        self._launcher.close()
         if self._pace is not None:
             os.close(self._pace)
 

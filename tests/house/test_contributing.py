@@ -72,11 +72,11 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        skip = shutil.ignore_patterns("__pycache__", "distributed", "interop")
+        # With what was compiled of the files: their times are copied, too.
+        skip = shutil.ignore_patterns("distributed", "interop")
         for name in _COPIED:
             if (ROOT / name).is_dir():
-                is_product = name == "fastdist"
-                ignored = shutil.ignore_patterns("__pycache__") if is_product else skip
+                ignored = None if name == "fastdist" else skip
                 shutil.copytree(ROOT / name, folder / name, ignore=ignored)
             else:
                 shutil.copy(ROOT / name, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 
 import fastdist
 from bench.__main__ import benchmarks
+from tests.launch import forked_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -31,7 +33,11 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+run = forked_programs.run
+
+
+def start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as users do; the others are forked, and differ in what they run."""
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -66,7 +72,7 @@ def test_programs_of_two_processes_print_what_is_shown(tmp_path: Path) -> None:
     assert program.endswith(end)
     text = program.removesuffix(end) + "\n".join(blocks(page, "python")) + end
     (tmp_path / "spans.py").write_text(text)
-    done = run(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
+    done = start(["-m", "fastdist.run", "-n", "2", "spans.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     printed = done.stdout.splitlines()
     command, *expected = "".join(blocks(readme, "console")).splitlines()
@@ -86,6 +92,17 @@ def test_job_is_started_again_as_shown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rank 0 was killed by SIGKILL" in done.stderr
     assert expected in done.stdout
+
+
+def test_job_is_preempted_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks(DOCS / "failures.md", "py")
+    (tmp_path / "program.py").write_text(program)
+    done = run(["-m", "fastdist.run", "-n", "2", "program.py"], tmp_path)
+    assert done.returncode == 75, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    steps = {line.rpartition(" ")[2] for line in lines}
+    assert len(lines) == 2 and len(steps) == 1 and int(steps.pop()) > 5
+    assert (tmp_path / "preempted.pt").exists()
 
 
 def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None:
@@ -115,6 +132,7 @@ def test_every_block_is_run_or_a_command() -> None:
     run_here = {
         *("README.md", "distributed.md", "failures.md", "checkpoints.md", "pytorch.md"),
         "data-parallel.md",
+        *("ray.md", "dask.md"),  # by tests/integrations/test_pages.py
     }
     for page in pages:
         fences = re.findall(r"^```(\w*)$", page.read_text(), re.MULTILINE)
@@ -170,6 +188,14 @@ NO_NAMES = {
 }
 
 
+# Packages that a page's program needs, which need not be installed.
+ENGINES = ("ray", "distributed")
+
+
+def module_is_there(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
 def in_code(page: Path) -> str:
     """Return the words between backquotes, and the blocks."""
     return " ".join(re.findall(r"```.*?```|`[^`]+`", page.read_text(), re.DOTALL))
@@ -189,7 +215,13 @@ def test_names_on_pages_exist(page: Path) -> None:
             try:
                 found = getattr(found, name)
             except AttributeError:
-                found = importlib.import_module(f"{found.__name__}.{name}")
+                try:
+                    found = importlib.import_module(f"{found.__name__}.{name}")
+                except ImportError as error:
+                    # A page on an engine: tests/integrations/test_pages.py runs its program.
+                    if error.name not in ENGINES or not module_is_there(f"{found.__name__}.{name}"):
+                        raise
+                    break
 
 
 def test_names_are_found_on_pages() -> None:
@@ -203,7 +235,12 @@ def test_variables_and_options_on_pages_exist() -> None:
         text = in_code(page)
         for name in set(re.findall(r"\bFASTDIST_[A-Z_]+", text)):
             assert name in code, (page, name)
-        if page.parent == DOCS and page.name in ("launching.md", "failures.md"):
+        if page.parent == DOCS and page.name in (
+            "launching.md",
+            "failures.md",
+            "slurm.md",
+            "kubernetes.md",
+        ):
             for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
                 assert f'"{option}"' in code, (page, option)
 

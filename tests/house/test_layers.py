@@ -148,6 +148,8 @@ ROOMS: dict[str, set[str]] = {
         "ops",
     },
     "distributed.data_parallel": {"autograd", "distributed.process_group"},
+    "distributed.monitor": {"distributed.process_group"},
+    "distributed.preemption": {"distributed.process_group"},
     "distributed.distributed_c10d": {"distributed.constants", "distributed.data_parallel"},
     "distributed.device_mesh": {"distributed.distributed_c10d"},
     "distributed.c10d_logger": {"distributed.distributed_c10d"},
@@ -174,6 +176,8 @@ ROOMS: dict[str, set[str]] = {
         "distributed.device_mesh",
         "distributed.utils",
         "distributed.elastic",
+        "distributed.monitor",
+        "distributed.preemption",
         "distributed.tensor",
         "distributed.nn",
         "distributed.checkpoint",
@@ -183,6 +187,7 @@ ROOMS: dict[str, set[str]] = {
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
+TOP |= {"integrations"}
 # The names by which PyTorch's users start jobs.
 TOP |= {"distributed.run", "distributed.launch"}
 
@@ -203,6 +208,10 @@ THIRD_PARTIES = {
     "google": {"utils.tensorboard"},
     "PIL": {"utils.tensorboard"},
     "matplotlib": {"utils.tensorboard"},
+    "prometheus_client": {"distributed.monitor.exposition"},
+    "rich": {"launch.top", "launch.top_table"},
+    "ray": {"integrations.ray"},
+    "distributed": {"integrations.dask"},
     "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }

@@ -42,6 +42,11 @@ def why_not(kind: str) -> str | None:
     """Return why jobs of an MPI cannot be started here, or None if they can."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi: mpi4py is not installed (pip install -e '.[mpi]')"
+    return no_command(kind)
+
+
+def no_command(kind: str) -> str | None:
+    """Return what is missing where there is no mpirun of a kind, or None."""
     if _found(kind) is None:
         return f"mpi: there is no mpirun of {kind} (apt-get install {_PACKAGES[kind]})"
     return None

@@ -94,7 +94,11 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
             "--nnodes 2 needs --node-rank: 0 to 1, another on each node",
         ),
         (("--max-restart=2",), "unknown: --max-restart=2; did you mean --max-restarts?"),
-        (("--nnodes", "1:4"), "--nnodes 1:4: a job has a fixed number of nodes here: say how many"),
+        (("--nnodes", "4:1"), "--nnodes 4:1: expected MIN:MAX, where MIN is not more than MAX"),
+        (("--nnodes", "1:4"), "--nnodes 4 needs --node-rank: 0 to 3, another on each node"),
+        (("--rejoin-timeout", "soon"), "--rejoin-timeout is 'soon'; expected seconds, such as 60"),
+        (("--monitor-interval", "x"), "--monitor-interval is 'x'; expected seconds, such as 0.1"),
+        (("--rdzv-conf", "tmeout=3"), "--rdzv-conf 'tmeout=3': expected NAME=VALUE; known: close_"),
         (("--standalone", "--master-port=29500"), "leave out --master-port 29500"),
         (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
         (
@@ -142,6 +146,17 @@ def test_torchrun_s_line_for_several_nodes_is_taken(endpoint: str, place: tuple[
     assert (options.master_address, options.master_port, options.run_id) == (*place, "job7")
 
 
+def test_torchrun_s_settings_mean_the_options_here() -> None:
+    line = ["--rdzv-conf=join_timeout=30,last_call_timeout=5,is_host=1", "--monitor-interval=0.1"]
+    line += ["--role=trainer", "--nnodes=2:4", "--node-rank=1", "--rdzv-endpoint=10.0.0.1:29500"]
+    options = parse_options([*line, __file__])
+    assert (options.init_timeout_s, options.rejoin_timeout_s) == (30.0, 5.0)
+    assert (options.least_nodes, options.nodes, options.role) == (2, 4, "trainer")
+    # An option of its own has precedence.
+    options = parse_options([*line, "--init-timeout=7", __file__])
+    assert options.init_timeout_s == 7.0
+
+
 def test_torchrun_s_line_for_several_jobs_of_one_machine_takes_a_free_port(start_run: Any) -> None:
     text = 'import os; print(os.environ["TORCHELASTIC_RUN_ID"], os.environ["MASTER_ADDR"])'
     run = start_run(text, "--rdzv-endpoint=localhost:0", "--rdzv-backend=c10d", "--rdzv-id=job7")
@@ -173,6 +188,16 @@ def test_flags_that_say_what_is_done_anyway_are_taken() -> None:
     for port in ([], ["--master-port=0"]):
         options = parse_options(["--standalone", "--nnodes=1:1", "--node_rank=0", *port, __file__])
         assert (options.nodes, options.master_port) == (1, None)
+
+
+def test_a_role_is_passed_on_to_the_workers(start_run: Any) -> None:
+    text = """
+    import os
+    print(*[os.environ[f"ROLE_{name}"] for name in ("NAME", "RANK", "WORLD_SIZE")])
+    """
+    run = start_run(text, "-n2", "--role=trainer")
+    assert run.end() == 0
+    assert sorted(run.out.splitlines()) == [b"[rank 0] trainer 0 2", b"[rank 1] trainer 1 2"]
 
 
 def test_a_port_that_is_taken_is_an_error_before_anything_starts(start_run: Any) -> None:

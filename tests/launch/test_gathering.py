@@ -12,10 +12,10 @@ import pytest
 from fastdist.core.errors import RendezvousError, StoreTimeoutError
 from fastdist.distributed.store import HashStore
 from fastdist.distributed.store.wait_log import WaitLog
-from fastdist.launch.gathering import Card, find_fault, gather
+from fastdist.launch.gathering import Card, Members, find_fault, gather
 
 
-def _gather(store: HashStore, card: Card, timeout_s: float = 10.0) -> list[Card]:
+def _gather(store: HashStore, card: Card, timeout_s: float = 10.0) -> Members:
     line = WaitLog(f"node {card.node}", timeout_s, io.StringIO())
     return gather(store, card, line, lambda: False)
 
@@ -26,7 +26,7 @@ def test_cards_that_fit_have_no_fault() -> None:
 
 def test_all_nodes_get_all_cards_in_order() -> None:
     cards = [Card(node, 3, node + 1, f"10.0.0.{node}") for node in range(3)]
-    found: dict[int, list[Card]] = {}
+    found: dict[int, Members] = {}
     with HashStore() as store:
 
         def take_part(card: Card) -> None:
@@ -37,7 +37,7 @@ def test_all_nodes_get_all_cards_in_order() -> None:
             thread.start()
         for thread in threads:
             thread.join(20.0)
-    assert found == dict.fromkeys(range(3), cards)
+    assert found == dict.fromkeys(range(3), Members(0, tuple(cards)))
 
 
 def test_who_does_not_come_is_named_with_the_time() -> None:
@@ -51,7 +51,7 @@ def test_who_does_not_come_is_named_with_the_time() -> None:
 
 def test_the_second_of_two_is_refused_whenever_it_comes() -> None:
     with HashStore() as store:
-        assert len(_gather(store, Card(0, 1, 1, "a"))) == 1
+        assert len(_gather(store, Card(0, 1, 1, "a")).cards) == 1
         told = "^--node-rank 0 was given twice, at a and at b; give each node its own, from 0 to 0"
         with pytest.raises(RendezvousError, match=told):
             _gather(store, Card(0, 1, 1, "b"))

@@ -134,10 +134,10 @@ def test_a_ctrl_c_in_a_later_round_ends_both_nodes(
 
 
 @pytest.mark.parametrize("node", [0, 1])
-def test_a_launcher_that_is_killed_in_a_later_round_ends_the_other(
+def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_other(
     start_nodes: Callable[..., list[Any]], node: int, watch: Callable[[int], Any]
 ) -> None:
-    nodes = start_nodes(_WAITS, "--max-restarts=5")
+    nodes = start_nodes(_WAITS, "--max-restarts=5", "--rejoin-timeout=1")
     os.kill(_pids(nodes, 0)[1], signal.SIGKILL)
     left = [watch(pid) for pid in _pids(nodes, 1)]
     nodes[node].process.kill()

@@ -21,7 +21,14 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
-        (["run"], ["--lr", "1"]),
+        # As programs for torchrun are started.
+        (
+            [
+                *("run", "--rdzv_backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--rdzv-id=7"),
+                *("--rdzv-conf=timeout=30", "--role=trainer", "--monitor-interval=0.1"),
+            ],
+            ["--lr", "1"],
+        ),
         (["launch"], ["--local-rank=0", "--lr", "1"]),
         (["launch", "--use_env"], ["--lr", "1"]),
     ],

@@ -1,48 +1,93 @@
-"""The claim: --cpu counts what tests and their processes take, and sums it by folder and file."""
+"""The claim: CPU is counted with that of children and workers; folders above are named."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
-from tests.cpu_report import CpuReport, cpu_of_tree, lines_of
+import pytest
 
-# It computes for as long, in a process of its own, and waits until its input ends.
-_COMPUTES = """
-import sys, time
-while time.process_time() < 0.3: pass
-print("done", flush=True)
-sys.stdin.read()
-"""
+from tests.suite.cpu_report import CpuReport, above_bound, by_folder, cpu_seconds, folder_of, table
+
+BURN = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\n"
 
 
-def test_processes_that_live_and_those_that_have_ended_count() -> None:
-    before, own = cpu_of_tree(), time.process_time()
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", _COMPUTES], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdout is not None and child.stdout.readline() == b"done\n"
-        living = cpu_of_tree() - before
-    ended = cpu_of_tree() - before
-    slack_s = 0.2 + time.process_time() - own
-    assert 0.25 <= living <= ended + 0.02 and ended < 0.3 + slack_s
+@pytest.mark.parametrize(
+    ("file", "folder"),
+    [
+        ("tests/test_cli.py", "tests"),
+        ("tests/ops/nn/test_loss.py", "tests/ops"),
+        ("tests/distributed/test_names.py", "tests/distributed"),
+        ("tests/distributed/rpc/message/test_frames.py", "tests/distributed/rpc"),
+    ],
+)
+def test_a_file_counts_for_its_folder(file: str, folder: str) -> None:
+    assert folder_of(file) == folder
 
 
-def test_what_a_test_takes_is_that_of_its_folders_and_its_file() -> None:
-    lines = lines_of({"tests/a/test_x.py::one": 1.0, "tests/a/test_x.py::two": 0.25, "t.py::x": 0})
-    assert [line.split() for line in lines] == [
-        ["1.25", "tests/a/"],
-        ["1.25", "tests/"],
-        ["1.25", "tests/a/test_x.py"],
-        ["1.00", "tests/a/test_x.py::one"],
-    ]
+def test_folders_above_the_bound_are_named_the_longest_first() -> None:
+    seconds = Counter({"tests/a/t.py": 9.0, "tests/a/b/t.py": 8.0, "tests/c/t.py": 15.0})
+    seconds.update({"tests/ops/t.py": 90.0, "tests/distributed/rpc/t.py": 40.0})
+    assert by_folder(seconds)["tests/a"] == 17.0
+    [line] = above_bound(seconds)
+    assert line.endswith(": tests/distributed/rpc 40 s, tests/a 17 s")
 
 
-def test_a_process_that_runs_no_tests_counts_none() -> None:
+def test_a_run_within_the_bound_says_nothing() -> None:
+    assert list(above_bound(Counter({"tests/a/t.py": 15.0}))) == []
+
+
+def test_the_table_shows_the_longest_files_of_a_folder() -> None:
+    seconds = Counter({f"tests/a/t{number}.py": float(number) for number in range(9)})
+    assert list(table(seconds)) == ["   36.0  tests/a: t8.py 8.0, t7.py 7.0, t6.py 6.0, t5.py 5.0"]
+
+
+def test_children_that_have_ended_count() -> None:
+    before = cpu_seconds()
+    subprocess.run([sys.executable, "-S", "-c", BURN], check=True)
+    assert cpu_seconds() - before > 0.09
+
+
+def test_templates_of_workers_count_while_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cpu_seconds()
+    command = [sys.executable, "-S", "-c", BURN + "input()"]
+    with subprocess.Popen(command, stdin=-1, stdout=-1) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        templates = SimpleNamespace(templates=lambda: [child.pid])
+        monkeypatch.setitem(sys.modules, "tests.distributed.templates", templates)
+        used = cpu_seconds() - before
+        child.stdin.write(b"\n")
+        child.stdin.close()
+        child.wait()
+    assert used > 0.07  # the kernel counts in hundredths
+    assert 0 < cpu_seconds() - before < used + 0.3  # one that is gone counts once, as a child
+
+
+def test_processes_that_share_a_run_add_what_they_used() -> None:
+    session: Any = SimpleNamespace(config=SimpleNamespace(workeroutput={}))
+    of_all = CpuReport()
+    for used in (2.0, 3.0):
+        report = CpuReport()
+        report.seconds["tests/a/t.py"] = used
+        report.pytest_sessionfinish(session)
+        node: Any = SimpleNamespace(workeroutput=session.config.workeroutput)
+        of_all.pytest_testnodedown(node)
+    crashed: Any = SimpleNamespace()
+    of_all.pytest_testnodedown(crashed)
+    assert of_all.seconds == {"tests/a/t.py": 5.0}
+
+
+def test_a_file_is_counted_from_its_first_test_to_its_last() -> None:
     report = CpuReport()
-    report.pytest_runtest_logfinish("tests/test_x.py::one")
-    assert not report.by_test
-    report.pytest_collection_finish()
-    report.pytest_runtest_logfinish("tests/test_x.py::one")
-    assert [*report.by_test] == ["tests/test_x.py::one"]
+    tests: list[Any] = [SimpleNamespace(nodeid=f"tests/{at}.py::test") for at in ("a", "a", "b")]
+    for item, following in zip(tests, [*tests[1:], None], strict=True):
+        around = report.pytest_runtest_protocol(item, following)
+        next(around)
+        with pytest.raises(StopIteration):
+            next(around)
+    assert set(report.seconds) == {"tests/a.py", "tests/b.py"}
+    assert min(report.seconds.values()) > 0

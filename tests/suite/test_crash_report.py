@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.launch import forked_programs
 
 CONFTEST = """
 from tests.crash_report import CrashReport
@@ -29,14 +28,8 @@ def test_the_summary_shows_how_and_where_a_process_ended(status: str, tmp_path: 
     test = tmp_path / "test_crash.py"
     test.write_text(f"def test_that_crashes():\n    {CRASHES[status]}\n")
     options = ("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n1", "--rootdir", tmp_path, *options, test],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=100,
-        check=False,
-    )
+    words = ["-m", "pytest", "-n1", "--rootdir", str(tmp_path), *options, str(test)]
+    done = forked_programs.run(words, ROOT)
     _, found, summary = done.stdout.partition(f"gw0 ended with {status}")
     assert found, done.stdout + done.stderr
     shown = "faulthandler wrote nothing" if status == "status -9" else "in test_that_crashes"

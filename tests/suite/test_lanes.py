@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +26,7 @@ from tests.lanes import (
     lane_of,
     num_processes,
 )
+from tests.launch import forked_programs
 
 FILES = ("graph/test_modes.py", "concurrency/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
@@ -193,27 +192,18 @@ def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_p
         (tmp_path / f"test_{number:02}.py").write_text(CRASHES.format(number=crashes_at))
     (tmp_path / "conftest.py").write_text(SHARED)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", str(tmp_path)]
-    ran = subprocess.run(
-        words,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    words = ["-m", "pytest", "-p", "no:cacheprovider", "-n", "2", str(tmp_path)]
+    ran = forked_programs.run(words, tmp_path)
     assert "3 failed, 69 passed" in ran.stdout.splitlines()[-1], ran.stdout + ran.stderr
 
 
 def test_the_summary_is_that_of_one_process() -> None:
     files = [f"tests/{file}" for file in FILES]
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", NAMES, *files]
+    words = ["-m", "pytest", "-p", "no:cacheprovider", "-k", NAMES, *files]
     summaries = []
     for count in ("0", "2"):
-        ran = subprocess.run(
-            [*words, "-n", count], cwd=ROOT, capture_output=True, text=True, timeout=100, check=True
-        )
+        ran = forked_programs.run([*words, "-n", count], ROOT, timeout_s=100)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
         summaries.append([line for line in ran.stdout.splitlines() if TOLD.match(line)])
     assert summaries[0] == summaries[1]
     assert "deselected 1, slow: give --slow or -m slow" in summaries[0]

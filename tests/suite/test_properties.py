@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.launch import forked_programs
 from tests.properties import Properties, in_one_test
 
 SAMPLE = """
@@ -44,16 +43,8 @@ def test_interrupted(properties):
 def run(folder: Path, *options: str) -> str:
     (folder / "test_sample.py").write_text(SAMPLE)
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = " + str(ROOT))
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    ran = subprocess.run(
-        [*words, "test_sample.py"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    return ran.stdout
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_sample.py"]
+    return forked_programs.run(words, folder).stdout
 
 
 def test_each_failure_is_named_and_the_rest_is_checked(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.launch import forked_programs
 from tests.seed_report import SeedReport, complaints, ids_of, in_ranges
 from tests.seed_rows import FAMILIES, OWED, ROWS
 
@@ -100,17 +100,8 @@ def run_tree(
     (folder / "pytest.ini").write_text(CONFIG)
     (folder / "conftest.py").write_text(CONFTEST.replace("OWED_HERE", repr(owed)))
     (folder / "here" / "test_tree.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    root = Path(__file__).resolve().parents[2]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={"PYTHONPATH": str(root), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ["-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return forked_programs.run(words, folder)
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])

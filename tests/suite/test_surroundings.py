@@ -44,9 +44,13 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
     assert set(os.environ) - set(kept) <= set_by_the_tests | set_by_fastdist | set_by_torch
 
 
+# It starts a job of two workers, which need what the launcher and the test give them alone.
+OF_ONE_NODE = "tests/launch/test_secrets.py::test_a_job_of_one_node_runs_with_certificates"
+
+
 def test_jobs_of_the_tests_run_inside_a_job_with_a_secret() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n0", "-q", "-x", "tests/launch/test_secrets.py"],
+        [sys.executable, "-m", "pytest", "-n0", "-q", "-x", OF_ONE_NODE],
         cwd=ROOT,
         env={**os.environ, **OF_A_JOB},
         capture_output=True,
@@ -55,3 +59,4 @@ def test_jobs_of_the_tests_run_inside_a_job_with_a_secret() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+    assert "1 passed" in done.stdout

@@ -89,6 +89,10 @@ class GroupBase:
         self._companion: Any = None
         self._companion_lock = threading.Lock()
         self._error: BaseException | None = None
+        # For monitors: the bytes of the tensors of collectives, and the collective under way: its
+        # name, the line that called it, and its begin (time.monotonic).
+        self.num_bytes = 0
+        self.under_way: tuple[str, str, float] | None = None
         self.group_name = ""
         self.group_desc = ""
 
@@ -254,10 +258,17 @@ class GroupBase:
             device = self._gpu_of(options)
             return transport.start(call, act, result, device, is_async=options.asyncOp)
         settle(first)
+        if first is not None:
+            self.num_bytes += sum(map(_num_bytes, inputs or result))
 
         def job(number: int) -> None:
             start_ns = clock() if time_ranges.on else 0
-            act(transport, Call(number, what, agreed, line, time.monotonic() + seconds))
+            now = time.monotonic()
+            self.under_way = what, line, now
+            try:
+                act(transport, Call(number, what, agreed, line, now + seconds))
+            finally:
+                self.under_way = None
             if start_ns:
                 given = inputs or ([] if first is None else [first])
                 self._note_time(what, start_ns, given)
@@ -361,6 +372,10 @@ def _shown_shape(tensor: Tensor, what: str) -> tuple[int, ...]:
     layout = tensor._layout
     is_pair = layout.dtype.is_complex and what not in ("send", "recv", "recvAnySource")
     return (*layout.shape, 2) if is_pair else tuple(layout.shape)
+
+
+def _num_bytes(one: Any) -> int:
+    return one.nbytes if hasattr(one, "_layout") else 0
 
 
 def _first_tensor(result: Sequence[Any]) -> Tensor | None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import CollectiveError, CollectiveLostError, StoreTimeoutError
+from fastdist.system.import_hooks import load_for_groups
 
 from ..constants import default_pg_timeout
 from .backends import Backend, BackendConfig, Place, require_here
@@ -100,6 +101,7 @@ def _start(
         world.by_name[group.group_name] = group
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
+    load_for_groups()
 
 
 def _require_consistent(
@@ -222,6 +224,7 @@ def destroy_process_group(group: Any = None) -> None:
             groups = list(world.by_name.values())
             store, world.store, world.default = world.store, None, None
             world.by_name.clear()
+            _leave_preemption(world)
         else:
             if (
                 not isinstance(group, ProcessGroup)
@@ -234,6 +237,12 @@ def destroy_process_group(group: Any = None) -> None:
         one.shutdown()
     if store is not None:
         store.close()
+
+
+def _leave_preemption(world: World) -> None:
+    agreement, world.preemption = world.preemption, None
+    if agreement is not None:
+        agreement.leave()
 
 
 def abort_process_group(group: Any = None) -> None:

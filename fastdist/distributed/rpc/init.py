@@ -23,7 +23,7 @@ from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .process_end import watch_end, why_it_ends
 from .torch_names import backend_registry
-from .workers.group_log import find_number, keys_of_group
+from .workers.directory import find_number, keys_of_group
 from .workers.joining import count_former_lives
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
@@ -32,6 +32,18 @@ from .zmq_agent import ZmqAgent
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
+
+
+def begin_life() -> None:
+    """Let the next init_rpc be the first, as in a new process: engines use processes again.
+
+    Raises  RpcError while RPC runs
+    """
+    global _init_counter
+    with _init_lock:
+        if agents.is_current_agent_set():
+            raise RpcError("RPC is still initialized in this process: call rpc.shutdown() first")
+        _init_counter = 0
 
 
 @folds

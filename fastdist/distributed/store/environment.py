@@ -278,7 +278,11 @@ def _store_port(reader: _Reader, launcher: _Launcher) -> int | None:
     return master + is_taken
 
 
-def _slurm_host(environment: Mapping[str, str]) -> str | None:
+def slurm_host(environment: Mapping[str, str]) -> str | None:
+    """Return the first host of a Slurm step, or of its job; None outside Slurm.
+
+    Raises  RendezvousError for a list of hosts that cannot be read
+    """
     for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         if nodes := environment.get(name):
             return expand_first_host(nodes, name)
@@ -301,6 +305,10 @@ def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
         return _FIRST_PORT + zlib.crc32(job.encode()) % _PORT_COUNT
 
     return port
+
+
+# The port of a Slurm step's store, made from the ids of job and step, which all its tasks have.
+slurm_port = _port_from("SLURM_JOB_ID", "SLURM_STEP_ID")
 
 
 def _by_x(names: list[str]) -> str:
@@ -331,8 +339,8 @@ _LAUNCHERS = (
         world_size=("SLURM_NTASKS",),
         local_rank=("SLURM_LOCALID",),
         run_id=("SLURM_JOB_ID",),
-        host=_slurm_host,
-        port=_port_from("SLURM_JOB_ID", "SLURM_STEP_ID"),
+        host=slurm_host,
+        port=slurm_port,
     ),
     _Launcher(
         name="Open MPI",

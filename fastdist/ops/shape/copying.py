@@ -93,12 +93,21 @@ def _(g: Tensor, input_layout: Layout) -> Any:
     takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
-    """Return zeros of shape with input at index: the adjoint of basic indexing."""
+    """Return zeros of shape with input at index: the adjoint of basic indexing. A pair of integers
+    stands for the slice between them, which cannot be part of the key of a Route.
+    """
+
+
+def _with_slices(index: Any) -> Any:
+    """Return index with slices in place of pairs."""
+    if index.__class__ is not tuple:
+        return index
+    return tuple([slice(*one) if one.__class__ is tuple else one for one in index])
 
 
 @place.plan
 def _(input: Tensor, shape: Shape, index: Any) -> Plan:
-    return Plan(shape, input._layout.dtype, (index,))
+    return Plan(shape, input._layout.dtype, (_with_slices(index),))
 
 
 @place.batches
@@ -111,7 +120,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @place.vjp("input")
 def _(g: Tensor, index: Any) -> Tensor:
-    return g[index]
+    return g[_with_slices(index)]
 
 
 class MoveOp(StructuredOp):

@@ -1,0 +1,80 @@
+"""Starts what shows this worker, once in each process, where the environment wants it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Final
+
+from .answers import Answers
+from .http_server import HttpServer
+
+PORT: Final = "FASTDIST_METRICS_PORT"
+HOST: Final = "FASTDIST_METRICS_HOST"
+# Set by `fastdist run`: the folder of the job, in which the launcher looks for socket files.
+MONITOR: Final = "FASTDIST_MONITOR_DIR"
+
+_logger = logging.getLogger(__name__)
+_lock = threading.Lock()
+# The process that has begun: a forked child has none of the threads.
+_begun_by = 0
+
+
+def begin() -> None:
+    """Show this worker by what the environment names; later calls do nothing.
+
+    A port that is taken, or a package that is missing, is a warning: the job goes on.
+
+    Raises:
+        ValueError: The port is not one.
+    """
+    global _begun_by
+    with _lock:
+        if _begun_by == os.getpid():
+            return
+        _begun_by = os.getpid()
+    port = metrics_port()
+    if port is not None:
+        host = os.environ.get(HOST) or "127.0.0.1"
+        try:
+            from .exposition import Exposition
+
+            HttpServer(host, port, Exposition().answer).start()
+        except ImportError:
+            _logger.warning(
+                "%s is set, and the package prometheus_client is not installed: `pip install "
+                "prometheus_client`; this worker serves no metrics",
+                PORT,
+            )
+        except OSError as error:
+            _logger.warning(
+                "this worker serves no metrics: port %d of %s cannot be had: %s",
+                *(port, host, error.strerror),
+            )
+    folder = os.environ.get(MONITOR)
+    if folder:
+        try:
+            Answers(folder).start()
+        except OSError as error:
+            _logger.warning("`fastdist top` will not show this worker: %s", error)
+
+
+def metrics_port() -> int | None:
+    """Return the port of this worker: the given one plus its LOCAL_RANK; None for none.
+
+    Raises:
+        ValueError: The variable does not hold a port, or the sum is not one.
+    """
+    text = os.environ.get(PORT)
+    if not text:
+        return None
+    local_rank = os.environ.get("LOCAL_RANK", "0")
+    is_number = text.isascii() and text.isdecimal() and local_rank.isdecimal()
+    port = int(text) + int(local_rank) if is_number and int(text) else 0
+    if not 0 < port < 65536:
+        raise ValueError(
+            f"{PORT} is {text!r}; expected a port from 1 to 65535, to which each worker of a "
+            f"machine adds its LOCAL_RANK ({local_rank} here)"
+        )
+    return port

@@ -1,0 +1,132 @@
+"""A small HTTP server for a monitoring system, and for whoever else reaches the port."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+# Bounds for strangers: connections at a time, bytes of a request, and seconds for all of it.
+MOST_CONNECTIONS: Final = 8
+MOST_REQUEST_BYTES: Final = 8192
+REQUEST_S: Final = 5.0
+_PAUSE_S: Final = 0.1
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class Answer(NamedTuple):
+    """The answer to one request: its status, its type and its text."""
+
+    status: int
+    text: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class HttpServer:
+    """Answers GET and HEAD requests, each on a short-lived thread; one connection, one request.
+
+    Args:
+        host: The address to bind.
+        port: The port; 0 for a free one.
+        answer: Called with the path of each request, on a thread of the server.
+
+    Raises:
+        OSError: The address or the port cannot be had.
+
+    Threads: any. They are daemons: the server ends with the process.
+    """
+
+    def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=16)
+        self.port: int = self._listener.getsockname()[1]
+        self._answer = answer
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
+        self._is_closed = threading.Event()
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        threading.Thread(target=self._accept, name="fastdist-metrics", daemon=True).start()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        self._is_closed.set()
+        # A blocked accept() ends by this, and not by close().
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # already closed
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                # No descriptor is left, or a connection was reset before it was accepted.
+                self._is_closed.wait(_PAUSE_S)
+                continue
+            if not self._free.acquire(blocking=False):
+                connection.close()
+                continue
+            try:
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except RuntimeError:  # no thread can be started
+                connection.close()
+                self._free.release()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                answer, has_body = self._answer_to(_read_request(connection))
+                connection.settimeout(REQUEST_S)
+                connection.sendall(_head(answer) + (answer.text if has_body else b""))
+        except OSError:
+            pass  # the client has gone, or is too slow
+        finally:
+            self._free.release()
+
+    def _answer_to(self, request: bytes) -> tuple[Answer, bool]:
+        words = request.split(b"\n", 1)[0].split()
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not request.isascii():
+            return Answer(400, b"not an HTTP request\n"), True
+        method, path = words[0].decode(), words[1].decode().partition("?")[0]
+        if method not in ("GET", "HEAD"):
+            return Answer(405, b"only GET and HEAD\n"), True
+        try:
+            return self._answer(path), method == "GET"
+        except Exception as error:  # one request must not end the thread without an answer
+            return Answer(500, f"{type(error).__name__}\n".encode()), method == "GET"
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    """Return the head of a request; empty if it does not end within the bounds."""
+    until, data = time.monotonic() + REQUEST_S, b""
+    while b"\r\n\r\n" not in data and b"\n\n" not in data:
+        left_s = until - time.monotonic()
+        if left_s <= 0 or len(data) > MOST_REQUEST_BYTES:
+            return b""
+        connection.settimeout(left_s)
+        chunk = connection.recv(4096)
+        if not chunk:
+            return b""
+        data += chunk
+    return data
+
+
+def _head(answer: Answer) -> bytes:
+    allow = "Allow: GET, HEAD\r\n" if answer.status == 405 else ""
+    return (
+        f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\n"
+        f"Content-Type: {answer.content_type}\r\nContent-Length: {len(answer.text)}\r\n"
+        f"{allow}Connection: close\r\n\r\n"
+    ).encode()

@@ -1,0 +1,158 @@
+"""One reading of this process: its work so far, and its waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Final
+
+from fastdist.distributed.process_group.world import here
+from fastdist.distributed.restarts import restart_count
+from fastdist.distributed.rpc import agent as agents
+from fastdist.distributed.rpc import get_metrics as rpc_metrics
+
+# Peers with their own numbers in a reading; the others are added up.
+_MOST_PEERS: Final = 64
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_began: Final = time.monotonic()
+
+
+def get_metrics() -> dict[str, Any]:
+    """Return counts of the work of this worker so far and its waits, as values of JSON.
+
+    Returns:
+        A dictionary: `pid`, `rank`, `restarts`, `up_s` (seconds since this module was imported),
+        `rss_bytes`, `threads`, `files` (open descriptors); `rpc` with the name of the worker, all
+        of `rpc.get_metrics()`, bytes, calls and errors by peer, and the peers that it waits for;
+        `passes` (backward passes that run here, and contexts); `groups`, each with its name,
+        members, number of collectives, bytes of their tensors, and the collective under way.
+        Parts that the process does not have are empty.
+
+    Threads: any; takes about 0.2 ms.
+
+    Example:
+        >>> from fastdist.distributed import monitor
+        >>> monitor.get_metrics()["groups"]
+        []
+    """
+    return {
+        "pid": os.getpid(),
+        "rank": _rank(),
+        "restarts": _restarts(),
+        "up_s": time.monotonic() - _began,
+        **_process(),
+        "rpc": _rpc(),
+        "passes": _passes(),
+        "groups": _groups(),
+    }
+
+
+def _rank() -> int:
+    if agents.is_current_agent_set():
+        agent: Any = agents.get_current_agent()
+        return int(agent.get_worker_info().id)
+    group = here.world.default
+    if group is not None:
+        return group.rank()
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdigit() else -1
+
+
+def _restarts() -> int:
+    try:
+        return restart_count()
+    except ValueError:  # a launcher's variable is not a number: init_rpc reports that
+        return 0
+
+
+def _process() -> dict[str, int]:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            rss_bytes = int(file.read().split()[1]) * _PAGE_BYTES
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            threads = int(file.read().rpartition(")")[2].split()[17])
+        files = len(os.listdir("/proc/self/fd"))
+    except (OSError, IndexError, ValueError):  # not Linux, or no descriptor is left
+        return {"rss_bytes": 0, "threads": 0, "files": 0}
+    return {"rss_bytes": rss_bytes, "threads": threads, "files": files}
+
+
+def _rpc() -> dict[str, Any]:
+    if not agents.is_current_agent_set():
+        return {}
+    agent: Any = agents.get_current_agent()
+    counts = getattr(agent, "counts", None)
+    if counts is None:  # an agent that a program wrote
+        return {"name": agent.get_worker_info().name, "metrics": rpc_metrics()}
+    served, network = counts.served_data(), counts.network_data()
+    by_calls = sorted(network, key=lambda peer: network[peer].num_calls, reverse=True)
+    peers = {peer: _of_peer(network[peer]) for peer in by_calls[:_MOST_PEERS]}
+    if len(by_calls) > _MOST_PEERS:
+        rest = [_of_peer(network[peer]) for peer in by_calls[_MOST_PEERS:]]
+        peers["(others)"] = {name: sum(one[name] for one in rest) for name in rest[0]}
+    waits, silent = {}, {}
+    for worker in agent.workers.met():
+        pending = 0 if worker.is_dead else worker.pipe.num_pending()
+        if pending:
+            waits[worker.info.name] = pending
+        if not worker.is_dead and worker.hangs:
+            silent[worker.info.name] = worker.describe()
+    stage = agent.leaving.stage.name.lower()
+    return {
+        "name": agent.get_worker_info().name,
+        "stage": stage,
+        "metrics": rpc_metrics(),
+        "calls": sum(one["calls"] for one in peers.values()),
+        "served": served.num_calls,
+        "sent_bytes": sum(one["sent_bytes"] for one in peers.values()) + served.total_sent_bytes,
+        "received_bytes": sum(one["received_bytes"] for one in peers.values())
+        + served.total_recv_bytes,
+        "errors": sum(one["errors"] for one in peers.values()),
+        "peers": peers,
+        "waits_for": waits,
+        "silent": silent,
+        "given_up": agent.workers.given_up is not None,
+        "leaves_after": agent.leaving.for_whom_it_waits() if stage == "coming" else "",
+    }
+
+
+def _of_peer(data: Any) -> dict[str, int]:
+    return {
+        "calls": data.num_calls,
+        "sent_bytes": data.total_sent_bytes,
+        "received_bytes": data.total_recv_bytes,
+        "errors": data.total_errors,
+    }
+
+
+def _passes() -> dict[str, int]:
+    # Not imported for this: a job without RPC has no passes.
+    found: Any = sys.modules.get("fastdist.distributed.autograd")
+    if found is None or not agents.is_current_agent_set():
+        return {}
+    info = found._get_debug_info()
+    return {
+        "running": info["num_current_backward_passes"],
+        "contexts": info["num_autograd_contexts"],
+    }
+
+
+def _groups() -> list[dict[str, Any]]:
+    now = time.monotonic()
+    found = []
+    for group in list(here.world.by_name.values()):
+        under_way = group.under_way
+        found.append(
+            {
+                "name": group.group_name,
+                "backend": group.name(),
+                "ranks": list(group._ranks),
+                "collectives": group._get_sequence_number_for_group(),
+                "bytes": group.num_bytes,
+                "under_way": None
+                if under_way is None
+                else {"what": under_way[0], "line": under_way[1], "for_s": now - under_way[2]},
+            }
+        )
+    return found

@@ -1,0 +1,341 @@
+"""Workers as actors of Ray: `WorkerGroup`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from fastdist.core.errors import EngineError, WorkerLostError
+from fastdist.launch.flags import WORKER
+
+from .group import Hub, Run, supervise
+from .worker import Life, Outcome, Whereabouts, live
+
+__all__ = ["RemoteWorker", "WorkerGroup"]
+
+# Calls of `rpc` that run at the same time in one worker, next to the function of `run`.
+_CALLS = 8
+_CALL_GROUP = "calls"
+
+
+def _ray() -> ModuleType:
+    try:
+        import ray
+
+        module: ModuleType = ray
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ModuleNotFoundError(
+            "fastdist.integrations.ray needs Ray, which is not installed: pip install ray",
+            name="ray",
+        ) from None
+    return module
+
+
+class _Actor:
+    """The process of a worker; Ray shows its repr before each line that it prints."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
+    def __repr__(self) -> str:
+        return f"rank {self._rank}"
+
+    def whereabouts(self) -> Whereabouts:
+        return Whereabouts(os.getpid(), _ray().get_runtime_context().get_node_id())
+
+    def live(self, life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+        return live(life, function, arguments)
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+
+class RemoteWorker:
+    """One worker of a group, as the driver sees it; it keeps its rank when it is started again."""
+
+    def __init__(self, engine: _RayEngine, rank: int) -> None:
+        self._engine = engine
+        self.rank = rank
+
+    def __repr__(self) -> str:
+        return f"RemoteWorker(rank={self.rank})"
+
+    def rpc(
+        self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any
+    ) -> Any:
+        """Call function(*args, **kwargs) in the worker's process, and return the result.
+
+        The call runs on a separate thread, also while `run` trains there, and may use
+        `fastdist.distributed.rpc`. Ray carries arguments and result.
+
+        Args:
+            timeout: How long to wait in seconds; None: until it has ended.
+
+        Raises:
+            WorkerLostError: The process was lost; the call may have run.
+            TimeoutError: The time is over; the call goes on.
+            Exception: The error of the function, with the worker's traceback, as Ray raises it.
+
+        Example:
+            group.workers[1].rpc(os.getpid)
+        """
+        return self._engine.call(self.rank, function, args, kwargs, timeout)
+
+
+class WorkerGroup:
+    """Workers in actors of Ray, each with a rank, a store to meet at and a shared secret.
+
+    The actors are placed together, in a placement group, and live until `shutdown`. A driver that
+    ends, also by SIGKILL, takes them along. A group is a context manager.
+
+    Args:
+        num_workers: How many workers.
+        resources: The resources that each of them reserves, by Ray's names; {"CPU": 1} by
+            default. Ray shows each worker its own GPUs, as cuda:0 and so on.
+        max_restarts: How often a worker may start again, or with restart="group" all.
+        restart: "worker": a lost worker comes back alone, and the others go on, as with
+            `fastdist run --restart=worker`. "group": all are started again.
+        strategy: Ray's for placement groups: "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD".
+        start_timeout: How long Ray may take in seconds to have the resources, and to start actors.
+
+    Raises:
+        ModuleNotFoundError: Ray is not installed.
+        EngineError: The resources cannot be had in time; the text names what is missing.
+        ValueError: An argument is out of range.
+
+    Threads: one at a time, but for `workers[i].rpc`, which any may call.
+
+    Example:
+        with WorkerGroup(num_workers=2, resources={"GPU": 1}, max_restarts=3) as group:
+            results = group.run(train, {"lr": 0.1})
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        resources: Mapping[str, float] | None = None,
+        max_restarts: int = 0,
+        restart: str = WORKER,
+        *,
+        strategy: str = "PACK",
+        start_timeout: float = 60.0,
+    ) -> None:
+        self._plan = Run(num_workers, max_restarts, restart, "")
+        self._num_runs = 0
+        ray = _ray()
+        if not ray.is_initialized():
+            ray.init()
+        if ray.util.client.ray.is_connected():
+            raise EngineError(
+                "this driver is connected by Ray Client (ray://), outside of the cluster, where "
+                "workers cannot reach its store: start it in the cluster, by `ray job submit`"
+            )
+        bundle = dict(resources) if resources is not None else {"CPU": 1.0}
+        self._engine = _RayEngine(ray, num_workers, bundle, strategy, start_timeout)
+        try:
+            self._engine.start(range(num_workers))
+            self._hub = Hub(ray.util.get_node_ip_address())
+        except BaseException:
+            self._engine.close()
+            raise
+        self.workers = [RemoteWorker(self._engine, rank) for rank in range(num_workers)]
+        self._is_running = self._is_closed = False
+
+    def run(self, train: Callable[..., Any], *args: Any) -> list[Any]:
+        """Run train(*args) in every worker; return the results, by rank, when all have ended.
+
+        `train` joins by `init_rpc("name")` or `init_process_group()` without more arguments, and
+        leaves before it returns. It runs again, with `dist.restart_count()` one higher, in a worker
+        that is started again. It may run on a thread that is not its process's main one.
+
+        Args:
+            train: A function that pickles; one of `__main__` does.
+            *args: Its arguments, such as a config.
+
+        Raises:
+            WorkerFailedError: A worker raised or was lost, and may not start again. The text has
+                the rank and the traceback; the cause is the exception.
+            EngineError: A process could not be had again, or the group is shut down.
+        """
+        if self._is_closed:
+            raise EngineError("this WorkerGroup is shut down; make another one")
+        if self._is_running:
+            raise EngineError("this WorkerGroup runs a function already; make a second group")
+        self._is_running = True
+        try:
+            self._num_runs += 1
+            plan = Run(
+                self._plan.world_size,
+                self._plan.max_restarts,
+                self._plan.restart,
+                f"ray.{self._num_runs}",
+            )
+            self._engine.program = (train, args)
+            return supervise(self._engine, self._hub, plan)
+        finally:
+            self._is_running = False
+
+    def shutdown(self) -> None:
+        """End all workers and give the resources back; twice is once."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._engine.close()
+            self._hub.close()
+
+    def __enter__(self) -> WorkerGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
+class _RayEngine:
+    """The actors of a group; `group.Engine` says what each method does."""
+
+    def __init__(
+        self,
+        ray: ModuleType,
+        size: int,
+        bundle: dict[str, float],
+        strategy: str,
+        timeout_s: float,
+    ) -> None:
+        self._ray, self._bundle, self._timeout_s = ray, bundle, timeout_s
+        self.program: tuple[Callable[..., Any], tuple[Any, ...]] = (int, ())
+        self._actors: dict[int, Any] = {}
+        self._places: dict[int, Whereabouts] = {}
+        # The lives under way, by what Ray returns for the call.
+        self._lives: dict[Any, int] = {}
+        self._ended: dict[int, Any] = {}
+        self._size = size
+        self._placement = ray.util.placement_group([bundle] * size, strategy=strategy)
+        try:
+            if not self._placement.wait(timeout_s):
+                raise EngineError(self._what_is_missing(strategy))
+        except BaseException:
+            ray.util.remove_placement_group(self._placement)
+            raise
+
+    def _what_is_missing(self, strategy: str) -> str:
+        whole, free = self._ray.cluster_resources(), self._ray.available_resources()
+        lines = []
+        for name, each in self._bundle.items():
+            needed, there, left = each * self._size, whole.get(name, 0), free.get(name, 0)
+            if needed > there:
+                lines.append(f"{needed:g} {name}, and the cluster has {there:g}")
+            elif needed > left:
+                lines.append(f"{needed:g} {name}, and of the cluster's {there:g} {left:g} are free")
+        missing = "; ".join(lines) or f"that no set of nodes has them as {strategy} asks"
+        return (
+            f"Ray did not place {self._size} workers of {self._bundle} within "
+            f"{self._timeout_s:g} s: they need {missing}; add nodes, ask for less, or give a "
+            "longer start_timeout"
+        )
+
+    def start(self, ranks: Sequence[int]) -> dict[int, Whereabouts]:
+        died = self._ray.exceptions.RayActorError
+        asked = {}
+        for rank in ranks:
+            if rank in self._actors:
+                with suppress(died):  # it was lost since the last run, and another one is made
+                    self._places[rank] = self._whereabouts(rank)
+                    continue
+            self._actors[rank] = self._make(rank)
+            asked[rank] = self._actors[rank].whereabouts.remote()
+        try:
+            found = self._ray.get(list(asked.values()), timeout=self._timeout_s)
+        except (self._ray.exceptions.GetTimeoutError, died) as error:
+            raise EngineError(
+                f"Ray did not start the actors of ranks {list(asked)} within {self._timeout_s:g} "
+                f"s: {_first_line(error)}"
+            ) from error
+        self._places.update(zip(asked, found))
+        return self._places
+
+    def _whereabouts(self, rank: int) -> Whereabouts:
+        asked = self._actors[rank].whereabouts.remote()
+        found: Whereabouts = self._ray.get(asked, timeout=self._timeout_s)
+        return found
+
+    def _make(self, rank: int) -> Any:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        make = self._ray.remote(concurrency_groups={_CALL_GROUP: _CALLS})(_Actor)
+        place = PlacementGroupSchedulingStrategy(self._placement, placement_group_bundle_index=rank)
+        others = {name: n for name, n in self._bundle.items() if name not in ("CPU", "GPU")}
+        return make.options(
+            num_cpus=self._bundle.get("CPU", 0),
+            num_gpus=self._bundle.get("GPU", 0),
+            resources=others,
+            scheduling_strategy=place,
+        ).remote(rank)
+
+    def begin(self, rank: int, life: Life) -> None:
+        self._lives[self._actors[rank].live.remote(life, *self.program)] = rank
+
+    def wait(self, timeout_s: float) -> Sequence[int]:
+        if not self._lives:
+            return ()
+        done, _ = self._ray.wait(list(self._lives), timeout=timeout_s)
+        ranks = []
+        for reference in done:
+            rank = self._lives.pop(reference)
+            self._ended[rank] = reference
+            ranks.append(rank)
+        return ranks
+
+    def outcome(self, rank: int) -> Outcome:
+        reference = self._ended.pop(rank)
+        try:
+            outcome: Outcome = self._ray.get(reference)
+        except self._ray.exceptions.RayActorError as error:
+            return Outcome(failure=_first_line(error), is_lost=True)
+        except self._ray.exceptions.RayError as error:
+            # The function, its arguments or its result could not be pickled.
+            return Outcome(failure=str(error), error=error)
+        return outcome
+
+    def end(self, ranks: Sequence[int]) -> None:
+        self._lives = {one: rank for one, rank in self._lives.items() if rank not in ranks}
+        for rank in ranks:
+            actor = self._actors.pop(rank, None)
+            if actor is not None:
+                self._ray.kill(actor)
+
+    def call(
+        self,
+        rank: int,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        actor = self._actors.get(rank)
+        if actor is None:
+            raise WorkerLostError(
+                f"rank {rank} of this WorkerGroup has no process", may_have_run=False
+            )
+        grouped = actor.call.options(concurrency_group=_CALL_GROUP)
+        reference = grouped.remote(function, args, kwargs)
+        try:
+            return self._ray.get(reference, timeout=timeout)
+        except self._ray.exceptions.RayActorError as error:
+            raise WorkerLostError(f"rank {rank} was lost: {_first_line(error)}") from error
+        except self._ray.exceptions.GetTimeoutError as error:
+            name = getattr(function, "__qualname__", repr(function))
+            raise TimeoutError(f"rank {rank}: {name} did not end within {timeout:g} s") from error
+
+    def close(self) -> None:
+        if self._ray.is_initialized():
+            self.end(list(self._actors))
+            self._ray.util.remove_placement_group(self._placement)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:6])[:600] or type(error).__name__

@@ -1,0 +1,254 @@
+"""`fastdist manifest`: prints what Slurm or Kubernetes needs to run a job on several nodes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from fastdist.launch.cluster_places import KUBERNETES_PORT
+from fastdist.launch.command_parser import CommandParser
+from fastdist.launch.ending import SHUTDOWN_S
+from fastdist.launch.flags import GROUP, WORKER
+
+_SBATCH, _JOBSET = "sbatch", "jobset"
+# From the signal to the end: the workers' time, and what the launcher needs in addition.
+_MARGIN_S = 10
+_GRACE_S = int(SHUTDOWN_S)
+# A name of Kubernetes' that still has room for "-nodes-0-" and an index in a host's name.
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+_EPILOG = """
+examples:
+  fastdist manifest sbatch --nodes 4 -n 8 --time 2:00:00 train.py --epochs 5 > job.sh
+  sbatch job.sh
+  fastdist manifest jobset --nodes 4 -n 8 --image IMAGE train.py | kubectl apply -f -
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the manifest that the command line asks for; return the exit status."""
+    parser = _parser()
+    given = parser.read(arguments)
+    try:
+        _check(given)
+    except ValueError as error:
+        parser.refuse(str(error))
+    print(sbatch(given) if given.kind == _SBATCH else as_yaml(jobset(given)), end="")
+    return 0
+
+
+def _parser() -> CommandParser:
+    prog = "fastdist manifest"
+    parser = CommandParser(
+        prog,
+        f"{prog} sbatch --nodes 4 -n 8 train.py",
+        description="Print the manifest of a job on several nodes: a script for Slurm's sbatch, or "
+        "a Secret and a JobSet for Kubernetes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("kind", choices=(_SBATCH, _JOBSET), help="for which engine")
+    add("--nodes", type=int, default=1, metavar="N", help="how many nodes (default 1)")
+    add("-n", "--nproc-per-node", default="1", metavar="M", help="workers on each (default 1)")
+    add("--name", metavar="NAME", help="name of the job (default: that of the program)")
+    add("--image", metavar="IMAGE", help="jobset: the image, with fastdist and the program in it")
+    add("--cpus", type=int, metavar="C", help="cores of each node")
+    add("--gpus", type=int, default=0, metavar="G", help="GPUs of each node")
+    add("--memory", metavar="SIZE", help="memory of each node, such as 16G (Kubernetes: 16Gi)")
+    add("--time", metavar="TIME", help="sbatch: the time limit, such as 2:00:00")
+    add("--max-restarts", type=int, default=0, metavar="N", help="as for `fastdist run`")
+    add("--restart", choices=(GROUP, WORKER), default=GROUP, help="as for `fastdist run`")
+    add(
+        *("--shutdown-timeout",),
+        type=int,
+        default=_GRACE_S,
+        metavar="S",
+        help="how many seconds workers have to save after a preemption's SIGTERM, which comes so "
+        f"much before the end (default {_GRACE_S})",
+    )
+    add("-m", "--module", action="store_true", help="PROGRAM is a module's name")
+    add("program", metavar="PROGRAM", help="a Python script, or with -m a module")
+    add("arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments")
+    return parser
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Raise ValueError for a value that cannot stand in a manifest; make the name if none is given.
+
+    A value with a line break would end its line of the script, and begin one that nobody wrote.
+    """
+    for flag in ("nodes", "cpus"):
+        value = getattr(given, flag)
+        if value is not None and value < 1:
+            raise ValueError(f"--{flag} must be 1 or more, got {value}")
+    for flag in ("gpus", "max_restarts", "shutdown_timeout"):
+        if getattr(given, flag) < 0:
+            raise ValueError(f"--{flag.replace('_', '-')} must be 0 or more")
+    if not re.fullmatch(r"[0-9]{1,6}|auto|cpu|gpu", given.nproc_per_node):
+        raise ValueError(f"-n must be a number, auto, cpu or gpu, got {given.nproc_per_node!r}")
+    for flag, pattern in (("time", r"[0-9:-]+"), ("memory", r"[0-9]+[KMGT]?i?")):
+        value = getattr(given, flag)
+        if value is not None and not re.fullmatch(pattern, value):
+            raise ValueError(f"--{flag} is {value!r}, which is not a value of that kind")
+    if given.kind == _JOBSET and not given.image:
+        raise ValueError("jobset needs --image: one that holds fastdist and the program")
+    if given.name is None:
+        stem = given.program.rpartition("/")[2].removesuffix(".py").lower()
+        given.name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:40].strip("-") or "job"
+    if not _NAME.fullmatch(given.name):
+        raise ValueError(
+            f"--name is {given.name!r}; expected lower-case letters, digits and dashes, at most 40"
+        )
+
+
+def run_command(given: argparse.Namespace, engine: str) -> list[str]:
+    """Return the arguments of `fastdist` that each node runs."""
+    words = ["run", f"--{engine}", "-n", given.nproc_per_node]
+    if given.max_restarts:
+        words += ["--max-restarts", str(given.max_restarts), "--restart", given.restart]
+    words += ["--shutdown-timeout", str(given.shutdown_timeout)]
+    return [*words, *(["-m"] if given.module else []), given.program, *given.arguments]
+
+
+# ---- Slurm --------------------------------------------------------------------------------------
+
+
+def sbatch(given: argparse.Namespace) -> str:
+    """Return a script for sbatch.
+
+    Slurm sends SIGTERM to the steps so many seconds before the time limit, and at a preemption; the
+    launchers give their workers the time to save. The secret is made on the first node, in a file
+    that this user alone may read, in the folder of the job, which all nodes see.
+    """
+    options = {
+        "job-name": given.name,
+        "nodes": given.nodes,
+        "ntasks-per-node": 1,
+        "cpus-per-task": given.cpus,
+        "gpus-per-node": given.gpus or None,
+        "mem": given.memory,
+        "time": given.time,
+        "signal": f"TERM@{given.shutdown_timeout + _MARGIN_S}",
+        "output": "%x-%j.log",
+        "open-mode": "append",
+    }
+    lines = [f"#SBATCH --{name}={value}" for name, value in options.items() if value is not None]
+    command = shlex.join([sys.executable, "-m", "fastdist", *run_command(given, "slurm")])
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            *lines,
+            "#SBATCH --requeue",
+            "set -euo pipefail",
+            "# The secret of this job: a file that all nodes see, and this user alone may read.",
+            'export FASTDIST_JOB_SECRET_FILE="$SLURM_SUBMIT_DIR/.fastdist-secret-$SLURM_JOB_ID"',
+            "trap 'rm -f \"$FASTDIST_JOB_SECRET_FILE\"' EXIT",
+            "umask 077",
+            "od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' > \"$FASTDIST_JOB_SECRET_FILE\"",
+            "umask 022",
+            f"srun --ntasks-per-node=1 --kill-on-bad-exit=1 {command}",
+            "",
+        ]
+    )
+
+
+# ---- Kubernetes ---------------------------------------------------------------------------------
+
+
+def jobset(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return a Secret with a new secret, and the JobSet whose pods read it.
+
+    Source  JobSet API v1alpha2, kubernetes-sigs/jobset: api/jobset/v1alpha2/jobset_types.go
+    """
+    secret = f"{given.name}-fastdist"
+    labels = {"app.kubernetes.io/name": given.name, "app.kubernetes.io/managed-by": "fastdist"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": secret, "labels": labels},
+            "type": "Opaque",
+            "immutable": True,
+            "stringData": {"secret": secrets.token_hex(32)},
+        },
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": given.name, "labels": labels},
+            "spec": {
+                "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+                "failurePolicy": {"maxRestarts": given.max_restarts},
+                "replicatedJobs": [
+                    {"name": "nodes", "replicas": 1, "template": {"spec": _job(given, secret)}}
+                ],
+            },
+        },
+    ]
+
+
+def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
+    resources: dict[str, Any] = {"cpu": given.cpus, "memory": given.memory}
+    if given.gpus:
+        resources["nvidia.com/gpu"] = given.gpus
+    resources = {name: str(value) for name, value in resources.items() if value is not None}
+    restarts = {"fieldRef": {"fieldPath": "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
+    command = run_command(given, "k8s")
+    at = command.index("-n")
+    command[at:at] = ["--nnodes", str(given.nodes)]
+    container = {
+        "name": "fastdist",
+        "image": given.image,
+        "command": ["fastdist", *command],
+        "env": [
+            {
+                "name": "FASTDIST_JOB_SECRET",
+                "valueFrom": {"secretKeyRef": {"name": secret, "key": "secret"}},
+            },
+            {"name": "FASTDIST_RESTART_COUNT", "valueFrom": restarts},
+        ],
+        "ports": [{"name": "store", "containerPort": KUBERNETES_PORT}],
+        # Workers of a node share memory; a pod has 64 MB of it otherwise.
+        "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],
+    }
+    if resources:
+        container["resources"] = {"requests": resources, "limits": resources}
+    return {
+        "completionMode": "Indexed",
+        "completions": given.nodes,
+        "parallelism": given.nodes,
+        "backoffLimit": 0,
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": given.shutdown_timeout + _MARGIN_S,
+                "containers": [container],
+                "volumes": [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}],
+            }
+        },
+    }
+
+
+def as_yaml(documents: Sequence[Any]) -> str:
+    """Return documents of dictionaries, lists and scalars as YAML; scalars as JSON writes them."""
+    return "".join("---\n" + "".join(_lines(document, "")) for document in documents)
+
+
+def _lines(value: Any, indent: str) -> list[str]:
+    found = []
+    for key, item in value.items():
+        if isinstance(item, dict):
+            found += [f"{indent}{key}:\n", *_lines(item, indent + "  ")]
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            found.append(f"{indent}{key}:\n")
+            for one in item:
+                first, *others = _lines(one, indent + "    ")
+                found += [f"{indent}  - {first.lstrip()}", *others]
+        else:
+            found.append(f"{indent}{key}: {json.dumps(item)}\n")
+    return found

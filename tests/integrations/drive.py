@@ -1,0 +1,57 @@
+"""Drivers of Ray and Dask for tests: run the `main` of a module in workers, and end.
+
+python -m tests.integrations.drive ray|dask WORKERS RESTARTS MODULE ARGUMENTS
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.integrations.ray_cluster import SETTINGS
+
+
+def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
+    """Run it in actors of a Ray that is started for it."""
+    import ray
+
+    from fastdist.integrations.ray import WorkerGroup
+
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(logging_level="error")
+    else:
+        ray.init(num_cpus=size, include_dashboard=False, logging_level="error")
+    try:
+        with WorkerGroup(size, max_restarts=restarts) as group:
+            return group.run(train, words)
+    finally:
+        ray.shutdown()
+
+
+def run_on_dask(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
+    """Run it in a cluster of processes of this machine."""
+    from distributed import Client, LocalCluster
+
+    from fastdist.integrations.dask import run
+
+    options = {"n_workers": size, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        return run(client, train, size, words, max_restarts=restarts)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line names; return the sum of the workers' statuses."""
+    engine, size, restarts, module, *words = arguments
+    run = run_on_ray if engine == "ray" else run_on_dask
+    statuses = run(int(size), int(restarts), importlib.import_module(module).main, words)
+    assert len(statuses) == int(size)
+    return sum(statuses)
+
+
+if __name__ == "__main__":
+    # Ray asks for its settings in the environment before it is imported.
+    os.environ.update(SETTINGS)
+    sys.exit(main(sys.argv[1:]))

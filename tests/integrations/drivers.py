@@ -1,0 +1,191 @@
+"""Drivers whose workers fail, do not fit, are nested, or outlive them.
+
+    python -m tests.integrations.drivers ray|dask errors|lasting|plugin|cluster FOLDER
+
+`errors` prints what each mistake leads to; `lasting` runs tests/integrations/lasting.py in two
+workers; `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fastdist as torch
+import fastdist.distributed as dist
+from fastdist.core.errors import EngineError, WorkerFailedError
+from tests.integrations import lasting
+from tests.integrations.ray_cluster import SETTINGS
+
+
+class OnRay:
+    """Groups of Ray's."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        import ray
+
+        ray.init(logging_level="error")
+        stack.callback(ray.shutdown)
+
+    def run(self, size: int, train: Callable[..., Any], *args: Any, **options: Any) -> list[Any]:
+        """Run a function in a new group."""
+        from fastdist.integrations.ray import WorkerGroup
+
+        with WorkerGroup(size, **options) as group:
+            assert group.workers[0].rpc(os.getpid) != os.getpid()
+            return group.run(train, *args)
+
+
+class OnDask:
+    """Groups of Dask's, in a cluster of four processes, or in the one that FOLDER/address names."""
+
+    def __init__(self, stack: ExitStack, address: str | None = None) -> None:
+        from distributed import Client, LocalCluster
+
+        if address is None:
+            options = {"n_workers": 4, "threads_per_worker": 1, "dashboard_address": None}
+            cluster = stack.enter_context(LocalCluster(**options))
+            self.address = address = cluster.scheduler_address
+        self.client = stack.enter_context(Client(address))
+
+    def run(self, size: int, train: Callable[..., Any], *args: Any, **options: Any) -> list[Any]:
+        """Run a function in a new group."""
+        from fastdist.integrations.dask import run
+
+        return run(self.client, train, size, *args, **options)
+
+
+def raise_on_purpose() -> None:
+    """Raise in rank 1; let the other wait for it."""
+    from fastdist.distributed import rpc
+
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"worker{rank}")
+    if rank == 1:
+        raise ValueError("on purpose")
+    rpc.shutdown()
+
+
+def end_in_first_life() -> tuple[int, float]:
+    """Sum over the ranks; in the first life of the group, be killed instead, in rank 1."""
+    dist.init_process_group()
+    if dist.get_rank() == 1 and dist.restart_count() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+    return dist.restart_count(), x.item()
+
+
+def call_others() -> tuple[str, list[int]]:
+    """Return the name of this worker, and the process ids of both, as a task of Dask's."""
+    from fastdist.distributed import rpc
+
+    names = ("worker0", "worker1")
+    return rpc.get_worker_info().name, [rpc.rpc_sync(name, os.getpid) for name in names]
+
+
+def pids_by_name(client: Any) -> dict[str, list[int]]:
+    """Return what each worker that a plugin has joined answers; others, and lost ones, do not."""
+    found = {}
+    for address in client.nthreads():
+        with suppress(Exception):
+            future = client.submit(call_others, workers=[address], pure=False, retries=0)
+            name, pids = future.result(timeout=10)
+            found[name] = pids
+    return found
+
+
+def print_plugin(client: Any) -> None:
+    """Kill a worker that a plugin has joined; print that another process has its rank."""
+    from fastdist.integrations.dask import FastdistPlugin
+
+    client.register_plugin(FastdistPlugin(world_size=2))
+    first = pids_by_name(client)
+    killed = first["worker0"][1]
+    print("joined", first["worker0"] == first["worker1"], flush=True)
+    os.kill(killed, signal.SIGKILL)
+    again = first
+    while len(again) < 2 or killed in again["worker0"] or again["worker0"] != again["worker1"]:
+        again = pids_by_name(client)
+    client.unregister_worker_plugin("fastdist")
+    print("back", sorted(again), flush=True)
+
+
+def place() -> tuple[str, str]:
+    """Return rank and world size, as variables have them."""
+    return os.environ["RANK"], os.environ["WORLD_SIZE"]
+
+
+def place_of_nested(engine: str) -> Any:
+    """Return the places in a group that this worker makes, and its own."""
+    if os.environ["RANK"] != "0":
+        return place()
+    if engine == "ray":
+        from fastdist.integrations.ray import WorkerGroup
+
+        with WorkerGroup(2) as group:
+            return group.run(place), place()
+    from distributed import get_client
+
+    from fastdist.integrations.dask import run
+
+    return run(get_client(), place, 2), place()
+
+
+def print_errors(engine: str, run: Callable[..., list[Any]]) -> None:
+    """Print what each mistake leads to."""
+    try:
+        run(2, raise_on_purpose)
+    except WorkerFailedError as error:
+        has_line = 'raise ValueError("on purpose")' in str(error)
+        print("raised", error.rank, repr(error.__cause__), has_line, flush=True)
+    try:
+        run(9, place, start_timeout=1)
+    except EngineError as error:
+        print("too few:", error, flush=True)
+    print("again", run(2, place), flush=True)
+    print("group", run(2, end_in_first_life, max_restarts=1, restart="group"), flush=True)
+    print("nested", run(2, partial(place_of_nested, engine)), flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says."""
+    engine, case, name = arguments
+    folder = Path(name)
+    with ExitStack() as stack:
+        if engine == "ray":
+            run = OnRay(stack).run
+        else:
+            address = folder / "address"
+            given = address.read_text() if address.exists() else None
+            dask = OnDask(stack, given)
+            run = dask.run
+            if case == "cluster":
+                (folder / "address.new").write_text(dask.address)
+                (folder / "address.new").rename(address)
+                while not (folder / "stop").exists():
+                    threading.Event().wait(0.1)
+                return 0
+        if case == "errors":
+            print_errors(engine, run)
+        if case == "plugin":
+            print_plugin(dask.client)
+        with suppress(KeyboardInterrupt):
+            if case == "lasting":
+                run(2, lasting.main, [name])
+            return 0
+        print("interrupted", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
+    sys.exit(main(sys.argv[1:]))

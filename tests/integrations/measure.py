@@ -1,0 +1,64 @@
+"""The table of docs/engines.md: `python -m tests.integrations.measure`, or with engines named.
+
+For two workers: from the command until both have called each other, from SIGKILL until a new
+process has called the other and was called (of rank 1, then of rank 0), and from the request to
+stop until all processes have ended. Seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.kept_port import KeptPort
+from tests.integrations import engines
+from tests.integrations.engines import RESTARTING, STARTS, started
+from tests.integrations.slurm import Slurm
+from tests.integrations.test_engines import LASTING, all_have_seen, kill_each_once, started_on_slurm
+
+
+def row(engine: str) -> str:
+    """Return the row of one engine."""
+    port = KeptPort()
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as servers:
+        folder, slurm = Path(name), Slurm(Path(servers))
+        if engine == "slurm":
+            slurm.start()
+            job_of = started_on_slurm(slurm, folder)
+        else:
+            job_of = started(engine, 2, port.number, [LASTING, name], folder)
+        began = time.monotonic()
+        try:
+            with job_of as job:
+                job.wait_until(lambda: all(all_have_seen(folder, rank, 0, 2) for rank in (0, 1)))
+                figures = [time.monotonic() - began]
+                if engine in (*RESTARTING, "slurm"):
+                    figures += kill_each_once(job, 2)
+                (folder / "stop").touch()
+                stopped = time.monotonic()
+                job.end()
+                figures.append(time.monotonic() - stopped)
+        finally:
+            slurm.close()
+            port.close()
+    cells = [f"{figure:.1f} s" for figure in figures]
+    if len(cells) == 2:
+        cells[1:1] = ["the job ends", "the job ends"]
+    return f"| {engine} | " + " | ".join(cells) + " |"
+
+
+def main(names: Sequence[str]) -> int:
+    """Print the table, of all engines that are installed if none is named."""
+    print(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
+    for engine in names or [*STARTS, "slurm"]:
+        why = engines.why_not(engine)
+        print(row(engine) if why is None else f"| {engine} | {why} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,249 @@
+"""The claim that programs run unchanged on each engine, and that killed workers come back."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integrations.engines import RESTARTING, ROOT, STARTS, Command, Job, started
+from tests.integrations.ray_cluster import RayCluster
+from tests.integrations.slurm import Slurm
+from tests.short_folders import short_folder
+from tests.standstill import Standstill
+
+PARAMETER_SERVER = ("fastdist.examples.parameter_server", 3, 1e-9)
+DATA_PARALLEL = ("fastdist.examples.data_parallel.ddp", 2, 1e-12)
+LASTING = "tests.integrations.lasting"
+BACK_WITHIN_S = 20.0
+
+
+def on_engines(*names: str) -> Any:
+    params = [pytest.param(name, marks=pytest.mark.engines(name)) for name in names]
+    return pytest.mark.parametrize("engine", params, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[RayCluster]:
+    with short_folder() as folder:
+        cluster = RayCluster(Path(folder))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Be the name of an engine, whose cluster is there where drivers connect to one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ray":
+            for name, value in request.getfixturevalue("ray_cluster").environment.items():
+                patch.setenv(name, value)
+        yield request.param
+
+
+def words_of(example: tuple[str, int, float], folder: Path) -> list[str]:
+    return [example[0], "--steps", "5", "--out", str(folder)]
+
+
+def require_result(output: str, bound: float) -> None:
+    (found,) = re.findall(r"result: .* (\S+)\s*$", output, re.MULTILINE)
+    assert float(found) <= bound, output
+
+
+@on_engines(*STARTS)
+@pytest.mark.parametrize("example", [PARAMETER_SERVER, DATA_PARALLEL], ids=["rpc", "ddp"])
+def test_an_example_runs_unchanged(
+    engine: str, example: tuple[str, int, float], port: int, tmp_path: Path
+) -> None:
+    with started(engine, example[1], port, words_of(example, tmp_path), tmp_path) as job:
+        require_result(job.end(), example[2])
+
+
+def all_have_seen(folder: Path, rank: int, life: int, size: int) -> bool:
+    """Say whether a life of a worker is up, and others have called it, and it them."""
+    others = [other for other in range(size) if other != rank]
+    files = [f"up.{rank}.{life}", *(f"saw.{other}.{rank}.{life}" for other in others)]
+    return all((folder / name).exists() for name in files)
+
+
+def kill(folder: Path, rank: int, life: int) -> None:
+    os.kill(int((folder / f"up.{rank}.{life}").read_text()), signal.SIGKILL)
+
+
+def kill_each_once(job: Job, size: int) -> list[float]:
+    """Kill each worker, the one that may host the store last; return how soon each was back."""
+    job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in range(size)))
+    took = []
+    for rank in reversed(range(size)):
+        kill(job.folder, rank, 0)
+        with Standstill() as stood:
+            took_s = job.wait_until(lambda rank=rank: all_have_seen(job.folder, rank, 1, size))
+        took.append(took_s - stood.seconds)
+    (job.folder / "stop").touch()
+    return took
+
+
+@on_engines(*RESTARTING)
+def test_any_worker_that_is_killed_is_back_soon(engine: str, port: int, tmp_path: Path) -> None:
+    with started(engine, 2, port, [LASTING, str(tmp_path)], tmp_path) as job:
+        took = kill_each_once(job, 2)
+        job.end()
+    assert max(took) < BACK_WITHIN_S, took
+
+
+# ---- Slurm: one cluster for these ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    with short_folder() as folder:
+        slurm = Slurm(Path(folder))
+        try:
+            slurm.start()
+            yield slurm
+        finally:
+            slurm.close()
+
+
+def srun(cluster: Slurm, job: Job, *words: str, environment: dict[str, str] | None = None) -> None:
+    job.start("srun", *words, environment={**cluster.environment, **(environment or {})})
+
+
+@pytest.mark.engines("slurm")
+def test_tasks_of_slurm_are_workers(cluster: Slurm, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        python = sys.executable
+        srun(cluster, job, "-N1", "-n3", python, "-m", *words_of(PARAMETER_SERVER, tmp_path))
+        require_result(job.end(), PARAMETER_SERVER[2])
+    finally:
+        job.close()
+
+
+@pytest.mark.engines("slurm")
+def test_launchers_on_nodes_of_slurm_find_each_other(cluster: Slurm, tmp_path: Path) -> None:
+    job, secret = Job(tmp_path), tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text(secrets.token_hex(32))
+    launcher = [sys.executable, "-m", "fastdist", "run", "--slurm"]
+    try:
+        srun(
+            *(cluster, job, "-N2", "-n2", *launcher, "-m", *words_of(DATA_PARALLEL, tmp_path)),
+            environment={"FASTDIST_JOB_SECRET_FILE": str(secret)},
+        )
+        require_result(job.end(), DATA_PARALLEL[2])
+    finally:
+        job.close()
+
+
+@contextmanager
+def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
+    """Start the lasting job of two nodes by the script that `fastdist manifest sbatch` prints."""
+    words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
+    manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING]
+    done = subprocess.run(
+        [*manifest, str(folder)],
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / "job.sh").write_text(done.stdout)
+    job = Job(folder)
+    try:
+        job.start("sbatch", "--wait", "-o", "output", "job.sh", environment=cluster.environment)
+        yield job
+    finally:
+        cluster.run("scancel", "--user", str(os.getuid()))
+        job.close()
+
+
+@pytest.mark.engines("slurm")
+def test_the_script_of_a_manifest_runs_and_brings_killed_workers_back(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    with started_on_slurm(cluster, tmp_path) as job:
+        took = kill_each_once(job, 2)
+        assert "restart 1 of 2" in job.end()
+    assert max(took) < BACK_WITHIN_S, took
+    assert not list(tmp_path.glob(".fastdist-secret-*"))
+
+
+# ---- drivers of Ray and Dask --------------------------------------------------------------------
+
+
+def start_driver(job: Job, engine: str, case: str) -> Command:
+    words = [sys.executable, "-m", "tests.integrations.drivers", engine, case, str(job.folder)]
+    return job.start(*words)
+
+
+@on_engines("ray", "dask")
+def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "errors")
+        output = job.end()
+    finally:
+        job.close()
+    assert "raised 1 ValueError('on purpose') True" in output
+    words = "they need 9 CPU, and the cluster has 4" if engine == "ray" else "the cluster has"
+    assert re.search(f"too few: .*{words}.* within 1 s" if engine == "dask" else words, output)
+    assert "again [('0', '2'), ('1', '2')]" in output
+    assert "group [(1, 2.0), (1, 2.0)]" in output
+    assert "nested [([('0', '2'), ('1', '2')], ('0', '2')), ('1', '2')]" in output
+    assert "FASTDIST_JOB_SECRET=" not in output
+
+
+@on_engines("dask")
+def test_a_worker_that_a_plugin_has_joined_is_replaced(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "plugin")
+        output = job.end()
+    finally:
+        job.close()
+    assert "joined True" in output and "back ['worker0', 'worker1']" in output
+
+
+@on_engines("ray", "dask")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_driver(engine: str, ending: int, tmp_path: Path) -> None:
+    job = Job(tmp_path, replaces=False)
+    try:
+        if engine == "dask":
+            start_driver(job, engine, "cluster")
+            job.wait_until((tmp_path / "address").exists)
+        driver = start_driver(job, engine, "lasting")
+        job.wait_until(lambda: all(all_have_seen(tmp_path, rank, 0, 2) for rank in (0, 1)))
+        workers = [int((tmp_path / f"up.{rank}.0").read_text()) for rank in (0, 1)]
+        require_no_secret_in_sight(workers)
+        os.kill(driver.process.pid, ending)
+        driver.is_expected_to_end = True
+        job.wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 40)
+        (tmp_path / "stop").touch()
+        job.wait_until(lambda: driver.process.poll() is not None)
+    finally:
+        job.close()
+    if ending == signal.SIGINT:
+        assert "Traceback" not in job.output or "KeyboardInterrupt" in job.output
+
+
+def require_no_secret_in_sight(pids: list[int]) -> None:
+    """Fail if the command line or the environment of a worker's process has a secret."""
+    for pid in pids:
+        for file in ("cmdline", "environ"):
+            text = Path(f"/proc/{pid}/{file}").read_bytes()
+            assert b"FASTDIST_JOB_SECRET" not in text
+            assert not re.search(rb"[0-9a-f]{64}", text)

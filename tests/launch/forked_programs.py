@@ -1,0 +1,306 @@
+"""Python programs in forked processes: `python -m fastdist.run ...`, and its workers.
+
+Imports take most of the time of a short job: 0.4 s of a core for the launcher and for each worker.
+A template has imported what they need. Each program is a fork of it, and a launcher among them has
+its workers forked, which are its children as usual. A fork's environment is in `os.environ`, but
+not in /proc. Some tests start interpreters all the same, as users do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import importlib
+import inspect
+import io
+import os
+import pickle
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+if __name__ == "__main__":
+    # The folder of this file must not hide modules of the standard library or the project.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.distributed import templates
+
+ROOT = Path(__file__).resolve().parents[2]
+# What launchers and workers import, but no module that is run as a program.
+_PRELOADED = (
+    *templates.PRELOADED,
+    *("fastdist.launch.main", "fastdist.optim", "fastdist.data", "fastdist.func"),
+    *("fastdist.distributed.data_parallel", "fastdist.distributed.checkpoint"),
+    *("fastdist.distributed.optim", "fastdist.distributed.nn", "fastdist.examples.demo"),
+)
+_PID = struct.Struct("i")
+_MOST_BYTES = 1 << 20  # of arguments and an environment
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
+_WORKER = "rank "  # the name of a forked worker, before its rank
+_READ_LATE = ("COLUMNS", "LINES", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "TERM")
+
+
+def run(
+    arguments: Sequence[str],
+    folder: Path,
+    timeout_s: float = 60.0,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGUMENTS` in a folder, and return how it ended and what it wrote.
+
+    Raises  subprocess.TimeoutExpired
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = begin(arguments, folder, (out.fileno(), err.fileno()), environment)
+        try:
+            status = process.wait(timeout_s)
+        finally:
+            process.kill()
+        texts = [os.pread(file.fileno(), 1 << 24, 0).decode() for file in (out, err)]
+    return subprocess.CompletedProcess([*arguments], status, *texts)
+
+
+def begin(
+    arguments: Sequence[str],
+    folder: Path,
+    streams: tuple[int, int],
+    environment: Mapping[str, str] | None = None,
+) -> templates.Process:
+    """Begin `python ARGUMENTS` in a folder, with the descriptors of its stdout and stderr. It leads
+    a process group, and is forked unless the environment may be meant for a started process.
+    """
+    whole = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    if not templates.is_usual(whole, *_READ_LATE):
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=whole,
+            stdin=subprocess.DEVNULL,
+            stdout=streams[0],
+            stderr=streams[1],
+            process_group=0,
+        )
+    words = ([*arguments], whole, str(folder))
+    with open(os.devnull, "rb") as nothing:
+        every = (nothing.fileno(), *streams)
+        return templates.fork("programs", __file__, words, nothing.fileno(), every)
+
+
+class Piped:
+    """A program that runs, and what it prints; it has the words of subprocess.Popen."""
+
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        out, there = os.pipe()
+        self.stdout = open(out, encoding="utf-8")  # noqa: SIM115
+        self._errors = tempfile.TemporaryFile("w+b")  # noqa: SIM115
+        self._process = begin(arguments, folder, (there, self._errors.fileno()), environment)
+        os.close(there)
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code once the end was waited for, negative for a signal."""
+        return self._process.returncode
+
+    def workers(self) -> dict[int, int]:
+        """Return the workers of a launcher, which were forked, by rank."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        names = {int(child): _name_of(int(child)) for child in children}
+        return {int(name[len(_WORKER) :]): p for p, name in names.items() if name[:5] == _WORKER}
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Read until stdout is closed and the program has ended; return both texts.
+
+        Raises  subprocess.TimeoutExpired
+        """
+        until, chunks = time.monotonic() + timeout, [b""]
+        while len(chunks) == 1 or chunks[-1]:
+            left = max(0.0, until - time.monotonic())
+            if not select.select([self.stdout], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(["python"], timeout)
+            chunks.append(os.read(self.stdout.fileno(), 1 << 16))
+        self._process.wait(max(0.1, until - time.monotonic()))
+        errors = os.pread(self._errors.fileno(), 1 << 24, 0).decode()
+        return b"".join(chunks).decode(), errors
+
+    def close(self) -> None:
+        """Kill the launcher, if it runs: its watcher then ends the workers. Close the pipes."""
+        self._process.kill()
+        self._process.wait()
+        self.stdout.close()
+        self._errors.close()
+
+
+def _name_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""  # it has just ended
+
+
+class ForkedChild(subprocess.Popen[bytes]):
+    """A child that runs Python: a fork of `Spare`, in which the program begins."""
+
+    def _execute_child(self, *given: Any) -> None:
+        bound = inspect.signature(subprocess.Popen._execute_child).bind(self, *given)  # type: ignore[attr-defined]
+        words = types.SimpleNamespace(**bound.arguments)
+        if words.args[0] != sys.executable:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        assert spare is not None
+        streams = (words.p2cread, words.c2pwrite, words.errwrite)
+        self.pid = spare.fork((words.args[1:], words.env), streams)
+        self._child_created = True
+        self._close_pipe_fds(  # type: ignore[attr-defined]
+            *(words.p2cread, words.p2cwrite, words.c2pread, words.c2pwrite),
+            *(words.errread, words.errwrite),
+        )
+
+
+class Spare:
+    """A fork of a launcher before it has used anything, ZeroMQ above all: it forks the workers.
+
+    They become children of the launcher, since the process between ends at once.
+    """
+
+    def __init__(self) -> None:
+        self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            self._ask.close()
+            _serve_launcher(there)
+        there.close()
+
+    def fork(self, words: tuple[list[str], dict[str, str]], streams: tuple[int, ...]) -> int:
+        """Fork a worker, which is then a child of this process, and return its id."""
+        _adopt_orphans(True)
+        try:
+            socket.send_fds(self._ask, [pickle.dumps(words)], streams)
+            return _PID.unpack(self._ask.recv(_PID.size))[0]
+        finally:
+            _adopt_orphans(False)
+
+
+def _adopt_orphans(now: bool) -> None:
+    """Let children of ended children become this process's, or not."""
+    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(now), 0, 0, 0) == 0
+
+
+def _serve_launcher(ask: socket.socket) -> NoReturn:
+    """Fork workers until the launcher is gone."""
+    os.setpgid(0, 0)  # signals to the launcher's group are not for this process
+    while True:
+        words, descriptors, _, _ = socket.recv_fds(ask, _MOST_BYTES, 3)
+        if not words:
+            os._exit(0)
+        reader, writer = os.pipe()
+        between = os.fork()
+        if between == 0:
+            worker = os.fork()
+            if worker == 0:
+                for each in (ask.detach(), reader, writer):
+                    os.close(each)
+                _begin_worker(pickle.loads(words), descriptors)
+            with contextlib.suppress(OSError):  # it has done so itself, and may have ended
+                os.setpgid(worker, worker)
+            os.write(writer, _PID.pack(worker))
+            os._exit(0)
+        os.waitpid(between, 0)  # from now on the worker is the launcher's child
+        ask.send(os.read(reader, _PID.size))
+        for each in (reader, writer, *descriptors):
+            os.close(each)
+
+
+def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int]) -> NoReturn:
+    arguments, environment = words
+    os.setpgid(0, 0)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    if environment.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
+        importlib.import_module("fastdist.namespace.threads").use_one_thread()
+    # Its environment in /proc is that of the template.
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, f"{_WORKER}{environment['RANK']}".encode(), 0, 0, 0)
+    _be(arguments)
+
+
+def _be(arguments: Sequence[str]) -> NoReturn:
+    """Be `python ARGUMENTS`, and end this process."""
+    _open_streams()
+    first, *rest = arguments
+    try:
+        if first in ("-m", "-c"):
+            sys.argv[:] = [first, *rest[1:]]
+            sys.path[0] = os.getcwd()
+        else:
+            sys.argv[:] = arguments
+            sys.path[0] = str(Path(first).resolve().parent)
+        if first == "-m":
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            runpy.run_path(first, run_name="__main__")
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def _open_streams() -> None:
+    """Open the streams of Python again: those of a template are buffered for other files."""
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
+        raw = open(number, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
+        is_by_line = name == "stderr"
+        stream = io.TextIOWrapper(
+            raw, errors=errors, line_buffering=is_by_line, write_through=at_once
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+spare: Spare | None = None
+
+
+def _fork_workers() -> None:
+    """Let a launcher in this process fork its workers."""
+    global spare
+    import fastdist.launch.worker_process as started
+
+    spare = Spare()
+    started.subprocess = types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedChild})  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    os.close(templates.serve(int(sys.argv[1]), _PRELOADED, leads=True))
+    _fork_workers()
+    _be(sys.argv[1:])

@@ -1,0 +1,154 @@
+"""Nodes that are lost, replaced, and added: `--nnodes MIN:MAX`, and launchers that are killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+# Silence after which a node is lost here; the launchers beat twice a second.
+_LOST_S = "3"
+_TEXT = """
+import os, signal
+names = "FASTDIST_RESTART_COUNT RANK WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE"
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+print("start", *[os.environ[name] for name in names.split()], "pid", os.getpid(), flush=True)
+signal.sigwait([signal.SIGUSR1])
+"""
+StartNode = Callable[..., Any]
+
+
+@pytest.fixture
+def start_node(start_run: Any, port: int) -> StartNode:
+    """Start the launcher of a node with two workers on node 0 and one on each other."""
+    secret = secrets.token_hex(32)
+
+    def start(node: int, nnodes: str, *flags: str, address: int = 0) -> Any:
+        return start_run(
+            _TEXT,
+            f"-n{2 if node == 0 else 1}",
+            f"--nnodes={nnodes}",
+            f"--node-rank={node}",
+            "--master-addr=127.0.0.1",
+            f"--master-port={port}",
+            f"--local-addr=127.0.0.{address or node + 1}",
+            "--max-restarts=3",
+            *flags,
+            environment={"FASTDIST_JOB_SECRET": secret, "FASTDIST_FROZEN_S": _LOST_S},
+        )
+
+    return start
+
+
+def _pids(run: Any, *starts: str) -> list[int]:
+    """Wait for the starts of workers, as the variables say them, and return the process ids."""
+    return [run.number_after(f"start {text} pid") for text in starts]
+
+
+def _finish(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGUSR1)
+
+
+def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode) -> None:
+    first, second = (start_node(node, "2") for node in (0, 1))
+    _pids(first, "0 0 3 0 2", "0 1 3 0 2")
+    _pids(second, "0 2 3 1 2")
+    second.process.kill()
+    # It waits until the loss is known, and does not have to know when that is.
+    third = start_node(1, "2", address=7)
+    pids = _pids(first, "1 0 3 0 2", "1 1 3 0 2") + _pids(third, "1 2 3 1 2")
+    _finish(pids)
+    assert [first.end(), third.end()] == [0, 0]
+    told = first.err.decode()
+    assert (
+        "fastdist: node 1 (127.0.0.2) was lost: not heard for 3 s; waiting up to 60 s for" in told
+    )
+    assert "a launcher with --node-rank 1 to take its place; restart 1 of 3" in told
+    assert (
+        "the job goes on with node 1 (127.0.0.7) and without node 1 (127.0.0.2) (2 nodes," in told
+    )
+    assert "all workers are started again (restart 1 of 3)" in told
+    # The loss is one restart, whoever reports it.
+    assert told.count("restart 2 of 3") == 0
+
+
+def test_a_job_goes_on_with_fewer_nodes_and_takes_another_at_its_next_restart(
+    start_node: StartNode,
+) -> None:
+    flags = ("--rejoin-timeout=1",)
+    first, second = (start_node(node, "1:3", *flags) for node in (0, 1))
+    _pids(first, "0 0 3 0 2", "0 1 3 0 2")
+    _pids(second, "0 2 3 1 2")
+    second.process.kill()
+    pids = _pids(first, "1 0 2 0 1", "1 1 2 0 1")
+    third = start_node(2, "1:3", *flags)
+    third.wait_for("node 2 waits for the next restart of the job", of="err")
+    os.kill(pids[1], signal.SIGKILL)
+    pids = _pids(first, "2 0 3 0 2", "2 1 3 0 2") + _pids(third, "2 2 3 1 2")
+    _finish(pids)
+    assert [first.end(), third.end()] == [0, 0]
+    told = first.err.decode()
+    assert "take its place, then going on without it; restart 1 of 3" in told
+    assert "the job goes on without node 1 (127.0.0.2) (1 node, 2 workers)" in told
+    assert "the job goes on with node 2 (127.0.0.3) (2 nodes, 3 workers)" in told
+
+
+def test_node_0_may_be_started_again_and_the_others_come_back_to_it(start_node: StartNode) -> None:
+    first, second = (start_node(node, "2") for node in (0, 1))
+    _pids(first, "0 0 3 0 2", "0 1 3 0 2")
+    _pids(second, "0 2 3 1 2")
+    first.process.kill()
+    second.wait_for("fastdist: node 0 (127.0.0.1) was lost: ", of="err")
+    second.wait_for("for a launcher with --node-rank 0 to take its place; restart 1 of 3", of="err")
+    again = start_node(0, "2")
+    # The restarts that were used count on.
+    pids = _pids(again, "1 0 3 0 2", "1 1 3 0 2") + _pids(second, "1 2 3 1 2")
+    _finish(pids)
+    assert [again.end(), second.end()] == [0, 0]
+
+
+def test_a_launcher_that_was_stopped_for_long_comes_back_to_its_place(
+    start_node: StartNode,
+) -> None:
+    first, second = (start_node(node, "2") for node in (0, 1))
+    _pids(first, "0 0 3 0 2", "0 1 3 0 2")
+    _pids(second, "0 2 3 1 2")
+    second.process.send_signal(signal.SIGSTOP)
+    first.wait_for("node 1 (127.0.0.2) was lost: not heard for", of="err")
+    second.process.send_signal(signal.SIGCONT)
+    pids = _pids(first, "1 0 3 0 2", "1 1 3 0 2") + _pids(second, "1 2 3 1 2")
+    _finish(pids)
+    assert [first.end(), second.end()] == [0, 0]
+
+
+def test_a_place_whose_launcher_lives_is_refused_and_too_few_nodes_end_the_job(
+    start_node: StartNode,
+) -> None:
+    flags = ("--rejoin-timeout=1",)
+    first, second = (start_node(node, "2", *flags) for node in (0, 1))
+    _pids(first, "0 0 3 0 2", "0 1 3 0 2")
+    _pids(second, "0 2 3 1 2")
+    late = start_node(1, "2", *flags, address=7)
+    assert late.end() == 1
+    assert b"--node-rank 1 was given twice, at 127.0.0.2 and at 127.0.0.7" in late.err
+    second.process.kill()
+    assert first.end() == 1
+    told = "no launcher took the place of node 1 within 1 s, and a job of --nnodes 2 cannot go on"
+    assert told in first.err.decode()
+    assert b"start 1" not in first.out
+
+
+def test_a_launcher_that_is_not_needed_ends_well_with_the_job(start_node: StartNode) -> None:
+    flags = ("--rejoin-timeout=0",)
+    first = start_node(0, "1:2", *flags)
+    pids = _pids(first, "0 0 2 0 1", "0 1 2 0 1")
+    spare = start_node(1, "1:2", *flags)
+    spare.wait_for("node 1 waits for the next restart of the job", of="err")
+    _finish(pids)
+    assert [first.end(), spare.end()] == [0, 0]
+    assert b"node 1 was not needed: the job has ended before it needed this node" in spare.err
