@@ -153,7 +153,7 @@ MODULES: Final[dict[str, str]] = {
     "fastdist.dispatch.kinds": "fastdist.dispatch.signature",
     "fastdist.dispatch.output": "fastdist.dispatch.target",
     "fastdist.dispatch.pointwise_way": "fastdist.dispatch.pointwise_route",
-    "fastdist.dispatch.view_inplace": "fastdist.dispatch.view",
+    "fastdist.dispatch.view_inplace": "fastdist.ops.shape.view_inplace",
     "fastdist.dispatch.way": "fastdist.dispatch.route",
     "fastdist.engine.inline_chosen": "fastdist.engine.inline_grad",
     "fastdist.engine.wanted": "fastdist.engine.needed_edges",

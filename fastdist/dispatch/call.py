@@ -13,6 +13,8 @@ from ..core.interpreter import (
     NOT_TAKEN,
     Interpreter,
     need_general_path,
+    of_process,
+    of_thread,
     offer_call,
     open_interpreters,
 )
@@ -221,28 +223,40 @@ def special_call(
 
     def special(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         if modes.tracers:
-            listed = open_interpreters()
-            if listed:
+            shared = of_process.interpreters
+            if len(shared) == 1 and shared[0] is profiles and not of_thread.interpreters:
+                is_general, casts, times = False, False, True  # as `_manner`, without its search
+            elif listed := open_interpreters():
                 is_general, casts, times = _manner(listed)
-                if is_general or (times and modes.special != modes.tracers):
-                    return general(operands, attributes, out)
-                if times:
-                    found, start_ns = NOT_TAKEN, clock()
-                    try:
-                        found = run(operands, attributes, out)
-                    finally:
-                        note_op(event or op.event(operands, attributes), start_ns, found)
-                    return found
-                if casts and is_cast:
-                    operands = cast_plain(op, operands)
+            else:
+                is_general = casts = times = False
+            if is_general or (times and modes.special != modes.tracers):
+                return general(operands, attributes, out)
+            if times:
+                start_ns = clock()
+                try:
+                    # As `run`: no operand has a tangent.
+                    made = plain or with_short_path()
+                    found = made(*operands, *attributes)
+                except BaseException:
+                    note_op(event or op.event(operands, attributes), start_ns, NOT_TAKEN)
+                    raise
+                note_op(event or op.event(operands, attributes), start_ns, found)
+                return found
+            if casts and is_cast:
+                operands = cast_plain(op, operands)
             if plain is not None and modes.special == modes.tracers:
                 return plain(*operands, *attributes)
         return run(operands, attributes, out)
 
-    def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+    def with_short_path() -> Callable[..., Any]:
         nonlocal plain
         if plain is None:
             plain = make_plain(general_reported)
+        return plain
+
+    def run(operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+        plain = with_short_path()
         for operand in operands if modes.special != modes.tracers else ():
             if operand is not None and operand._extra is not None:
                 found = carry_one_level(op, plain, operands, attributes, has_more)

@@ -59,8 +59,9 @@ def composite(
     A value of OUT_WORDS as `out` adds an `out=`, into which its result is written, or a tuple of
     them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
     measurable; of_one is the op to call for a single tensor: the other arguments are not checked
-    then; quick is given each call first, and returns NOT_TAKEN for those that it does not serve;
-    known_as and node are PyTorch's names for it: see declaration.py
+    then; quick is given each call first, while no interpreter is open and no tangent exists, and
+    returns NOT_TAKEN for those that it does not serve; known_as and node are PyTorch's names for
+    it: see declaration.py
     """
 
     def declare(call: F) -> F:
@@ -142,8 +143,10 @@ def checked(
                 found, args, kwargs = _ask_interpreters(op, cast, args, kwargs)
                 if found is not NOT_TAKEN:
                     return found
-            elif quick is not None and (found := quick(*args, **kwargs)) is not NOT_TAKEN:
-                return _named(found, node)
+            elif quick is not None and not modes.special:
+                found = quick(*args, **kwargs)
+                if found is not NOT_TAKEN:
+                    return _named(found, node)
             if early:
                 classes: tuple[Any, ...] = (*map(type, args),)
                 if kwargs:

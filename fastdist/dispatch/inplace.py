@@ -362,10 +362,10 @@ def _offer_inplace(
         found = offer(method, operands, more or {})
         if found is not NOT_TAKEN:
             return found
+    recorder = active_recorder() if modes.tracers else None
+    if recorder is not None:
+        return traced(recorder, method.__name__, method, operands)
     if operands[0].__class__ is LazyConjNeg:
-        recorder = active_recorder() if modes.tracers else None
-        if recorder is not None:
-            return traced(recorder, method.__name__, method, operands)
         target, *others = operands
         require_apart(target.value, others)
         return write_through(target, lambda numbers: method(numbers, *others, **(more or {})))
@@ -378,10 +378,6 @@ def _overwrite(
     """Write src into room, which is self's raw array or a view that has each of its elements once;
     its Node gets this name, or else CopyBackwards.
     """
-    recorder = active_recorder() if modes.tracers else None
-    if recorder is not None:
-        write = copy_ if isinstance(src, Tensor) else fill_
-        return traced(recorder, write.__name__, write, (self, src))  # type: ignore[no-any-return]
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     src = resolved(src)

@@ -313,9 +313,10 @@ class NodeWriter:
         condition = " and ".join(conditions)
         return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
 
-    def save_lines(self, node: str, number: str) -> list[str]:
+    def save_lines(self, node: str, number: str, *, is_new: bool = False) -> list[str]:
         """Return the statements that save values, with the edges in _e0, _e1 ...; also for the text
-        of a call, which has them inline. `number` is the expression that saves a number `{}`.
+        of a call, which has them inline. `number` is the expression that saves a number `{}`. An
+        `out` that is new has no Storage yet, and no other thread knows it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         lines = [
@@ -336,6 +337,11 @@ class NodeWriter:
                 "if _s is None: _s = storage_of(out)",
                 f"{at['out']} = (out._array, _s, _s.version, out._extra)",
             ]
+            if is_new:
+                keep = [
+                    "_s = out._storage = _Storage()",
+                    f"{at['out']} = (out._array, _s, 0, None)",
+                ]
             lines += self._if_wanted("out", keep, f"{at['out']} = None")
         if "others" in self.results:
             lines.append(f"{at['others']} = others")

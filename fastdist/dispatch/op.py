@@ -73,8 +73,8 @@ class Op(Generic[P, R]):
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "attributes", "batching", "complex_decomposition",
         "declared", "event_namer", "fitted", "formatted", "has_out", "has_short_path", "known_as",
-        "name", "node", "node_namer", "offered_as", "optional", "out", "returns", "tensors",
-        "written",
+        "last_call", "name", "node", "node_namer", "offered_as", "optional", "out", "returns",
+        "tensors", "written",
     )  # fmt: skip
     if TYPE_CHECKING:
 
@@ -103,6 +103,8 @@ class Op(Generic[P, R]):
             self.homes = homes_of(self.name, homes)
         self.known_as = known_as or self.name
         self.node = node or self.known_as
+        # The layouts, attributes and Route of the last call, see short_path.py.
+        self.last_call: tuple[Any, ...] | None = None
         # Functions that name a call's event and its Node where the names differ from call to call.
         self.event_namer: Callable[[Any, Any], str] | None = None
         self.node_namer: Callable[[Any], str] | None = None

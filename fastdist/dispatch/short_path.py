@@ -12,7 +12,7 @@ from ..graph.node import next_sequence_number
 from ..kernels.cpu.silence import define_silent
 from ..language.scalar import CONDITIONS
 from ..tensor.constants import NUMBERS, constant
-from ..tensor.storage import storage_of
+from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from ..tensor.writable import may_overlap
 from .call import special_call
@@ -53,6 +53,12 @@ from .route import NO_ROUTE
 # A view uses the same text too, except for how its result is made: x.view(64) takes 1260 | 1420;
 # with its own text it took 1290 | 1450 (Zen 5).
 #
+# Note [The last call of an op]
+# An op with attributes also keeps what its last call was given, and its Route: where the layouts
+# and the attributes are the same objects again, comparing them takes 30 ns in place of the 120 of
+# the look-up, half of which are the hash of the key (Zen 3). The same object gives the same key,
+# since what can be a key does not change. A thread reads and replaces the whole tuple.
+#
 # Operators are separate functions, made at their first use, because no function lies between them
 # and Python. The public functions, which op.py writes with the user's signature, get their short
 # path as new code when the first Route is stored: every reference to them runs it from then on.
@@ -61,6 +67,7 @@ NAMES: Final[dict[str, Any]] = {
     "_NO_ROUTE": NO_ROUTE,
     "_CPU": CPU,
     "_NUMBERS": NUMBERS,
+    "_Storage": Storage,
     "_Tensor": Tensor,
     "_constant": constant,
     "_find": find_route,
@@ -113,6 +120,8 @@ class ShortPath:
             self.given = list(op.tensors)
             self.key = [*op.attributes, *[f"{name}.__class__" for name in op.attributes]]
             self.usual = [f"{name} is _default_{name}" for name in op.attributes]
+            if op.last_call is None:
+                op.last_call = (None,) * (len(op.tensors) + len(op.attributes) + 1)
 
     def lines(self) -> list[str]:
         """Return the text as the lines of a function."""
@@ -233,15 +242,33 @@ class ShortPath:
         if self.form is not None:
             finding = f"_find(_op, {self.called}, _layout)"
         elif op.kind == "view" or op.defaults is None or op.optional:
-            return [*lines, *get]
+            return [*lines, *self._as_last(layouts, get)]
         one = [
             f"try: _route = _layout.uniform_routes[{self.called}]",
             f"except KeyError: _route = {finding}",
         ]
+        if self.key:
+            get = self._as_last(layouts, get)
         usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *self.usual])
         if not usual:
             return [*lines, *one]
         return [*lines, f"if {usual}:", *_deeper(one), "else:", *_deeper(get)]
+
+    def _as_last(self, layouts: list[str], get: list[str]) -> list[str]:
+        """Return the lines that take the Route of the last call if this one is alike, else those of
+        get. See Note [The last call of an op].
+        """
+        given = ["_layout", *layouts, *self.op.attributes]
+        kept = [f"_k{i}" for i in range(len(given))]
+        pairs = zip(given, kept, strict=True)
+        alike = " and ".join(f"{f'({a})' if ' ' in a else a} is {b}" for a, b in pairs)
+        return [
+            f"{', '.join(kept)}, _route = {self.called}.last_call",
+            f"if not ({alike}):",
+            *_deeper(get),
+            "    if _route is not _NO_ROUTE:",
+            f"        {self.called}.last_call = {', '.join(given)}, _route",
+        ]
 
     def _recording(self) -> list[str]:
         """Return the lines that give the first result an edge, and return it."""
@@ -274,7 +301,7 @@ class ShortPath:
             "_node.hooks = None",
             "_node.output_layout = _route.layout",
             "if _records is not True: _records(_node)",
-            *writer.save_lines("_node", number),
+            *writer.save_lines("_node", number, is_new=not self.target and op.kind != "view"),
             f"return {results}",
         ]
 

@@ -61,12 +61,12 @@ NEW: Final = Target()
 
 
 class First(Target):
-    """The first operand, which the result of an op in place replaces. See Note [In-place on views]
-    in inplace.py.
+    """The first operand, which the result of an op, or of a function made of ops, replaces. See
+    Note [In-place on views] in inplace.py.
     """
 
-    def __init__(self, name: str, tensor: Tensor) -> None:
-        self.name, self.tensor = name, tensor
+    def __init__(self, name: str, tensor: Tensor, of: Any = None) -> None:
+        self.name, self.tensor, self.of = name, tensor, of
 
     def accept(self, operands: Sequence[Any]) -> None:
         """Raise PyTorch's errors for a tensor that must not be changed."""
@@ -84,10 +84,11 @@ class First(Target):
 
     def take(self, result: Any, operands: Sequence[Any]) -> Tensor:
         """Write result over the tensor and return it."""
-        if self.tensor._layout.dtype.is_complex and not result._layout.dtype.is_complex:
-            name = self.name.removesuffix("_")
+        is_complex = self.of is not None and self.tensor._layout.dtype.is_complex
+        if is_complex and not result._layout.dtype.is_complex:
             raise DTypeError(
-                f"In-place {name} is not supported for complex tensors. Take {name}()."
+                f"In-place {self.of.name} is not supported for complex tensors. "
+                f"Take {self.of.name}()."
             )
         return overwrite(self.name, self.tensor, result)
 
@@ -96,7 +97,7 @@ class First(Target):
 
         Raises  RuntimeError for a result that it cannot hold
         """
-        target, layout, of = self.tensor, route.layout, op.functional_op
+        target, layout, of = self.tensor, route.layout, self.of
         require_result_fits(self.name, target, layout.shape, layout.dtype)
         if layout.device is not target._layout.device:
             refuse_devices(op, values[: len(op.tensors)])

@@ -65,7 +65,7 @@ class InPlace(GeneralPath[P, R]):
 
     def target_of(self, operands: Given, out: Any) -> First:
         """Return the first operand."""
-        return First(self.name, operands[0])
+        return First(self.name, operands[0], self.functional_op)
 
     def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
         """Return the first operand, over which the result was written."""

@@ -1,4 +1,4 @@
-"""Ops whose result shares the input's memory, and those in place: `t_`, `squeeze_`, `detach_`."""
+"""Ops whose result shares the input's memory."""
 
 from __future__ import annotations
 
@@ -6,36 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from ..core.dense_order import dense_order
 from ..core.device import CPU
-from ..core.errors import DeclarationError, GraphError
+from ..core.errors import DeclarationError
 from ..core.torch_function import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
-from ..graph.accumulate_grad import freeze
 from ..graph.lazy_conj_neg import LazyConjNeg, lazy_view
-from ..graph.modes import enable_grad, modes, runs_plain, tls
+from ..graph.modes import modes, runs_plain, tls
 from ..graph.node import next_sequence_number
-from ..interpreters.batched_tensor import Batched
-from ..interpreters.torch_function import overridable_by_modes
 from ..tensor.layout import Layout
 from ..tensor.storage import FEW_VIEWS, storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
-from ..tensor.view_steps import Step, ViewSteps
-from .inplace import renew_edge, require_may_change, set_edge
-from .op import OPS, PLAIN, Given, P, R, declarator, registrar
+from ..tensor.view_steps import ViewSteps
+from .op import PLAIN, Given, P, R, declarator, registrar
 from .route import Route, noting_stream, outlines
 from .short_path import write_short_path
 from .structured import StructuredOp
-from .tangents import carry_view, levels_of, store_tangent, tangent_of
-from .twins import dressed_as_twin
-
-# Note [Views of a tensor that is turned in place]
-# A view knows the steps that make it from its base. `transpose_` and its kind let the base be
-# another view of the same memory: living views keep their memory and shape, and steps that restore
-# the base's former layout are put before theirs. Gradients, tangents and recorded in-place changes
-# then pass as before. As in PyTorch, each view gets a new edge over the base's new one, so that
-# hooks of the base see its gradient. A dual tensor has the same relation to the tangents of its
-# views: see Note [Tangents of views] in tangents.py.
+from .tangents import carry_view
 
 
 class ViewOp(StructuredOp[P, R]):
@@ -295,163 +281,6 @@ def detach(input: Tensor) -> Tensor:
     out = wrap(input._array, input._layout)
     out._storage = storage_of(input)
     return out
-
-
-def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a view op in place: its first argument becomes the view that the op would return.
-
-    Raises  RuntimeError for a leaf that requires grad, and for as_strided_ to other elements while
-            a view is alive
-    """
-
-    @overridable_by_modes
-    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if isinstance(self, Batched | LazyConjNeg):
-            other: Any = function(self, *args, **kwargs)
-            self.value, self._layout, self._extra = other.value, other._layout, other._extra
-            if self._storage is not None:
-                self._storage.bump()
-            return self
-        require_may_change(self, writing=False)
-        views = [] if self._storage is None else self._storage.living_views()
-        views = [view for view in views if _depends_on(self, view)]
-        # Recorded in no_grad as well: an edge with another shape would be of no use.
-        with enable_grad():
-            seen = function(self, *args, **kwargs)
-        turn = _Turn(name, self._layout, seen) if views else None
-        _become(self, seen)
-        if turn is not None:
-            for view in views:
-                turn.follow(self, view)
-        # Values that were saved of this tensor have another shape now.
-        storage_of(self).bump()
-        return self
-
-    doc = "In-place version of {}: lets this tensor be that view, and returns it."
-    return dressed_as_twin(inplace, name, function, doc)
-
-
-def _become(target: Tensor, seen: Tensor) -> None:
-    """Let target be its view seen, with that view's place in the graph and tangents."""
-    tangents = [(level, tangent_of(seen, level)) for level in levels_of((target,))]
-    if target._extra is not None and target._extra.base is not None:
-        # A view of a base stays one, with one more step.
-        assert seen._extra is not None and seen._extra.replay is not None
-        if seen._extra.base is target._extra.base:
-            target._extra.replay = seen._extra.replay
-        else:  # a view that was made a leaf is a base, too
-            target._extra.replay = ViewSteps(target._extra.replay, seen._extra.replay.last)
-    target._array, target._layout = seen._array, seen._layout
-    if target._edge is not None:
-        if target._edge.is_accumulate:
-            target._edge.attach(target)
-        else:
-            seen._edge.in_place = True
-            set_edge(target, seen._edge)
-    for level, tangent in tangents:
-        assert tangent is not None
-        store_tangent(target, tangent, level)
-
-
-def _depends_on(target: Tensor, view: Tensor) -> bool:
-    """Return whether the steps to a view begin at target, or those to its tangent at target's."""
-    extra = view._extra
-    if view is target or extra is None or extra.base is None:
-        return False
-    root = extra.tangent_root
-    return extra.base is target or (bool(root) and root[0] is target)  # type: ignore[index]
-
-
-class _Turn:
-    """A change of a tensor's layout by one view op, and the steps that restore the former one.
-
-    Raises  RuntimeError for as_strided to other elements
-    """
-
-    def __init__(self, name: str, was: Layout, seen: Tensor) -> None:
-        assert seen._extra is not None and seen._extra.replay is not None
-        self._done = seen._extra.replay.last
-        self._undone = self._steps_back(name, was, seen._layout)
-
-    def _steps_back(self, name: str, was: Layout, now: Layout) -> list[Step]:
-        op, attributes = self._done
-        if now is was:
-            return []
-        if op is OPS["transpose"]:
-            return [self._done]
-        if op is OPS["unsqueeze"]:
-            return [(OPS["squeeze"], (attributes,))]
-        if op is OPS["squeeze"]:
-            return [(OPS["unsqueeze"], (axis,)) for axis in sorted(attributes[0])]
-        if attributes[-1] == 0 and _is_dense(was) and _is_dense(now) and was.numel == now.numel:
-            return [(op, (was.shape, was.strides, 0))]
-        raise GraphError(
-            f"{name}_: a view of this tensor is in use, and depends on its present shape "
-            f"{was.shape} and strides {was.strides}; shape {now.shape} and strides {now.strides} "
-            f"reach other elements. Use {name}(), or take the view afterwards"
-        )
-
-    def follow(self, target: Tensor, view: Tensor) -> None:
-        """Let the steps to view begin at what target is now, and give view a new edge."""
-        extra: Any = view._extra
-        if extra.base is not target:
-            root, skipped, before = extra.tangent_root
-            extra.tangent_root = (root, skipped, self._before(before))
-            return
-        steps = self._before(extra.replay.after(0))
-        if extra.tangent_root:
-            root, skipped, before = extra.tangent_root
-            extra.tangent_root = (root, skipped + len(steps) - len(extra.replay), before)
-        extra.replay = None
-        for step in steps:
-            extra.replay = ViewSteps(extra.replay, step)
-        if target._edge is None or (extra.made_in_no_grad and target._edge.is_accumulate):
-            return
-        with enable_grad():
-            renew_edge(view, target)
-
-    def _before(self, steps: list[Step]) -> list[Step]:
-        """Return steps from the former layout as steps from the present one."""
-        if len(steps) > 1 and _same_step(steps[0], self._done):
-            return steps[1:]  # otherwise turning to and fro would make the chain longer each time
-        return [*self._undone, *steps]
-
-
-def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements lie in memory without gaps, none of them twice."""
-    return layout.contiguous or dense_order(layout.shape, layout.strides) is not None
-
-
-def _same_step(one: Step, other: Step) -> bool:
-    if one[0] is not other[0]:
-        return False
-    if one[0] is OPS["squeeze"]:
-        return set(one[1][0]) == set(other[1][0])
-    return set(one[1]) == set(other[1]) if one[0] is OPS["transpose"] else one[1] == other[1]
-
-
-@overridable_by_modes
-def detach_(self: Tensor) -> Tensor:
-    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
-
-    Raises  RuntimeError for a view, which its base would attach to the graph again
-    """
-    if isinstance(self, Batched):
-        self.value = self.value.detach()  # its graph and tangents are its own
-        return self
-    if self._extra is not None and self._extra.base is not None:
-        raise GraphError(
-            "Can't detach views in-place. Use detach() instead. If you are using "
-            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
-            "True, gradients are views of DDP buckets: the gradient of the base would still flow "
-            "through this view"
-        )
-    if self._edge is not None and self._edge.is_accumulate:
-        freeze(self)
-    if self._extra is not None:
-        self._extra.tangents = None
-    self._edge = None
-    return self
 
 
 view = declarator(ViewOp)

@@ -91,6 +91,13 @@ def runs_plain() -> bool:
     return modes.special == modes.tracers and not see_plain(open_interpreters())
 
 
+def may_be_differentiated() -> bool:
+    """Return whether derivatives of a result of this thread may be needed: grad mode is on, a
+    tangent exists, or an interpreter may see the call.
+    """
+    return tls.grad or modes.special > 0
+
+
 class Counted(Protocol):
     """A thread's number of open objects, which `count_open` maintains."""
 

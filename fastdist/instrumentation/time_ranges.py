@@ -171,7 +171,7 @@ class Recording:
         if self._keeps_device if known.category == "kernel" else self._keeps_cpu:
             self.keep(known)
 
-    def take_op(self, *given: Any) -> None:
+    def take_op(self, given: tuple[Any, ...]) -> None:
         """Take the range of an op, as the arguments of `range_of_op`."""
         if not self._keeps_cpu:
             return
@@ -275,14 +275,14 @@ class TimeRanges:
             TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
 
-    def add_op(self, name: str, start_ns: int, number: int) -> None:
-        """Hand in the range of an op of the calling thread, which ends now, without further data;
-        number is its sequence_nr.
+    def add_op(self, name: str, start_ns: int, number: int, stop_ns: int = 0) -> None:
+        """Hand in the range of an op of the calling thread, which ends now unless it is said when,
+        without further data; number is its sequence_nr.
         """
-        stop_ns = clock()
+        thread = _thread.ident_and_name or _thread.own()
+        given = name, start_ns, stop_ns or clock(), thread, self.node_id, number
         for recording in self._listeners:
-            thread = _thread.ident_and_name or _thread.own()
-            recording.take_op(name, start_ns, stop_ns, thread, self.node_id, number)
+            recording.take_op(given)
 
     def hand_in(self, known: TimeRange) -> None:
         """Let all who listen have a range."""

@@ -96,11 +96,13 @@ def note_op(event: str, start_ns: int, result: Any) -> None:
     if _within.has_reported:
         _within.has_reported = False
         return
+    stop_ns, number = clock(), -1
     first = result[0] if result.__class__ is tuple else result
-    edge, number = first._edge if isinstance(first, Tensor) else None, -1
-    if edge is not None and not edge.is_accumulate:
-        number = (edge.node if edge.__class__ is Edge else edge).seq
-    time_ranges.add_op(event, start_ns, number)
+    if first.__class__ is Tensor or isinstance(first, Tensor):
+        edge = first._edge
+        if edge is not None and not edge.is_accumulate:
+            number = (edge.node if edge.__class__ is Edge else edge).seq
+    time_ranges.add_op(event, start_ns, number, stop_ns)
 
 
 def should_time(op: Any) -> bool:

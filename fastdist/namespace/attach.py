@@ -16,8 +16,8 @@ from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.short_path import operator_call
 from ..dispatch.structured import StructuredOp
 from ..dispatch.twins import InPlace, inplace_of
-from ..dispatch.view import view_inplace_of
 from ..interpreters.torch_function import operator_of
+from ..ops.shape.view_inplace import view_inplace_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
 from .catalogue import COMPOSITES, OPS

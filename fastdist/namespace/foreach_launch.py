@@ -115,7 +115,7 @@ def norms(tensors: Sequence[Tensor], order: float) -> tuple[Tensor, ...] | None:
 
 def _shared_device(columns: Sequence[Sequence[Tensor]], numbers: Sequence[Any]) -> str | None:
     """Return the device's type if a launch can read all tensors as they are, otherwise None."""
-    if modes.special or modes.tracers or len(columns[0]) < 2:
+    if modes.special or len(columns[0]) < 2:
         return None
     first = columns[0][0]
     if not {*map(type, numbers)} <= {float, int} or first.__class__ not in PLAIN:

@@ -21,7 +21,7 @@ def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:
     without gaps on the CPU.
     """
     layout = input._layout
-    if modes.special or modes.tracers or not layout.contiguous or layout.device is not CPU:
+    if modes.special or not layout.contiguous or layout.device is not CPU:
         return False
     if input.__class__ not in PLAIN or layout.is_sparse:
         return False

@@ -74,7 +74,7 @@ class _Emitted(Recording):
     def take(self, known: TimeRange) -> None:
         """Let it go."""
 
-    def take_op(self, *given: Any) -> None:
+    def take_op(self, given: tuple[Any, ...]) -> None:
         """Let it go."""
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:

@@ -1,12 +1,15 @@
-"""Operands of calls that no short path takes: arrays, numbers of NumPy, and what no op takes."""
+"""Calls that no short path takes: their operands, and ops that have a general path of their own."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.call import as_operand_of
+from fastdist.dispatch.call import GeneralPath, as_operand_of
+from fastdist.dispatch.op import OPS
 
 
 @pytest.mark.parametrize("array", [np.array([1.0, 2.0]), np.zeros(0), np.array(0.0)])
@@ -26,3 +29,35 @@ def test_no_op_takes_other_things(value: object) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     assert as_operand_of(np.float32(2.5)) == 2.5
     assert type(as_operand_of(np.int64(3))) is int
+
+
+def kinds_below(kind: type) -> Iterator[type]:
+    """Yield the classes that inherit from a class, at any distance."""
+    for below in kind.__subclasses__():
+        yield below
+        yield from kinds_below(below)
+
+
+def without_computes(kinds: Iterable[type]) -> set[str]:
+    """Return the names of classes with a general path that do not say when it calls other ops."""
+    return {k.__name__ for k in kinds if "general" in vars(k) and "computes" not in vars(k)}
+
+
+def test_an_op_with_a_general_path_of_its_own_says_when_it_computes_the_result_itself() -> None:
+    # Tangents ask `computes` whether the op itself carries them: where another general path calls
+    # other ops, these do, and both would.
+    kinds = {type(op) for op in OPS.values()} | {*kinds_below(GeneralPath)}
+    ours = {kind for kind in kinds if kind.__module__.startswith("fastdist.")}
+    assert len(ours) > 5 and {"ShapeOrDType"} <= {kind.__name__ for kind in ours}
+    assert without_computes(ours) == set()
+
+
+def test_an_op_that_does_not_say_so_is_found() -> None:
+    class Silent:
+        general = GeneralPath.general
+
+    class Says(Silent):
+        general = GeneralPath.general
+        computes = GeneralPath.computes
+
+    assert without_computes([Silent, Says, GeneralPath]) == {"Silent"}

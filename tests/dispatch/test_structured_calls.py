@@ -313,6 +313,30 @@ def test_ways_are_found_by_all_layouts() -> None:
         assert F.linear(x, fd.ones(shape), fd.ones(shape[0])).shape == (4, shape[0])
 
 
+def test_a_call_like_the_last_one_takes_its_route_and_no_other_call_does() -> None:
+    x, wide = fd.tensor(values()[:, :3].copy()), fd.ones(4, 5)
+    axes = [0]
+    for _ in range(3):
+        assert x.sum(0).shape == (3,) and x.sum(1).shape == (4,)
+        assert x.sum(1, True).shape == (4, 1) and x.sum(1, False).shape == (4,)
+        assert wide.sum(1).shape == (4,) and wide.sum(0).shape == (5,)
+        assert x.softmax(0).sum(0).tolist() == pytest.approx([1.0] * 3)
+        assert x.softmax(1).sum(1).tolist() == pytest.approx([1.0] * 4)
+        axes[0] = 1 - axes[0]
+        assert x.sum(axes).shape == ((4,) if axes == [1] else (3,))
+        assert x.sum(0, dtype=fd.float64).dtype is fd.float64
+
+
+def test_a_saved_result_is_watched_from_its_first_call_on() -> None:
+    x = fd.tensor(values()).requires_grad_()
+    for _ in range(3):
+        out = x.softmax(1)
+        assert out._version == 0
+        out.detach().mul_(2.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+
+
 def test_a_float_of_no_size_makes_no_route() -> None:
     """0.0 and -0.0 are one key, but not one number."""
     layout = fd.tensor(values())._layout

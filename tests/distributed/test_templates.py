@@ -15,6 +15,7 @@ import pytest
 
 from tests import leak_fixture
 from tests.distributed import templates
+from tests.distributed.scripts import Script
 from tests.distributed.workers import Group, Worker, WorkerFailed, run_group
 from tests.leak_fixture import hold, left
 
@@ -69,6 +70,15 @@ def test_the_environment_is_the_runs_with_the_workers_own(monkeypatch: pytest.Mo
     expected["PYTHONPATH"] = found["PYTHONPATH"]  # where `tests` is
     assert expected.items() <= found.items() and folder == os.getcwd()
     assert parent in set(templates.templates())
+
+
+def test_a_script_has_arguments_streams_and_an_exit_code() -> None:
+    script = Script("import sys; print(__name__, sys.argv[1:], input()); sys.exit(3)", "a", "b")
+    script.stdin.write("word\n")
+    script.stdin.flush()
+    assert script.stdout.read() == "__main__ ['a', 'b'] word\n"
+    assert script.end() == 3
+    assert Script("import threading; threading.Event().wait()").kill() == -signal.SIGKILL
 
 
 def test_what_may_be_meant_for_a_process_that_is_started_starts_one() -> None:

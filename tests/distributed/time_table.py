@@ -207,8 +207,7 @@ TIMES: dict[str, dict[str, str]] = {
     },
     "distributed.store.store": {
         "ASK_S": "a member has answered where it need not",
-        "_LOOK_S": "it is looked for what ends a wait",
-        "_LOOKS_S": "and for what the caller names",
+        "_LOOKS_S": "a waiter looks for what the caller names",
     },
     "distributed.store.tcp_store": {
         "_SECRET_PAUSE_S": "a secret is looked for again",
@@ -256,6 +255,10 @@ TIMES: dict[str, dict[str, str]] = {
         "PROGRESS_S": "a worker that computes has used processor time",
         "_LOOK_S": "the store is looked at",
         "_CLOSE_S": "the thread has ended",
+    },
+    "launch.manifest": {
+        "_GRACE_S": "a job that the engine ends has saved",
+        "_MARGIN_S": "and its launcher has ended",
     },
     "launch.monitor": {
         "WORKERS_S": "a worker that has not answered is silent",
@@ -457,7 +460,12 @@ RELATIONS = (
     Before(_TCP + "_LOOK_PAUSE_S", _TCP + "_PUBLISHED_WITHIN_S", "several looks are made"),
     Before(_TCP + "_HANDSHAKE_S", _TCP + "_PUBLISHED_WITHIN_S", "one handshake may fail"),
     Before(_TCP + "_CONNECT_TO_JOIN_S", _TCP + "_CONNECT_S", "whoever asks again hurries"),
-    Before("distributed.store.store._LOOKS_S", "distributed.store.store._LOOK_S", ""),
+    Before("distributed.store.store._LOOKS_S", "distributed.store.store.ASK_S", ""),
+    Before(
+        "launch.manifest._MARGIN_S",
+        "launch.manifest._GRACE_S",
+        "workers save within most of the time that their engine gives",
+    ),
     Before("distributed.store.store.ASK_S", "distributed.rpc.workers.group.LOOK_S", ""),
     Before("distributed.rpc.workers.group.TELL_S", "distributed.rpc.workers.group.LOOK_S", ""),
     Before(

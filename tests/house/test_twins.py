@@ -18,6 +18,7 @@ ON_THE_CPU = {
     "nn.softmax.log_softmax_slope",
     "nn.softmax.softmax_slope",
     "reduce.row_slopes.logsumexp",
+    "reduce.row_slopes.norm",
     "reduce.row_slopes.var",
 }
 

@@ -112,11 +112,12 @@ def _start(
     environment: Mapping[str, str] | None,
     columns: int | None,
     is_child: bool,
+    starts_workers: bool,
 ) -> Run:
     out, out_end = os.pipe() if columns is None else _terminal(columns)
     err, err_end = os.pipe()
     whole = {**os.environ, "TERM": "xterm", "PYTHONPATH": _ROOT, **(environment or {})}
-    process = launchers.begin(arguments, whole, out_end, err_end, is_child)
+    process = launchers.begin(arguments, whole, out_end, err_end, is_child, starts_workers)
     os.close(out_end)
     os.close(err_end)
     return Run(process, out, err)
@@ -131,7 +132,8 @@ def _terminal(columns: int) -> tuple[int, int]:
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
     """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given. It is forked
-    from a process that has imported what it needs, unless `is_child` asks for a child of this one.
+    from a process that has imported what it needs, unless `is_child` asks for a child of this one;
+    its workers are forked as well, unless `starts_workers`.
     """
     runs: list[Run] = []
 
@@ -140,8 +142,9 @@ def run_command() -> Iterator[Callable[..., Run]]:
         environment: Mapping[str, str] | None = None,
         columns: int | None = None,
         is_child: bool = False,
+        starts_workers: bool = False,
     ) -> Run:
-        runs.append(_start(arguments, environment, columns, is_child))
+        runs.append(_start(arguments, environment, columns, is_child, starts_workers))
         return runs[-1]
 
     yield start
@@ -159,12 +162,18 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
         environment: Mapping[str, str] | None = None,
         columns: int | None = None,
         is_child: bool = False,
+        starts_workers: bool = False,
     ) -> Run:
         # Two nodes of one test run different scripts.
         script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"
         script.write_text(textwrap.dedent(text))
         return run_command(
-            *flags, str(script), environment=environment, columns=columns, is_child=is_child
+            *flags,
+            str(script),
+            environment=environment,
+            columns=columns,
+            is_child=is_child,
+            starts_workers=starts_workers,
         )
 
     return start

@@ -277,9 +277,13 @@ def _be(arguments: Sequence[str]) -> NoReturn:
 def _open_streams() -> None:
     """Open the streams of Python again: those of a template are buffered for other files."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
-        raw = open(number, "wb", closefd=False)  # noqa: SIM115
-        stream = io.TextIOWrapper(raw, errors=errors, line_buffering=name == "stderr")
+        raw = open(number, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
+        is_by_line = name == "stderr"
+        stream = io.TextIOWrapper(
+            raw, errors=errors, line_buffering=is_by_line, write_through=at_once
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 

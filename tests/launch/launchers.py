@@ -1,4 +1,7 @@
-"""Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests."""
+"""Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests.
+
+Most fork their workers as well, which would need 0.4 s of a core each for their imports.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import runpy
 import subprocess
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +20,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.distributed import templates
+from tests.launch import forked_programs
 
 # Variables that the launcher reads when it is called, in addition to those of fastdist.
 _READ_LATE = ("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM")
@@ -27,11 +32,14 @@ def begin(
     out: int,
     err: int,
     is_child: bool = False,
+    starts_workers: bool = False,
 ) -> templates.Process:
     """Begin `python -m fastdist.run ARGUMENTS`, as a shell starts it, with two given streams.
 
     A process is started, and not forked, for an environment that might be meant for one, and for
-    `is_child`: it is then a child of this process, and has its limits.
+    `is_child`: it is then a child of this process, and has its limits. It starts its workers, as
+    it does for users, for `starts_workers` and in one of ten tests, chosen by name; with --slow
+    in all.
     """
     # A signal from the terminal stops no group without a parent outside of it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):
@@ -43,10 +51,22 @@ def begin(
             stderr=err,
             process_group=0,
         )
-    words = ([templates.how_it_ends(0, environment), *arguments], {**environment}, os.getcwd())
+    starts_workers = starts_workers or _are_workers_started(environment)
+    ways = (templates.how_it_ends(0, environment), _STARTED if starts_workers else _FORKED)
+    words = ([*ways, *arguments], {**environment}, os.getcwd())
     with open(os.devnull, "rb") as nothing:
         streams = (nothing.fileno(), out, err)
         return templates.fork("launcher", __file__, words, nothing.fileno(), streams)
+
+
+_STARTS_WORKERS_ONE_IN = 10
+_STARTED, _FORKED = "workers are started", "workers are forked"
+
+
+def _are_workers_started(environment: Mapping[str, str]) -> bool:
+    test = environment.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    is_sampled = templates.ENDS_WHOLE_ONE_IN > 1
+    return not is_sampled or zlib.crc32(test.encode()) % _STARTS_WORKERS_ONE_IN == 0
 
 
 def _open_streams() -> None:
@@ -72,10 +92,12 @@ _status: object = None
 
 if __name__ == "__main__":
     atexit.register(_end_at_once)  # before all others, so that it is called last
-    os.close(templates.serve(int(sys.argv[1]), ["fastdist.launch.main"], leads=True))
+    os.close(templates.serve(int(sys.argv[1]), forked_programs._PRELOADED, leads=True))
     _open_streams()
     sys.path[0] = os.getcwd()
-    how = sys.argv.pop(1)
+    how, workers_how = sys.argv.pop(1), sys.argv.pop(1)
+    if workers_how == _FORKED:
+        forked_programs._fork_workers()
     try:
         runpy.run_module("fastdist.run", run_name="__main__", alter_sys=True)
     except SystemExit as ended:

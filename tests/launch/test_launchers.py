@@ -20,16 +20,29 @@ TEXT = """
     print("variable", os.environ.get("FASTDIST_OF_THIS_TEST"), os.environ["COLUMNS"])
     parent = open(f"/proc/{launcher}/stat").read().rpartition(")")[2].split()[1]
     print("parent", parent)
+    print("own", os.getpgid(0) == os.getpid(), os.readlink("/proc/self/fd/0"), __name__, end="!")
 """
 
 
-@pytest.mark.parametrize("is_child", [False, True])
+@pytest.mark.parametrize(
+    ("is_child", "starts_workers"), [(False, False), (False, True), (True, True)]
+)
 def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
-    is_child: bool, start_run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_child: bool,
+    starts_workers: bool,
+    start_run: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     environment = {"FASTDIST_OF_THIS_TEST": "1"}
-    run = start_run(TEXT, environment=environment, columns=91, is_child=is_child)
+    run = start_run(
+        TEXT,
+        environment=environment,
+        columns=91,
+        is_child=is_child,
+        starts_workers=starts_workers,
+    )
     assert run.end() == 0
     lines = [line.partition("] ")[2].split(" ", 1) for line in run.out.decode().splitlines()]
     found = {words[0]: words[1].strip() for words in lines}
@@ -37,6 +50,7 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
     nothing, out, err = found["streams"].split()
     assert (nothing, out[:9], err[:5]) == ("/dev/null", "/dev/pts/", "pipe:")
     assert found["variable"].split()[0] == "1"
+    assert found["own"].startswith("True /dev/null __main__!")
     parents = {os.getpid()} if is_child else set(templates.templates())
     assert int(found["parent"]) in parents
 

@@ -388,5 +388,6 @@ COVERED_BY = {
     "cross_entropy_slope": "cross_entropy",
     "logsumexp_slope": "logsumexp",
     "variance_slope": "var",
+    "euclidean_slope": "norm",
 }
 ELSEWHERE = frozenset({"float_power_", "tril_indices", "triu_indices", "logspace"})

@@ -65,7 +65,7 @@ class ServedRecording(Recording):
         if known.thread_id in self._threads and known.category != RPC and not known.is_remote:
             super().take(known)
 
-    def take_op(self, *given: Any) -> None:
+    def take_op(self, given: tuple[Any, ...]) -> None:
         """Keep an op of a thread of the request."""
         self.take(range_of_op(*given))
 

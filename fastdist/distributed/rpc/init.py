@@ -23,7 +23,7 @@ from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .process_end import watch_end, why_it_ends
 from .torch_names import backend_registry
-from .workers.group_log import find_number, keys_of_group
+from .workers.directory import find_number, keys_of_group
 from .workers.joining import count_former_lives
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent

@@ -44,7 +44,6 @@ from .agent import RpcAgent
 from .calls.interrupted import find_interrupted
 from .lost_workers import merge_lost, without
 from .shutdown_barrier import ShutdownBarrier, told_without_value
-from .workers.worker import Worker
 
 # Set by `fastdist run` and torchrun, which end a job when a worker fails, and blame the first.
 _LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
@@ -57,6 +56,7 @@ FIRST_S = 60.0
 # How long functions of others that still run hold up the end of RPC, and that of the process.
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
+_MOST_NAMED: Final = 8
 
 _logger = logging.getLogger(__name__)
 # A logger of its own, for whoever expects to wait.
@@ -153,29 +153,42 @@ class Leaving:
 
     def absent(self) -> list[str]:
         """Return who has not come to the shutdown, as far as the store tells."""
-        return [one.name for one in self._group.not_in_shutdown(self._workers.all())]
+        ranks, num_more = self._group.not_in_shutdown()
+        names = [self._name_of(rank) for rank in ranks]
+        return [*names, f"{num_more} more"] if num_more else names
+
+    def _name_of(self, rank: int) -> str:
+        worker = self._workers.known(rank) or self._workers.find(rank)
+        return f"the worker of rank {rank}" if worker is None else worker.name
 
     def for_whom_it_waits(self) -> str:
         """Return what holds up a shutdown, in words; nothing where another of this node says it."""
         # First: who waits for these has a call under way, to the one that counts who has come.
         if self._group.is_static and not self.barrier.have_all_come:
             speaker = self._workers.known(self._group.speaker)
-            speaks = speaker is None or speaker.is_self or speaker.is_dead
+            is_gone = speaker is not None and speaker.is_dead
+            speaks = is_gone or self._group.speaker == self._group.me.rank
             if not speaks and self.barrier.is_waiting_for_others:
                 return ""
-            known = [one for one in self._workers.all() if not one.is_self] if speaks else []
-            absent = self._group.not_in_shutdown(known) if known else []
-            missing = [worker for worker in absent if not worker.is_dead]
-            awaited = [one for one in known if one.is_dead and self.barrier.may_still_return(one)]
+            ranks, num_more = self._group.not_in_shutdown() if speaks else ([], 0)
+            known = [self._workers.known(rank) for rank in ranks]
+            missing = [
+                self._name_of(rank)
+                for rank, one in zip(ranks, known)
+                if one is None or not (one.is_self or one.is_dead)
+            ]
+            lost = [one for one in self._workers.known_here() if one.is_dead] if speaks else []
+            awaited = [one.name for one in lost if self.barrier.may_still_return(one)]
             if awaited and not missing:
                 return f"these were lost, and may still come back: {_named(awaited)}"
             if missing:
-                return f"these have not called theirs yet: {_named(missing)}"
+                return f"these have not called theirs yet: {_named(missing, num_more)}"
         if self._counts.client_active:
             others = [worker for worker in self._workers.living() if not worker.is_self]
             asked = [worker for worker in others if worker.pipe.is_waited_for()]
             if asked or not self._counts.server_active:
-                return f"its own calls have no answer yet, from {_named(asked)}"
+                names = [worker.name for worker in asked]
+                return f"its own calls have no answer yet, from {_named(names)}"
         if self._counts.server_active:
             told = told_without_value(self._counts.without_value())
             return f"{self._counts.server_active} calls of others still run here{told}"
@@ -219,6 +232,7 @@ class Leaving:
             )
 
 
-def _named(workers: Sequence[Worker]) -> str:
-    shown = ", ".join(repr(worker.name) for worker in workers[:8])
-    return f"{shown} and {len(workers) - 8} more" if len(workers) > 8 else shown
+def _named(names: Sequence[str], num_more: int = 0) -> str:
+    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
+    num_more += max(0, len(names) - _MOST_NAMED)
+    return f"{shown} and {num_more} more" if num_more else shown

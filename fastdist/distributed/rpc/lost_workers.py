@@ -21,7 +21,7 @@ def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[st
     if not lost or workers.given_up is not None or not workers.group.is_static:
         return lost
     lines = tuple(line for line in lost if CAUSE not in line)
-    found = [one for one in workers.all() if any(map(_is_about(one), lines))]
+    found = [one for one in workers.known_here() if any(map(_is_about(one), lines))]
     unexplained = [one for one in found if one.record.incarnation not in asked]
     asked.update(one.record.incarnation for one in unexplained)
     # The store went with rank 0, if that hosted it.

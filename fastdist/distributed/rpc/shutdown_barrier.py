@@ -1,18 +1,27 @@
 """The barrier at which the workers of a static group wait until no call is under way anywhere."""
 
 # Note [The barrier of a shutdown]
-# All members report to a leader, the lowest rank that lives, how many calls they have under way and
-# how many they have had. When all living members have reported a round the leader answers them with
-# the sums. All is over when two rounds in a row find nothing under way and no call begun between
-# them: then there was a moment, after all reports of the one and before all of the other, when no
-# member had a call and no message could still cause one (but for a request that its caller has
-# given up, which may run for nobody). A member that dies is not waited for; if it was the leader,
-# the next rank takes over, and those who are rounds ahead count as having come.
+# The members form a tree by their ranks (workers/tree.py). In each round a member waits until all
+# below it have reported, adds what it has under way itself, and reports the sum to its parent. The
+# root judges, and its verdict is the answer to each report, down the tree. So a member handles as
+# many messages as it has children, and a round takes as many steps as the tree is deep.
+#
+# All is over when two rounds in a row find nothing under way, and in the second nobody has begun a
+# call since its last report: then there was a moment, after all reports of the one and before all
+# of the other, when no member had a call and no message could still cause one (but for a request
+# that its caller has given up, which may run for nobody). A report says whether something has
+# changed, and not how often: it may come to two members, where one above it was lost.
+#
+# A member that dies is not waited for. Its parent waits for those below it instead, and tells them
+# so, for they may not have noticed; they report again, to the nearest one above them that lives. If
+# none does, the lowest rank that lives is the root. A round in which a member waits for others than
+# in the last one counts as changed.
 #
 # Where lives are taken back, who was lost is waited for, until it is back and comes here or has had
-# its time (`may_still_return`). One that is back may be the leader: so whoever hears of a return
-# while it waits for an answer reports the same round once more, to whom it then takes for the
-# leader.
+# its time (`may_still_return`). One that is back may be above others: so whoever hears of a return
+# while it waits for an answer reports the same round once more. A member may hear of a loss later
+# than others do, and count a report of the lost one: so reports name the lives that are over, and a
+# round in which the root first hears of one is held again.
 
 from __future__ import annotations
 
@@ -20,7 +29,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from fastdist.concurrency.future import Future, InternalFuture
@@ -38,8 +47,9 @@ from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
 from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
-from .message.metadata_fields import filled, number, text
+from .message.metadata_fields import filled, text, texts
 from .message.types import MessageType
+from .workers import tree
 from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
@@ -51,42 +61,62 @@ _HOLD_UP_S = 0.2
 _LATE_S = 1.0
 # Who has come here lives: its last report may be late by as much as a busy machine holds it up.
 _HELD_UP_S = 3.0
-# What the end of waiting for an answer stands for that another leader may have to give.
+# What the end of waiting for an answer stands for that another member may have to give.
 _REPORT_AGAIN = Reply([], {})
+# So many members are named in one message, of however many.
+_MOST_NAMED = 8
+_OTHERS = "and others"
 
 
 class _Verdict(NamedTuple):
-    """What a leader answers to all who have reported a round."""
+    """What the root answers to all who have reported a round."""
 
     under_way: int
-    begun: int
     busy: str
     somebody_gives_up: bool
+    round_number: int = 0
     is_over: bool = False
+    # Whether the round is held again, for a life is over that some may have counted.
+    is_again: bool = False
+    # The lives that may be followed by others and have ended for sure.
+    over: tuple[str, ...] = ()
     # The workers that any member has lost, each with how; and the names of those that are here.
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
+    # Tells this verdict from those of other roots.
+    token: str = ""
 
 
 class _Report(NamedTuple):
-    """What a member last said."""
+    """What a member last said of itself and all below it."""
 
     round_number: int = 0
     under_way: int = 0
-    begun: int = 0
+    # Whether a call was begun since the last round, or one waits for others than in that.
+    has_changed: bool = True
     gives_up: bool = False
-    # The lives that may be followed by others and have ended for sure, as it has seen.
+    # Which members have calls under way, with the functions whose Futures have no value yet.
+    busy: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
-    # The functions that others called there whose Futures have no value yet.
-    without_value: str = ""
-    # The workers that were lost, as it has seen, each with how.
     lost: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    # The verdict that it follows.
+    after: str = ""
+
+
+class _Gathering:
+    """A round in which this worker waits for those below it."""
+
+    def __init__(self, own: _Report) -> None:
+        self.own = own
+        self.awaited: dict[Worker, None] = {}
+        self.done: Future[Reply | None] = InternalFuture()
 
 
 class ShutdownBarrier:
-    """This worker's part in the barrier, as a member and, if it comes to that, as leader.
+    """This worker's part in the barrier.
 
-    `absent()` returns who has not come, by another way than through the leader.
+    `absent()` returns who has not come, by another way than through the root.
 
     Thread  any
     """
@@ -94,7 +124,11 @@ class ShutdownBarrier:
     def __init__(self, agent: RpcAgent, absent: Callable[[], list[str]]) -> None:
         self._agent, self._workers, self._counts = agent, agent.workers, agent.counts
         self._absent = absent
+        self._fan_out = tree.FAN_OUT
         self._round = 0
+        # What this worker had begun when it last reported, and in which round.
+        self._begun, self._last_report = -1, 0
+        self._verdict = _Verdict(1, "", somebody_gives_up=False)
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
@@ -113,11 +147,20 @@ class ShutdownBarrier:
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
         self._lock = threading.RLock()
+        self._gathering: _Gathering | None = None
+        # Those for whom this worker waited in its last round.
+        self._waited_for: frozenset[Worker] = frozenset()
         self._lost_at: dict[Worker, float] = {}
         self._reported: dict[Worker, _Report] = {}
         # Of which lives a member has said that they are over.
         self._over: set[str] = set()
-        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its sum)
+        # Those that an earlier verdict has named.
+        self._over_when_judged: set[str] = set()
+        self._num_looks = 0
+        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its verdict)
+        # The members that another one waits for in place of, and whom this worker has told so.
+        self._passed_over: set[Worker] = set()
+        self._adopted: set[Worker] = set()
 
     def register(self) -> None:
         """Take part from now on."""
@@ -127,6 +170,10 @@ class ShutdownBarrier:
     def unregister(self) -> None:
         """Take part no more."""
         unregister_handler(MessageType.SHUTDOWN_BARRIER_REQ)
+        with self._lock:
+            gathering = self._gathering
+        if gathering is not None:
+            gathering.done.try_complete(_REPORT_AGAIN)
 
     def wait(self, timeout_s: float) -> None:
         """Go through rounds until nothing is under way anywhere.
@@ -141,10 +188,10 @@ class ShutdownBarrier:
             self._return_s = min(self._return_s, timeout_s / 2.0)
             deadline = time.monotonic() + timeout_s
             self._counts.wait_for_own_calls(timeout_s)
-            verdict = self._one_round(deadline, timeout_s)
+            verdict = self._come(deadline, timeout_s)
         else:
             self._counts.wait_for_own_calls(None)
-            verdict = self._one_round(math.inf, timeout_s)
+            verdict = self._come(math.inf, timeout_s)
             timeout_s = constants.SHUTDOWN_TIMEOUT_S
             deadline = time.monotonic() + timeout_s
         self._return_s, self.have_all_come = 0.0, True
@@ -152,9 +199,15 @@ class ShutdownBarrier:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s, before)
-            if before.under_way == verdict.under_way == 0 and before.begun == verdict.begun:
-                return
-            self._require_time_left(deadline, timeout_s, verdict, before)
+            if not verdict.is_over:
+                self._require_time_left(deadline, timeout_s, verdict, before)
+
+    def _come(self, deadline: float, timeout_s: float) -> _Verdict:
+        """Wait until all have come here; return the verdict on the first round."""
+        while True:
+            verdict = self._one_round(deadline, timeout_s)
+            if verdict.is_over or not verdict.is_again:
+                return verdict
 
     def _require_time_left(
         self, deadline: float, timeout_s: float, verdict: _Verdict, before: _Verdict
@@ -163,62 +216,241 @@ class ShutdownBarrier:
         # who goes first would take its calls out of the sum that the others get next. So nobody
         # goes whose report has not announced it, though its time ran out since.
         left_s = deadline - time.monotonic()
-        if not verdict.is_over and verdict.somebody_gives_up and left_s < _LATE_S:
+        if verdict.somebody_gives_up and left_s < _LATE_S:
             # Who was busy may have given up meanwhile, and have left.
             raise _too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: _Verdict | None = None
     ) -> _Verdict:
-        """Report once more, and return what the leader answers; `before` is what it said last."""
+        """Report once more, and return the verdict; `before` is what it was last."""
         self._round += 1
         self.is_waiting_for_others = True
         late_s = _LATE_S if before is None else _HELD_UP_S
         while True:
+            self._workers.require_member()
             num_returned = self._num_returned
-            leader = self._leader()
-            left_s = deadline - time.monotonic()
-            under_way, begun = self._counts.activity()
-            over = self._seen_over()
-            waits_for = self._counts.without_value()
-            # Now: the store may go once all have been here.
-            lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
-            report = _Report(self._round, under_way, begun, left_s <= 0, over, waits_for, lost)
-            metadata = report._asdict()
             # The others may come to their last round a little later than this worker.
-            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + late_s
+            left_s = deadline - time.monotonic()
+            patience_s = None if deadline == math.inf else max(0.0, left_s) + late_s
+            gathering = self._gather(gives_up=left_s <= 0)
+            if not gathering.done.wait_until_done(patience_s):
+                raise self._explain(self._worker_above(), timeout_s, before)
+            self._workers.require_member()
+            if not self._workers.is_open:
+                return _Verdict(0, "", somebody_gives_up=False, is_over=True)
+            if gathering.done.value() is _REPORT_AGAIN:
+                continue
+            report = self._sum_of(gathering)
+            above = self._worker_above()
+            if above.is_self:
+                return self._end_round(self._judge(report), report)
+            if patience_s is not None:
+                patience_s = max(0.0, deadline - time.monotonic()) + late_s
             try:
                 self._asked = self._agent.send(
-                    leader, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, patience_s
+                    above,
+                    MessageType.SHUTDOWN_BARRIER_REQ,
+                    (),
+                    report._asdict(),
+                    patience_s or 0.0,
                 )
-                if self._num_returned != num_returned:
+                if self._num_returned != num_returned or above in self._passed_over:
                     continue
                 reply = self._asked.wait()
             except RpcTimeoutError:
-                raise self._explain(leader, timeout_s, before) from None
+                raise self._explain(above, timeout_s, before) from None
             except WorkerLostError:
-                if leader.is_self:
-                    raise
                 continue
             except RpcNotRunningError:
-                # The leader has heard the end from an earlier one, which left before we heard it.
-                return _Verdict(0, 0, "", somebody_gives_up=False, is_over=True)
-            if reply is _REPORT_AGAIN:
+                # It has heard the end from one above it, and left before we heard it.
+                return _Verdict(0, "", somebody_gives_up=False, is_over=True)
+            if reply is not _REPORT_AGAIN:
+                return self._end_round(filled(_Verdict, reply.metadata, above.id), report)
+
+    # ---- what is below this worker -------------------------------------------------------------
+
+    def _gather(self, *, gives_up: bool) -> _Gathering:
+        """Begin to wait for the reports of those below this worker."""
+        under_way, begun = self._counts.activity()
+        after = self._verdict
+        has_changed = begun != self._begun or self._last_report != after.round_number
+        waits_for = told_without_value(self._counts.without_value())
+        busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
+        # Now: the store may go once all have been here.
+        lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
+        own = _Report(self._round, under_way, has_changed, gives_up, busy, self._seen_over(), lost)
+        own = own._replace(after=after.token)
+        gathering = _Gathering(own)
+        with self._lock:
+            self._begun = begun
+            self._gathering = gathering
+            self._note_over(own.over)
+        self._look_again()
+        return gathering
+
+    def _look_again(self) -> None:
+        """Find out whom the round under way still waits for, after the members have changed."""
+        with self._lock:
+            self._num_looks = number = self._num_looks + 1
+            gathering = self._gathering
+        if gathering is None or gathering.done.done():
+            return
+        members = self._members_below()
+        for worker in members:
+            self._watch(worker)
+            if tree.parent_of(worker.id, self._fan_out) != self._workers.me.rank:
+                self._adopt(worker)
+        with self._lock:
+            if self._num_looks != number:
+                return  # one that began later, after another change
+            round_number = gathering.own.round_number
+            late = [one for one in members if self._report_of(one).round_number < round_number]
+            gathering.awaited = dict.fromkeys(late)
+            self._waited_for, before = frozenset(members), self._waited_for
+            if self._waited_for != before and round_number > 1:
+                gathering.own = gathering.own._replace(has_changed=True)
+        if not late:
+            gathering.done.try_complete(None)
+
+    def _members_below(self) -> list[Worker]:
+        """Return those without whom no round of this worker is full: who lives, and who may come
+        back yet.
+        """
+        me = self._workers.me.rank
+        found = self._below(me)
+        if self._worker_above().is_self:
+            # The root, in the place of those above it that are lost.
+            found += [worker for worker in self._below(-1) if not worker.is_self]
+        return found
+
+    def _below(self, rank: int) -> list[Worker]:
+        """Return the members next below a rank, those below dead ones in their place; -1 is above
+        the root.
+        """
+        size = self._workers.me.world_size
+        below = tree.children_of(rank, size, self._fan_out) if rank >= 0 else range(1)
+        found: list[Worker] = []
+        for worker in filter(None, map(self._member, below)):
+            if not self._is_gone(worker):
+                found.append(worker)
                 continue
-            verdict = filled(_Verdict, reply.metadata, leader.id)
-            self.lost = without(merge_lost([*lost, *verdict.lost]), verdict.returned)
-            self.returned = verdict.returned
-            return verdict
+            if self.may_still_return(worker):
+                found.append(worker)
+                self._workers.call_after(self._has_left_s(worker), self._look_again)
+                self._look_soon()
+            if worker.id != self._workers.me.rank:
+                found += self._below(worker.id)
+        return found
+
+    def _is_gone(self, worker: Worker) -> bool:
+        return worker.is_dead or worker in self._passed_over
+
+    def _member(self, rank: int) -> Worker | None:
+        worker = self._workers.known(rank)
+        return self._workers.find(rank) if worker is None else worker
+
+    def _adopt(self, worker: Worker) -> None:
+        """Tell a member, once, that this one waits for it in the place of one that is lost."""
+        if worker in self._adopted or worker.is_dead:
+            return
+        self._adopted.add(worker)
+        ranks = tree.ancestors_of(worker.id, self._fan_out)
+        lost = [one for one in map(self._workers.known, ranks) if one is not None and one.is_dead]
+        metadata = {"passes_over": tuple(_life(one) for one in lost)}
+        with contextlib.suppress(RpcError):
+            self._agent.send(worker, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S)
+
+    def _watch(self, worker: Worker) -> None:
+        """See a member die with which this one may never have spoken."""
+        if not (worker.is_dead or worker.is_met):
+            # One that went unmet is no error of who reports; its next life is met by its rank.
+            with contextlib.suppress(WorkerLostError, RpcNotRunningError):
+                self._workers.reach(worker.id)
+
+    def _sum_of(self, gathering: _Gathering) -> _Report:
+        """Return what this worker and all below it have under way."""
+        own = gathering.own
+        with self._lock:
+            names, reports = [self._workers.me.name], [own]
+            for worker in self._reported:
+                report = self._report_of(worker)
+                if report.round_number >= own.round_number:
+                    names.append(worker.name)
+                    reports.append(report)
+        lost = merge_lost(line for report in reports for line in report.lost)
+        here = {lost_name(line) for line in lost} & {*names}
+        returned = here.union(*(report.returned for report in reports))
+        return _Report(
+            own.round_number,
+            under_way=sum(report.under_way for report in reports),
+            # One that follows the verdict of another root was made too early for this one.
+            has_changed=any(one.has_changed or one.after != own.after for one in reports),
+            gives_up=any(report.gives_up for report in reports),
+            busy=_first_ones([part for report in reports for part in report.busy]),
+            over=tuple(sorted({life for report in reports for life in report.over})),
+            lost=tuple(without(lost, returned)),
+            returned=tuple(sorted(returned)),
+            after=own.after,
+        )
+
+    # ---- what is above this worker -------------------------------------------------------------
+
+    def _head(self) -> Worker | None:
+        """Return the nearest member above this one that lives; None if there is none."""
+        for rank in tree.ancestors_of(self._workers.me.rank, self._fan_out):
+            worker = self._member(rank)
+            if worker is not None and not self._is_gone(worker):
+                return worker
+        return None
+
+    def _worker_above(self) -> Worker:
+        """Return to whom this worker reports; itself where it is the root."""
+        head = self._head()
+        if head is None:
+            living = [one for one in self._below(-1) if not self._is_gone(one)]
+            # Of a worker that was given up nobody is left, itself included.
+            head = min(living, key=lambda one: one.id, default=self._agent.worker())
+        return head
+
+    def _judge(self, report: _Report) -> _Verdict:
+        """Return the verdict on a round that all have reported."""
+        is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
+        is_new = not self._over_when_judged.issuperset(report.over)
+        self._over_when_judged.update(report.over)
+        return _Verdict(
+            report.under_way,
+            ", ".join(report.busy),
+            report.gives_up,
+            report.round_number,
+            is_over=is_quiet and not is_new,
+            is_again=is_new,
+            over=report.over,
+            lost=report.lost,
+            returned=report.returned,
+            token=f"{self._workers.me.incarnation:x} {report.round_number}",
+        )
+
+    def _end_round(self, verdict: _Verdict, report: _Report) -> _Verdict:
+        """Pass a verdict on to those below, and return it."""
+        self._last_report = report.round_number
+        self._round = max(self._round, verdict.round_number)
+        self.lost = without(merge_lost([*report.lost, *verdict.lost]), verdict.returned)
+        self.returned = verdict.returned
+        with self._lock:
+            self._verdict, self._gathering = verdict, None
+            self._over_when_judged.update(verdict.over)
+            self._note_over(verdict.over)
+            answers = [answer for of, answer in self._waiting if of <= verdict.round_number]
+            self._waiting = [pair for pair in self._waiting if pair[0] > verdict.round_number]
+        for answer in answers:
+            answer.try_complete(Reply([], verdict._asdict()))
+        return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, which the leader may hear of later than this worker."""
-        lost = [worker for worker in self._workers.all() if self._workers.may_return(worker)]
+        """Return the lives that have ended, which others may hear of later than this worker."""
+        lost = [one for one in self._workers.known_here() if self._workers.may_return(one)]
         return tuple(_life(worker) for worker in lost if worker.is_surely_over)
-
-    def _leader(self) -> Worker:
-        living = (worker for worker in self._workers.all() if not worker.is_dead)
-        # Of a worker that was given up nobody is left, itself included: then a call says why.
-        return next(living, self._agent.worker())
 
     def _explain(
         self, leader: Worker, timeout_s: float, before: _Verdict | None
@@ -226,18 +458,23 @@ class ShutdownBarrier:
         if before is not None and before.busy:
             # The others may have given up for that, and have left.
             return _too_busy(before.busy, timeout_s)
-        metadata = {"round_number": self._round, "only_asks": True}
-        try:
-            reply = self._agent.send(
-                leader, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
-            ).wait()
-            missing = one_line(text(reply.metadata, "missing", leader.id))
-            busy = text(reply.metadata, "busy", leader.id)
-        except RpcError:
-            others = [name for name in self._absent() if name != leader.name]
-            missing = ", ".join(
-                [f"{leader.name} (which leads the barrier, and does not answer)", *others]
-            )
+        missing, busy = self._names_of_missing(), ""
+        if not missing and not leader.is_self:
+            metadata = {"round_number": self._round, "only_asks": True}
+            try:
+                reply = self._agent.send(
+                    leader, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
+                ).wait()
+                missing = one_line(text(reply.metadata, "missing", leader.id))
+                busy = text(reply.metadata, "busy", leader.id)
+            except RpcError:
+                others = [name for name in self._absent() if name != leader.name]
+                missing = ", ".join(
+                    [f"{leader.name} (which leads the barrier, and does not answer)", *others]
+                )
+        if self._workers.me.world_size > self._fan_out + 1 and before is None:
+            # Who has not reported may itself wait for others that have not come.
+            missing = ", ".join(self._absent()) or missing
         if not missing:
             return _too_busy(busy, timeout_s)
         if before is not None:
@@ -251,29 +488,54 @@ class ShutdownBarrier:
         )
 
     def _report_came(self, request: Message) -> Reply | Future[Reply]:
-        metadata, sender = request.metadata, request.peer.id
+        metadata, sender = request.metadata, request.peer
         if metadata.get("only_asks"):
-            return self._tell_who_is_missing(number(metadata, "round_number", sender))
-        report = filled(_Report, metadata, sender)
-        # The leader must see members die that it never spoke with.
-        for worker in self._workers.all():
-            if not worker.is_dead:
-                # One that went unmet is no error of who reports; its next life is met by its rank.
-                with contextlib.suppress(WorkerLostError):
-                    self._workers.reach(worker.id)
+            return self._tell_who_is_missing()
+        if "passes_over" in metadata:
+            self._was_adopted(texts(metadata, "passes_over", sender.id))
+            return Reply([], {})
+        report = filled(_Report, metadata, sender.id)
         answer: Future[Reply] = InternalFuture()
+        is_full = False
         with self._lock:
-            # What was reported again, to whoever leads now, may come behind the round that follows.
-            if report.round_number >= self._reported.get(request.peer, report).round_number:
-                self._reported[request.peer] = report
-            self._over.update(report.over)
-            if len(self._over) > MOST_REMEMBERED:
-                self._over = {
-                    *report.over
-                }  # who is over is found in other ways, too, a little later
+            gathering = self._gathering
+            if report.round_number <= self._verdict.round_number:
+                # Its verdict is known: it was lost, and is back, or another one had told it.
+                return Reply([], self._verdict._asdict())
+            # What was reported again, to whoever is above now, may come behind the next round.
+            if report.round_number >= self._reported.get(sender, report).round_number:
+                self._reported[sender] = report
             self._waiting.append((report.round_number, answer))
-        self._answer_full_rounds()
+            # One that is back may be here before it is known that another life has its rank.
+            is_new = self._note_over(report.over) or sender not in self._waited_for
+            if gathering is not None and not is_new:
+                if self._report_of(sender).round_number >= gathering.own.round_number:
+                    gathering.awaited.pop(sender, None)
+                is_full = not gathering.awaited
+        if is_new:
+            self._look_again()
+        elif is_full and gathering is not None:
+            gathering.done.try_complete(None)
         return answer
+
+    def _was_adopted(self, lives: Collection[str]) -> None:
+        """Report to another member than those with these lives, which it has lost."""
+        above = map(self._workers.known, tree.ancestors_of(self._workers.me.rank, self._fan_out))
+        passed = {one for one in above if one is not None and _life(one) in lives}
+        with self._lock:
+            is_new = not self._passed_over.issuperset(passed)
+            self._passed_over |= passed
+        if is_new and self._asked is not None:
+            self._asked.try_complete(_REPORT_AGAIN)
+
+    def _note_over(self, over: Collection[str]) -> bool:
+        """Take note of lives that are over; return whether one is new."""
+        is_new = not self._over.issuperset(over)
+        self._over.update(over)
+        if len(self._over) > MOST_REMEMBERED:
+            # Who is over is found in other ways, too, a little later.
+            self._over = {*over}
+        return is_new
 
     def may_still_return(self, worker: Worker) -> bool:
         """Return whether a member that is dead is waited for, because it may come back yet."""
@@ -297,54 +559,23 @@ class ShutdownBarrier:
         self._num_returned += 1
         if self._asked is not None:
             self._asked.try_complete(_REPORT_AGAIN)
+        self._look_again()
 
     def _member_lost(self, member: Worker) -> None:
         with self._lock:
             self._reported.pop(member, None)
             self._lost_at.setdefault(member, time.monotonic())
-        self._answer_full_rounds()
+        self._look_again()
 
-    def _answer_full_rounds(self) -> None:
-        if not self._waiting:
-            return
-        members = self._members()
+    def _tell_who_is_missing(self) -> Reply:
+        return Reply([], {"missing": self._names_of_missing(), "busy": self._verdict.busy})
+
+    def _names_of_missing(self) -> str:
+        """Return who has not reported the round under way to this worker."""
         with self._lock:
-            reports = self._reports_of(members)
-            reached = min((report.round_number for report in reports.values()), default=0)
-            answers = [answer for of, answer in self._waiting if of <= reached]
-            self._waiting = [pair for pair in self._waiting if pair[0] > reached]
-        lost = merge_lost(line for report in reports.values() for line in report.lost)
-        here = {name for name, report in reports.items() if report.round_number}
-        returned = tuple(sorted({lost_name(line) for line in lost} & here))
-        verdict = _Verdict(
-            under_way=sum(report.under_way for report in reports.values()),
-            begun=sum(report.begun for report in reports.values()),
-            busy=_busy(reports),
-            somebody_gives_up=any(report.gives_up for report in reports.values()),
-            lost=tuple(without(lost, returned)),
-            returned=returned,
-        )
-        for answer in answers:
-            answer.try_complete(Reply([], verdict._asdict()))
-
-    def _tell_who_is_missing(self, asked: int) -> Reply:
-        members = self._members()
-        with self._lock:
-            reports = self._reports_of(members)
-        missing = [name for name, report in reports.items() if report.round_number < asked]
-        return Reply([], {"missing": ", ".join(missing), "busy": _busy(reports)})
-
-    def _members(self) -> list[Worker]:
-        """Return those without whom no round is full: who lives, and who may come back yet."""
-        members = []
-        for worker in self._workers.all():
-            if not worker.is_dead:
-                members.append(worker)
-            elif self.may_still_return(worker):
-                members.append(worker)
-                self._workers.call_after(self._has_left_s(worker), self._answer_full_rounds)
-                self._look_soon()
-        return members
+            gathering = self._gathering
+            late = [] if gathering is None else [worker.name for worker in gathering.awaited]
+        return ", ".join(_first_ones(late))
 
     def _look_soon(self) -> None:
         """Poll soon whether lost workers are still started again, unless that is under way."""
@@ -354,17 +585,14 @@ class ShutdownBarrier:
             self._workers.call_after(_ASK_WHO_S, self._look_whether_any_returns)
 
     def _look_whether_any_returns(self) -> None:
-        lost = [worker.id for worker in self._workers.all() if self.may_still_return(worker)]
+        lost = [one.id for one in self._workers.known_here() if self.may_still_return(one)]
         try:
             if lost:
                 self._never_return.update(self._workers.group.never_start_again(lost))
         finally:
             with self._lock:
                 self._is_looking = False
-        self._answer_full_rounds()
-
-    def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:
-        return {worker.name: self._report_of(worker) for worker in members}
+        self._look_again()
 
     def _report_of(self, member: Worker) -> _Report:
         # What is reported by one that is lost may be here before its end is told, or come after it:
@@ -378,12 +606,11 @@ def _life(worker: Worker) -> str:
     return f"{worker.record.incarnation:x}"
 
 
-def _busy(reports: Mapping[str, _Report]) -> str:
-    return ", ".join(
-        f"{report.under_way} at {name!r}{told_without_value(report.without_value)}"
-        for name, report in reports.items()
-        if report.under_way
-    )
+def _first_ones(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the first ones of many texts, and that there are others."""
+    own = [part for part in parts if part != _OTHERS]
+    has_more = len(own) > _MOST_NAMED or len(own) < len(parts)
+    return (*own[:_MOST_NAMED], *([_OTHERS] if has_more else []))
 
 
 def told_without_value(functions: str) -> str:

@@ -136,8 +136,8 @@ class ZmqAgent(RpcAgent):
         except RankTakenError as error:
             raise joining.make_known(self._context, store, self.me, error) from error
         left_s = max(0.0, deadline - time.monotonic())
-        if not group.came_back:
-            require_devices_of_maps(store, self.me, group.members, left_s)
+        if group.has_maps and not group.came_back:
+            require_devices_of_maps(store, self.me, group.read_members(left_s), left_s)
         return group
 
     def _find_stuck(self) -> Stuck:
@@ -154,7 +154,7 @@ class ZmqAgent(RpcAgent):
             # of 5 ms a call into this worker would wait for that twice.
             self._switch_interval_before = sys.getswitchinterval()
             sys.setswitchinterval(self.options.switch_interval)
-        names = [info.name for info in self.get_worker_infos()]
+        names = [one.name for one in self.group.members]
         debug_log.worker(self.me.rank, "joins as %r a group of %s", self.me.name, names)
         self.workers.is_open = True
         self.leaving.barrier.register()

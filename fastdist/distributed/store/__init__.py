@@ -9,7 +9,7 @@ tcp_store.py    over ZeroMQ; wire.py has the bytes, server.py the thread that se
 served_watch.py its watch; ports.py: where it is hosted
 prefix_store.py a part of another store, under a prefix
 own_methods.py  requests to a store of which a program wrote the methods
-joining_group.py the members of a group that joins in a store
+membership.py  the members of a group: who joins, follows a lost member or leaves
 environment.py  what launchers and cluster managers put into environment variables
 host_list.py    lists of hosts in those variables
 wait_log.py     the line on stderr that names the workers that are still missing

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from fastdist.core.errors import StoreError
 
-from .joining_group import Group, claims_of, disagreement, other_size, show
+from .membership import Group, Member, disagreement, name_missing, other_size, show, words
 from .mistakes import Mistakes
 
 # What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
@@ -34,7 +34,9 @@ class Op(IntEnum):
     DELETE = 7  # key -> b"1" if it was there
     NUM_KEYS = 8  # -> how many
     APPEND = 9  # key, value
-    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come
+    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come;
+    # and life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
+    # -> what is wanted; nothing where all have met before
     WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
@@ -45,6 +47,12 @@ class Op(IntEnum):
     QUEUE_LENGTH = 18  # queue -> how many values
     KEYS = 19  # prefix -> the keys that begin with it
     DISBAND = 20  # group -> nothing; if all have come, it is forgotten
+    ENTER = 21  # group, rank, world, value, life, name, labels, life that is over, lost lives
+    # -> the value of the member that has rank or name, or nothing, and how many lives were lost
+    LEAVE = 22  # group, life, b"1" if it was lost, lost lives, rank, name -> nothing
+    MEMBERS = 23  # group, keys -> what membership.py's find gives for each
+    CHANGES = 24  # group, revision -> what membership.py's changes_since gives
+    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; how many were lost
 
 
 class Status(IntEnum):
@@ -66,7 +74,6 @@ _NUM_ARGUMENTS = {
     Op.DELETE: 1,
     Op.NUM_KEYS: 0,
     Op.APPEND: 2,
-    Op.JOIN: 4,
     Op.WATCH: 1,
     Op.ENDED: 2,
     Op.ROUND: 0,
@@ -76,12 +83,17 @@ _NUM_ARGUMENTS = {
     Op.QUEUE_LENGTH: 1,
     Op.KEYS: 1,
     Op.DISBAND: 1,
+    Op.ENTER: 9,
+    Op.LEAVE: 6,
+    Op.CHANGES: 2,
+    Op.LAST_AT: 3,
 }
+NUM_OF_JOIN = (4, 10)
 # Ops that change the dictionary, and so what a replicated store must write down.
 MUTATIONS = frozenset(
     {
         *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
-        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND),
+        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND, Op.ENTER, Op.LEAVE),
         *(Op.PUSH, Op.POP),
     }
 )
@@ -279,27 +291,31 @@ class StoreState:
         return self._answer(request, Status.OK, []) + self._changed([key], now)
 
     def _join(self, request: Request, now: float) -> list[Answer]:
-        name, rank_text, world_text, value = request.arguments
+        if len(request.arguments) not in NUM_OF_JOIN:
+            raise StoreError(f"join: {len(request.arguments)} arguments, expected 4 or 10")
+        name, rank_text, world_text, value, *more = request.arguments
         rank, world_size = _number(rank_text), _number(world_text)
-        if not 1 <= world_size <= MAX_MEMBERS or not -1 <= rank < world_size:
-            raise StoreError(
-                f"join {show(name)}: rank {rank} of {world_size} does not exist; a group has 1 to "
-                f"{MAX_MEMBERS} members"
-            )
+        _require_place(name, rank, world_size)
         require_fits(name, value)
         group = self._groups.setdefault(name, Group(world_size))
         if rank == -1:
             # Who asks for any place has none yet: its mistake is its own, and no end of the group.
             rank = self._free_place(name, group, world_size)
-        fault = disagreement(name, group, rank, world_size, value)
-        claims = claims_of(group, rank, value) if fault else []
+        life, called, labels, agreement, _, may_follow = more or [b""] * 6
+        member = Member(rank, value, life, called, words(labels))
+        there = group.members.get(rank)
+        is_later = may_follow == b"1" and (there is None or there.life != life)
+        if group.has_met or (group.is_complete() and is_later):
+            return self._answer(request, Status.OK, [])
+        fault, claims = disagreement(name, group, member, world_size, agreement)
         if fault and group.is_complete():
             # Who comes late errs alone: the others go on.
             return self._refuse(request, fault, claims)
         if not group.error:
             group.error, group.claims = fault, claims
         if not group.error:
-            group.values[rank] = value
+            group.agreement = agreement if group.agreement is None else group.agreement
+            group.put(member)
             group.error = self._hopeless(name, group)
         if group.error:
             # Every member hears of it: those who wait now, this one, and those still to come.
@@ -311,9 +327,70 @@ class StoreState:
             if request.owner is not None and request.deadline > now:
                 group.parked.append(request)
             return self._set_deadline(request, now)
-        told, group.parked = [*group.parked, request], []
-        values = [group.values[rank] for rank in range(world_size)]
-        return [a for one in told for a in self._answer(one, Status.OK, values)]
+        return self._answer_joined(group, [*group.parked, request])
+
+    def _answer_joined(self, group: Group, told: list[Request]) -> list[Answer]:
+        group.parked = []
+        values: list[bytes] = []
+        answers: list[Answer] = []
+        for request in told:
+            wanted = request.arguments[8:9]
+            if not wanted:
+                values = values or [group.members[rank].value for rank in range(group.world_size)]
+            found = [group.find(key) for key in words(wanted[0])] if wanted else values
+            answers += self._answer(request, Status.OK, [] if group.has_met else found)
+        return answers
+
+    def _enter(self, request: Request, now: float) -> list[Answer]:
+        name, rank, world_size, value, life, called, labels, over, num_lost = request.arguments
+        member = Member(_number(rank), value, life, called, words(labels))
+        require_fits(name, value)
+        if not 0 <= member.rank < (_number(world_size) or MAX_MEMBERS) or not life or not called:
+            raise StoreError(f"enter {show(name)}: rank {member.rank} cannot be entered")
+        group = self._groups.get(name)
+        if group is None or not (group.is_complete() or group.world_size == 0):
+            # A static group that had met in the store of another host.
+            waiting = [] if group is None else group.parked
+            group = self._groups[name] = Group(_number(world_size))
+            group.has_met = group.world_size > 0
+            answers = self._answer_joined(group, waiting)
+        else:
+            answers = []
+        place = (member.rank, called)
+        if over:
+            group.end(over, place, was_lost=True, num_lost=_number(num_lost))
+        other = group.conflict(member)
+        if other is None:
+            group.put(member)
+        last = group.last_at(*place)
+        lost = b"%d" % (last.num_lost if last else 0)
+        found = [b"" if other is None else other.value, lost]
+        return [*answers, *self._answer(request, Status.OK, found)]
+
+    def _leave(self, request: Request, now: float) -> list[Answer]:
+        name, life, was_lost, num_lost, rank, called = request.arguments
+        group = self._groups.setdefault(name, Group(0))
+        place = (_number(rank), called)
+        group.end(life, place, was_lost=was_lost == b"1", num_lost=_number(num_lost))
+        return self._answer(request, Status.OK, [])
+
+    def _members(self, request: Request, now: float) -> list[Answer]:
+        group = self._groups.get(request.arguments[0]) or Group(0)
+        return self._answer(request, Status.OK, [group.find(key) for key in request.arguments[1:]])
+
+    def _list_changes(self, request: Request, now: float) -> list[Answer]:
+        name, revision = request.arguments
+        group = self._groups.get(name) or Group(0)
+        return self._answer(request, Status.OK, group.changes_since(_number(revision)))
+
+    def _last_at(self, request: Request, now: float) -> list[Answer]:
+        name, rank_text, called = request.arguments
+        rank, group = _number(rank_text), self._groups.get(name) or Group(0)
+        member, last = group.members.get(rank), group.last_at(rank, called)
+        how = b"" if last is None else b"lost" if last.was_lost else b"left"
+        is_in = member is not None and member.name == called
+        lost = b"%d" % (last.num_lost if last else 0)
+        return self._answer(request, Status.OK, [b"in" if is_in else how, lost])
 
     def _free_place(self, name: bytes, group: Group, world_size: int) -> int:
         """Return the lowest rank that nobody has.
@@ -322,7 +399,7 @@ class StoreState:
         """
         why = other_size(name, group, "a member", world_size)
         if not why and not group.is_complete():
-            return group.missing()[0]
+            return group.free_rank()
         why = why or f"join {show(name)}: all {world_size} places are taken"
         self._mistakes.warn_once("no place", f"{why}; one that tried to join was refused")
         raise StoreError(why)
@@ -334,7 +411,7 @@ class StoreState:
         group = self._groups.get(name)
         if group is None or group.world_size != world_size or group.is_complete():
             return answers
-        group.values.pop(rank, None)
+        group.withdraw(rank)
         former = [one for one in group.parked if _number(one.arguments[1]) == rank]
         group.parked = [one for one in group.parked if one not in former]
         why = f"join {show(name)}: rank {rank} has withdrawn, and may join again"
@@ -368,7 +445,7 @@ class StoreState:
         ended = sorted(
             rank
             for rank, world_size in self._ended
-            if world_size == group.world_size and rank not in group.values
+            if world_size == group.world_size and rank not in group.members
         )
         if not ended:
             return ""
@@ -415,6 +492,11 @@ class StoreState:
         Op.QUEUE_LENGTH: _queue_length,
         Op.KEYS: _list_keys,
         Op.DISBAND: _disband,
+        Op.ENTER: _enter,
+        Op.LEAVE: _leave,
+        Op.MEMBERS: _members,
+        Op.CHANGES: _list_changes,
+        Op.LAST_AT: _last_at,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:
@@ -458,11 +540,28 @@ class StoreState:
 
     def _wake(self, key: bytes, now: float) -> list[Answer]:
         """Do what waited for a key, where all that it needs is there now."""
+        if all(request.op in (Op.GET, Op.WAIT) for request in self._parked.get(key, ())):
+            return self._wake_readers(key, now)
         answers: list[Answer] = []
         for request in self._parked.get(key, [])[:]:
             if self._is_there(request):
                 self._unpark(request)
                 answers += self.submit(request, now)
+        return answers
+
+    def _wake_readers(self, key: bytes, now: float) -> list[Answer]:
+        """Do as _wake, in one pass: many members may wait for one key."""
+        ready: list[Request] = []
+        waiting: list[Request] = []
+        for request in self._parked.pop(key, ()):
+            (ready if self._is_there(request) else waiting).append(request)
+        if waiting:
+            self._parked[key] = waiting
+        answers: list[Answer] = []
+        for request in ready:
+            if len(request.arguments) > 1:
+                self._unpark(request)
+            answers += self.submit(request, now)
         return answers
 
     def _is_there(self, request: Request) -> bool:
@@ -475,7 +574,8 @@ class StoreState:
 
     def _missing(self, request: Request) -> list[bytes]:
         if request.op is Op.JOIN:
-            return [str(rank).encode() for rank in self._groups[request.arguments[0]].missing()]
+            group = self._groups[request.arguments[0]]
+            return name_missing(group, is_brief=len(request.arguments) > NUM_OF_JOIN[0])
         return [
             key
             for key in _awaited(request)
@@ -498,6 +598,14 @@ _Step = Callable[[StoreState, Request, float], list[Answer]]
 def _awaited(request: Request) -> list[bytes]:
     """Return the keys for which a request may wait."""
     return request.arguments[:1] if request.op is Op.POP else request.arguments
+
+
+def _require_place(name: bytes, rank: int, world_size: int) -> None:
+    if not 1 <= world_size <= MAX_MEMBERS or not -1 <= rank < world_size:
+        raise StoreError(
+            f"join {show(name)}: rank {rank} of {world_size} does not exist; a group has 1 to "
+            f"{MAX_MEMBERS} members"
+        )
 
 
 def _require_arguments(request: Request) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import threading
@@ -23,20 +22,22 @@ from fastdist.core.errors import (
 from fastdist.distributed.sockets import JobSecret
 from fastdist.system.foreign_text import one_line
 
-from .state import Op, Status, require_fits
+from .membership import words
+from .state import NUM_OF_JOIN, Op, Status, require_fits
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 # Who is told of a mistake, or asked what it has seen, is not waited for longer.
 ASK_S = 1.0
-# How often who waits for the members of a group looks for what would end that.
-_LOOK_S = 1.0
-# The same for a function that the caller has given.
+# How often who waits for the members of a group calls the function that the caller has given.
 _LOOKS_S = 0.25
 
 _MAX_REFUSALS = 8
 _NUMBERS = (Op.ADD, Op.NUM_KEYS, Op.QUEUE_LENGTH)
-_NUM_FRAMES = dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1)
+_NUM_FRAMES = {
+    **dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1),
+    **dict.fromkeys((Op.ENTER, Op.LAST_AT), 2),
+}
 
 # Seconds are as good as a timedelta wherever a timeout is given.
 Timeout = timedelta | float
@@ -205,15 +206,15 @@ class Store:
         timeout: Timeout | None = None,
         *,
         who: str = "",
-        unless: str = "",
+        more: Sequence[bytes] = (),
         look: Callable[[], object] | None = None,
     ) -> list[bytes]:
         """Bring value as member rank of group, and return all members' values when all have come.
 
         One round trip instead of one for each member. To come again with the same value is allowed.
-        If it is told who joins, a line on stderr says for whom that one waits; then none is waited
-        for once there is a key `unless`, and no values are returned. `look` is called now and then
-        while others are missing; what it raises ends the wait.
+        If it is told who joins, a line on stderr says for whom that one waits. `more` are the other
+        arguments of Op.JOIN. `look` is called now and then while others are missing; what it raises
+        ends the wait.
 
         Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
                 store goes before they come); StoreLostError where it goes otherwise; StoreError, at
@@ -221,13 +222,13 @@ class Store:
                 (RankTakenError; at the second alone, where all had come), or when the launcher
                 says that one has ended that did not come
         """
-        arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
+        arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
             if look is not None:
                 return self._join_while(look, arguments, self._seconds(timeout))
             if not who:
                 return self._ask(Op.JOIN, arguments, timeout)
-            return self._join_aloud(arguments, self._seconds(timeout), who, unless)
+            return self._join_aloud(arguments, self._seconds(timeout), who)
         except StoreTimeoutError as late:
             is_gone = isinstance(late.__cause__, StoreLostError)
             refused = "" if is_gone else self.refused()
@@ -262,15 +263,12 @@ class Store:
                     raise _not_all_came(*told) from late
             look()
 
-    def _join_aloud(
-        self, arguments: list[bytes], timeout_s: float, who: str, unless: str
-    ) -> list[bytes]:
+    def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
         """Join, and say now and then for whom that one waits."""
         group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
         with WaitLog(who, timeout_s) as line:
-            tell = line.log_now_and_again if unless else line.tell
-            for pause_s in line.pauses(_LOOK_S if unless else math.inf):
+            for pause_s in line.pauses():
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
@@ -283,11 +281,10 @@ class Store:
                 except StoreTimeoutError as error:
                     # One that names nobody: the store itself was slow to answer, and may be again.
                     late = error if error.missing or not late.missing else late
-                    if unless and self.check([unless]):
-                        return []
-                    ranks = [int(other) for other in error.missing]
+                    # The last one may be a number of more.
+                    ranks = [int(other) for other in error.missing if other.isdigit()]
                     if ranks and speaks_for_node(rank, ranks):
-                        tell(name_ranks(ranks, world_size))
+                        line.tell(name_ranks(ranks, world_size))
             if not late.missing:
                 raise late
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
@@ -398,7 +395,12 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
     if op is Op.GET:
         expected = len(arguments)
     elif op is Op.JOIN:
-        expected = int(arguments[2])
+        is_plain = len(arguments) < NUM_OF_JOIN[1]
+        expected = int(arguments[2]) if is_plain else len(frames) and len(words(arguments[8]))
+    elif op is Op.MEMBERS:
+        expected = len(arguments) - 1
+    elif op is Op.CHANGES:
+        expected = max(3, len(frames))
     elif op is Op.QUERY_HOST:
         expected = max(1, len(frames))
     elif op is Op.KEYS or (op is Op.POP and arguments[1] != b"1"):
@@ -424,9 +426,10 @@ def _not_all_came(
 ) -> StoreTimeoutError:
     why = "" if lost is None else f"; {lost}"
     ranks = one_line(", ".join(missing))
+    more = [int(one.split()[0]) - 1 for one in missing[-1:] if re.fullmatch(r"\d{1,9} more", one)]
     return StoreTimeoutError(
-        f"{store}: join {group!r}: {len(missing)} of {world_size} ranks did not come within "
-        f"{waited_s:.4g} s: {ranks}; look for what ended or never started them"
+        f"{store}: join {group!r}: {len(missing) + sum(more)} of {world_size} ranks did not come "
+        f"within {waited_s:.4g} s: {ranks}; look for what ended or never started them"
         f"{why}",
         missing,
     )

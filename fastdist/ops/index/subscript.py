@@ -21,11 +21,10 @@ from ...dispatch.inplace import (
     overwrite,
     require_may_change,
     value_of,
-    will_record,
 )
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...dispatch.tangents import levels_of, zeros_like
+from ...dispatch.tangents import is_differentiated, zeros_like
 from ...graph.lazy_conj_neg import LazyConjNeg, write_through
 from ...graph.modes import modes
 from ...interpreters.batch_loop import writable_copy
@@ -398,9 +397,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
             "broadcast "
             f"to indexing result of shape {list(places.shape)}"
         )
-    if will_record((target, value), target._layout) or (
-        modes.special and levels_of((target, value))
-    ):
+    if is_differentiated(target, value):
         old = value_of(target, (value,))
         return overwrite(
             "index_put_", target, put_places.general((old, value), (places, accumulate))

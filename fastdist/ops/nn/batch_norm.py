@@ -10,10 +10,10 @@ from ...core.errors import ShapeError
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes, no_grad, tls
+from ...graph.modes import may_be_differentiated, no_grad
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Layout, Shape
-from ...tensor.storage import storage_of
+from ...tensor.storage import bump_all
 from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from ..pointwise.arithmetic import addcmul
@@ -93,7 +93,7 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 
 @normalize_channels.vjp("input", "weight", "bias")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
-    if not (tls.grad or modes.special):
+    if not may_be_differentiated():
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
     axes, kept = axes_of(input._layout.shape)
     by_input = by_weight = None
@@ -269,16 +269,18 @@ def _follow_plain(
     running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
 ) -> None:
     """Do what _follow does for rows of the input's dtype on the CPU, by one kernel."""
-    for one in (running_mean, running_var):
-        if one._extra is not None or not one._array.flags.writeable:
-            _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
-            return
+    to_mean, to_var = running_mean._array, running_var._array
+    if (
+        running_mean._extra is not None
+        or running_var._extra is not None
+        or not (to_mean.flags.writeable and to_var.flags.writeable)
+    ):
+        _follow(running_mean, running_var, mean, variance, layout.shape, momentum)
+        return
     channels = layout.shape[1]
     follow = _follower(channels, layout.numel // channels, layout.dtype.numpy, momentum)
-    follow(mean._array, variance._array, running_mean._array, running_var._array)
-    for one in (running_mean, running_var):
-        storage = one._storage
-        (storage_of(one) if storage is None else storage).bump()
+    follow(mean._array, variance._array, to_mean, to_var)
+    bump_all((running_mean, running_var))
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:

@@ -13,7 +13,6 @@ from ...core.device import CPU
 from ...core.dtypes import float32, float64
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import MOST, may_fuse
@@ -99,15 +98,6 @@ def _(g: Any, input: Any, mean: Any, variance: Any, weight: Any, eps: float, wan
     return by_input, by_weight, g.sum(axes) if wanted[4] else None
 
 
-def _are_plain(*given: Any) -> bool:
-    """Return whether tensors, or None, are of no class that takes calls over."""
-    for one in given:  # all() takes twice the time
-        if one is None or one.__class__ in PLAIN:
-            continue
-        return False
-    return True
-
-
 def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
     """Return whether rows have a number for each channel of a gapless floating tensor on the CPU,
     and its dtype.
@@ -152,30 +142,38 @@ def _is_any(shape: Shape, _: int) -> bool:
     return True
 
 
-def _layout_of(row: Any) -> Layout | None:
-    return None if row is None else row._layout
-
-
+# Note [Kinds of operands, written out]
+# The three functions below are on the path of each call: a loop over the operands, or a function
+# for each, would take as long as the kernel of a hundred numbers.
 def groups_or_none(input: Any, groups: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """Return group norm by one op, or None where that is not for the arguments."""
-    if modes.special or groups.__class__ is not int or eps.__class__ is not float:
+    if groups.__class__ is not int or eps.__class__ is not float:
         return None
-    if input is None or not _are_plain(input, weight, bias):
+    if input.__class__ not in PLAIN:
         return None
-    rows = _layout_of(weight), _layout_of(bias)
-    if not _fits(_has_groups, input._layout, groups, *rows):
+    if not (weight is None or weight.__class__ in PLAIN) or not (
+        bias is None or bias.__class__ in PLAIN
+    ):
+        return None
+    of_weight = None if weight is None else weight._layout
+    of_bias = None if bias is None else bias._layout
+    if not _fits(_has_groups, input._layout, groups, of_weight, of_bias):
         return None
     return normalize_groups(input, weight, bias, groups, eps)[0]
 
 
 def instances_or_none(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """Return instance norm by one op, or None where that is not for the arguments."""
-    if modes.special or eps.__class__ is not float:
+    if eps.__class__ is not float or input.__class__ not in PLAIN:
         return None
-    if input is None or not _are_plain(input, weight, bias):
+    if not (weight is None or weight.__class__ in PLAIN) or not (
+        bias is None or bias.__class__ in PLAIN
+    ):
         return None
     layout = input._layout
-    if not _fits(_has_places, layout, 0, _layout_of(weight), _layout_of(bias)):
+    of_weight = None if weight is None else weight._layout
+    of_bias = None if bias is None else bias._layout
+    if not _fits(_has_places, layout, 0, of_weight, of_bias):
         return None
     return normalize_groups(input, weight, bias, layout.shape[1], eps)[0]
 
@@ -184,12 +182,18 @@ def takes_channels(input: Any, mean: Any, variance: Any, weight: Any, bias: Any)
     """Return whether batch norm's arguments are plain rows for an input on the CPU, of which mean
     and variance are both given or neither, and are constants.
     """
-    if modes.special or input is None or not _are_plain(input, mean, variance, weight, bias):
+    if input.__class__ not in PLAIN:
         return False
+    if not (weight is None or weight.__class__ in PLAIN) or not (
+        bias is None or bias.__class__ in PLAIN
+    ):
+        return False
+    of_weight = None if weight is None else weight._layout
+    of_bias = None if bias is None else bias._layout
     if mean is None or variance is None:
-        if mean is not variance:
-            return False
-    elif mean._edge is not None or variance._edge is not None:
+        return mean is variance and _fits(_is_any, input._layout, 0, of_weight, of_bias)
+    if mean.__class__ not in PLAIN or variance.__class__ not in PLAIN:
         return False
-    rows = [_layout_of(one) for one in (mean, variance, weight, bias)]
-    return _fits(_is_any, input._layout, 0, *rows)
+    if mean._edge is not None or variance._edge is not None:
+        return False
+    return _fits(_is_any, input._layout, 0, mean._layout, variance._layout, of_weight, of_bias)

@@ -13,7 +13,6 @@ from ...core.short_repr import short_repr
 from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN
-from ...graph.modes import modes
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
 from ..channels_last import channels_last_order, in_format_of
@@ -30,7 +29,7 @@ def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
     """
 
     def quick(*args: Any, **named: Any) -> Any:
-        if modes.special or not 2 <= len(args) <= 7 or (named and "bias" in named):
+        if not 2 <= len(args) <= 7 or (named and "bias" in named):
             return NOT_TAKEN
         input, weight, bias, *rest = args if len(args) > 2 else (*args, None)
         if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:

@@ -13,7 +13,7 @@ from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import composite
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, modes, tls
 from ...interpreters.batched_tensor import levels, value_at
 from ...tensor.layout import Layout, Shape
 from ...tensor.tensor import Tensor
@@ -229,7 +229,7 @@ def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
     is_wide = input._layout.dtype is float64 and input._layout.device is not CPU
     if tls.grad and may_fuse(input, g):
         return cross_entropy_slope.public(g, input, target, *others, reduction)
-    if tls.grad or modes.special or is_wide:
+    if may_be_differentiated() or is_wide:
         # A recorded gradient is differentiated, so it must depend on the input. On devices the
         # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
         # share].
@@ -343,7 +343,7 @@ def _cross_entropy_of_rows(
     ):
         return NOT_TAKEN
     try:
-        if not modes.special and (input._edge is None or not tls.grad):
+        if input._edge is None or not tls.grad:
             return cross_entropy_losses(input, target, 1)
         return cross_entropy_rows(input, target, 1)[0]
     except IndexError:

@@ -13,7 +13,7 @@ from ...core.torch_function import NOT_TAKEN
 from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.op import PLAIN
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...interpreters.batched_tensor import batched, levels, value_at
 from ...tensor.layout import Shape, count_elements
 from ...tensor.tensor import Tensor
@@ -56,7 +56,7 @@ def _normal(input: Any, eps: float) -> Any:
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
     by_input = by_weight = None
     by_bias = g.sum(0) if wanted[2] else None
-    if not (tls.grad or modes.special):
+    if not may_be_differentiated():
         if wanted[0]:
             by_input = layer_norm_gradient(g, input, weight, *others)
         if wanted[1]:
@@ -243,7 +243,7 @@ def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
 
 @rms_norm_rows.vjp("input")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
-    if (tls.grad or modes.special) and may_fuse(input, g, weight):
+    if tls.grad and may_fuse(input, g, weight):
         return rms_norm_slope.public(g, input, weight, *others, eps)
     normal, scale = _by_root(input, eps)
     g = g if weight is None else g * weight

@@ -138,7 +138,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
     take elements away.
     """
     lengths = list(input._layout.shape)
-    index: list[Any] = [slice(None)] * len(lengths)
+    index = [(0, n) for n in lengths]
     for axis, (before, behind) in ends.items():
         start = max(-before, 0)
         kept = lengths[axis] - start - max(-behind, 0)
@@ -151,21 +151,22 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
         if start or kept < lengths[axis]:
             input = narrow(input, axis, start, kept)
         lengths[axis] = kept + max(before, 0) + max(behind, 0)
-        index[axis] = slice(max(before, 0), max(before, 0) + kept)
-    shape, where = tuple(lengths), (*index, ...)
+        index[axis] = max(before, 0), max(before, 0) + kept
+    shape, where = tuple(lengths), tuple(index)
     if not value or all(max(pair) <= 0 for pair in ends.values()):
         return place(input, shape, where)
     layout = input._layout
     if value.real < 0 and layout.dtype.numpy.kind == "u":
         raise not_held(value, layout.dtype)
     require_held(value, layout.dtype)
+    slices = tuple([slice(*pair) for pair in where])
     if level_of((input,)):  # a batch cannot be written into what is none
         inside: Any = full(shape, False, device=layout.device)
-        inside[where] = True
+        inside[slices] = True
         placed = place(input, shape, where)
         return where_op(inside, placed, value)
     padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
-    padded[where] = input
+    padded[slices] = input
     return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -93,20 +94,48 @@ def windows_of(
 
     Raises  RuntimeError for numbers and shapes that give none
     """
+    given = kernel_size, stride, padding, dilation
+    for one in given:
+        if not (one is None or one.__class__ is int or _are_ints(one)):
+            return _windows_of(function, input._layout.shape, *given, ceil_mode, axes)
+    return _known_windows(function, input._layout.shape, *given, bool(ceil_mode), axes)
+
+
+def _are_ints(given: Any) -> bool:
+    """Return whether something is a tuple of Python's own ints, which equal others that are alike
+    alone.
+    """
+    return given.__class__ is tuple and all(one.__class__ is int for one in given)
+
+
+def _windows_of(
+    function: str,
+    shape: Shape,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    axes: int,
+) -> tuple[Window, ...]:
     kernel = numbers(function, "kernel_size", kernel_size, axes)
     steps = kernel
     if stride is not None and not (isinstance(stride, tuple | list) and not stride):
         steps = numbers(function, "stride", stride, axes)
     pads = numbers(function, "padding", padding, axes)
     spread = numbers(function, "dilation", dilation, axes)
-    space = _space(function, input._layout.shape, axes)
+    space = _space(function, shape, axes)
     _require_positive(function, kernel, steps, spread)
     found = []
     for length, k, s, p, d in zip(space, kernel, steps, pads, spread, strict=True):
         _require_padding(function, k, p, d)
         found.append(Window(k, s, p, d, _count(length, k, s, p, d, ceil_mode)))
-    _require_windows(function, input._layout.shape, space, found)
+    _require_windows(function, shape, space, found)
     return tuple(found)
+
+
+# Layers ask for the same windows at each step, and to make them takes longer than a small kernel.
+_known_windows = functools.lru_cache(maxsize=256)(_windows_of)
 
 
 def _space(function: str, shape: Shape, axes: int) -> Shape:

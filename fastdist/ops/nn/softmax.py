@@ -7,7 +7,7 @@ from typing import Any
 from ...core.dtypes import WORDS, DType, float64
 from ...core.errors import NoKernelError
 from ...dispatch.structured import Plan, structured
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...tensor.axes import normalize_axis
 from ...tensor.tensor import Tensor
 from ..pointwise.masked import where
@@ -70,7 +70,7 @@ log_softmax.complex_decomposition = _cast_first(log_softmax)
 
 def keeps_tails(x: Any) -> bool:
     """Return whether slopes are made exact where one share of a row is nearly 1."""
-    return bool(tls.grad or modes.special) or x._layout.dtype is float64
+    return may_be_differentiated() or x._layout.dtype is float64
 
 
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.op import OPS
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...graph.node import Node, node_of
 from ...graph.recording import begin_node
 from ...interpreters.batched_tensor import Batched, batched, unbatched
@@ -30,11 +30,7 @@ from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 
 def may_bend(norm: Tensor) -> bool:
     """Return whether a derivative of the gradient may be needed where a norm is 0."""
-    return (
-        (tls.grad or modes.special > 0)
-        and not is_seeking()
-        and has_zeros(norm._array, norm._layout)
-    )
+    return may_be_differentiated() and not is_seeking() and has_zeros(norm._array, norm._layout)
 
 
 def quotient_at_zero(g: Any, norm: Tensor) -> Any:

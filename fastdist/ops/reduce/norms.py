@@ -13,7 +13,7 @@ from ...dispatch.composite import COMPOSITES, composite
 from ...dispatch.pointwise import ZERO, pointwise
 from ...dispatch.structured import Plan, structured
 from ...dispatch.target import store_in_out
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...tensor.axes import normalize_axes, normalize_axis
 from ...tensor.constants import number_of
 from ...tensor.layout import Layout
@@ -30,6 +30,7 @@ from .norm_quotients import (
     quotient_at_zero,
 )
 from .reductions import reducing_plan, require_floating, restore_axes, variance
+from .row_slopes import euclidean_slope, length_of_rows
 from .slopes_at_zero import has_zeros
 
 UNSET: Any = object()
@@ -224,6 +225,10 @@ def _(
         quotient = noted_quotient(g, out)
         if quotient is not None:
             return restore_axes(quotient, input_layout, dim, keepdim) * input
+        if tls.grad:
+            length = length_of_rows("norm", input, dim, g, out)
+            if length is not None and not may_bend(out):
+                return euclidean_slope(g, out, input, length)
     whole = restore_axes(out, input_layout, dim, keepdim)
     if ord == 2:
         slope = norm_slope(restore_axes(g, input_layout, dim, keepdim), input, whole)
@@ -234,7 +239,7 @@ def _(
         return where_op(whole == 0, at_zero, slope)
     g = restore_axes(g, input_layout, dim, keepdim)
     slope = g * _direction(input, whole, float(ord))
-    if _is_flat(ord) or not (tls.grad or modes.special):
+    if _is_flat(ord) or not may_be_differentiated():
         return slope
     return slope + rough_zero(input, whole)
 

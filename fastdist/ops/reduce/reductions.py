@@ -9,7 +9,7 @@ from ...core.errors import DTypeError, NoKernelError
 from ...dispatch.composite import composite
 from ...dispatch.op import OPS
 from ...dispatch.structured import Plan, StructuredOp, structured
-from ...graph.modes import modes, tls
+from ...graph.modes import may_be_differentiated, tls
 from ...tensor.axes import normalize_axes, normalize_axis, reduced_shape
 from ...tensor.layout import Layout
 from ...tensor.promotion import get_default_dtype
@@ -309,7 +309,7 @@ def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: boo
         if length is not None:
             return logsumexp_slope(g, input, length)
     g = restore_axes(g, input_layout, dim, keepdim)
-    if tls.grad or modes.special:
+    if may_be_differentiated():
         # A recorded gradient is differentiated: by softmax, see the note in softmax.py.
         return g * _shares(input, dim)
     return g * (input - restore_axes(out, input_layout, dim, keepdim)).exp()

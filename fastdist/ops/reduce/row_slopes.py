@@ -24,7 +24,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
     """Return whether tensors, of which the first is given, are plain ones of one floating dtype and
     a few numbers on the CPU, and nothing observes the call.
     """
-    if modes.special or modes.tracers:
+    if modes.special:
         return False
     layout = tensors[0]._layout  # type: ignore[union-attr]
     dtype = layout.dtype
@@ -97,3 +97,26 @@ def _(g: Any, grad: Any, input: Any, length: int) -> Any:
     by_input = ((q - along) - rest) * shares * grad.reshape(-1, 1)
     by_grad = (q * shares).sum(1).reshape(grad._layout.shape)
     return by_grad, by_input.reshape(input._layout.shape)
+
+
+@structured("reduce.row_slopes.norm", kernel_gradients=True, fresh=True, homes="nowhere",
+            known_as="linalg_vector_norm_backward")  # fmt: skip
+def euclidean_slope(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Tensor:
+    """Return grad * input / size of rows of a length, with one number of grad each, and their
+    norms, of which none is 0, as sizes.
+    """
+
+
+@euclidean_slope.plan
+def _(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Plan:
+    return Plan(input._layout.shape, input._layout.dtype, (length,))
+
+
+@euclidean_slope.vjp("grad", "input")
+def _(g: Any, grad: Any, size: Any, input: Any, length: int) -> Any:
+    x, q = input.reshape(-1, length), g.reshape(-1, length)
+    own = x.norm(dim=1, keepdim=True)  # size, as a function of x
+    unit = x / own
+    along = (q * unit).sum(1, True)
+    by_input = (q - unit * along) * (grad.reshape(-1, 1) / own)
+    return along.reshape(grad._layout.shape), by_input.reshape(input._layout.shape)

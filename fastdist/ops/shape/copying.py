@@ -93,12 +93,21 @@ def _(g: Tensor, input_layout: Layout) -> Any:
     takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
-    """Return zeros of shape with input at index: the adjoint of basic indexing."""
+    """Return zeros of shape with input at index: the adjoint of basic indexing. A pair of integers
+    stands for the slice between them, which cannot be part of the key of a Route.
+    """
+
+
+def _with_slices(index: Any) -> Any:
+    """Return index with slices in place of pairs."""
+    if index.__class__ is not tuple:
+        return index
+    return tuple([slice(*one) if one.__class__ is tuple else one for one in index])
 
 
 @place.plan
 def _(input: Tensor, shape: Shape, index: Any) -> Plan:
-    return Plan(shape, input._layout.dtype, (index,))
+    return Plan(shape, input._layout.dtype, (_with_slices(index),))
 
 
 @place.batches
@@ -111,7 +120,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @place.vjp("input")
 def _(g: Tensor, index: Any) -> Tensor:
-    return g[index]
+    return g[_with_slices(index)]
 
 
 class MoveOp(StructuredOp):
@@ -186,15 +195,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 clone.formatted = in_format
 
 
-def _quick_contiguous(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor in C order, itself or a copy; NOT_TAKEN for all else."""
-    if named or len(args) != 1 or args[0].__class__ not in PLAIN:
-        return NOT_TAKEN
-    (input,) = args
-    return input if input._layout.contiguous else packed(input)
-
-
-@composite(homes="method", quick=_quick_contiguous)
+@composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
     copy that does.
@@ -213,14 +214,9 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
 @before(contiguous)
 def contiguous_quickly(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-    """Return a plain tensor that lies in C order itself."""
-    if (
-        memory_format is contiguous_format
-        and input.__class__ in PLAIN
-        and input._layout.contiguous
-        and not modes.tracers
-    ):
-        return input
+    """Return a plain tensor in C order, itself or a copy."""
+    if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+        return input if input._layout.contiguous else packed(input)
     return contiguous(input, memory_format)
 
 

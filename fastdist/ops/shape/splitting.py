@@ -249,7 +249,7 @@ def _quickly(name: str) -> Callable[..., Any]:
     """Return a function that makes the views of a call with integers which was made before."""
 
     def quick(*args: Any, **named: Any) -> Any:
-        if named or modes.special or not args or args[0].__class__ not in PLAIN:
+        if named or not args or args[0].__class__ not in PLAIN:
             return NOT_TAKEN
         input, *numbers = args
         if not _INTS.issuperset(map(type, numbers)):

@@ -36,7 +36,8 @@ def _flat(x: Array, axes: int) -> Array:
     return np.ascontiguousarray(x).reshape([int(np.prod(one, dtype=np.int64)) for one in shape])
 
 
-def _three(windows: Windows) -> Windows:
+def three_axes(windows: Windows) -> Windows:
+    """Return windows of three axes, of which missing ones have one place."""
     return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
 
 
@@ -44,7 +45,7 @@ def _three(windows: Windows) -> Windows:
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
-def _loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
+def loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
     """Return of which windows the loop is that serves, as window_loops.entry takes it."""
     (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
@@ -53,7 +54,8 @@ def _loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, 
 
 
 @functools.cache
-def _compiled(name: str, *kind: Any) -> Any:
+def compiled(name: str, *kind: Any) -> Any:
+    """Return a function of window_loops, compiled."""
     return find_function("nn.window_loops", name, *kind)
 
 
@@ -66,24 +68,24 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
     axes = len(windows)
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     outs = [_planes(one, axes) for one in (out, places)]
-    planes, three = _planes(x, axes), _three(windows)
-    kind = _loop_for(three, planes[:1].size, x.dtype.name)
-    if is_numpys_turn(_compiled, "entry", *kind):
-        _largest_by_numpy(planes, outs[0], outs[1], three, low)
+    planes, three = _planes(x, axes), three_axes(windows)
+    kind = loop_for(three, planes[:1].size, x.dtype.name)
+    if is_numpys_turn(compiled, "entry", *kind):
+        largest_by_numpy(planes, outs[0], outs[1], three, low)
         return
     words = np.array([planes.shape, outs[0].shape, *three], np.int64)
-    run = _compiled("entry", *kind)
+    run = compiled("entry", *kind)
     require_arrays(planes, *outs)
     run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
 
 
-def _largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low: float) -> None:
+def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low: float) -> None:
     """Go over the places of the window in turn, each for all windows at once."""
     axes = [
         _seen_along(length, count, one)
-        for length, count, one in zip(x.shape[1:], out.shape[1:], windows, strict=True)
+        for length, count, one in zip(x.shape[1:], best.shape[1:], windows, strict=True)
     ]
-    out.fill(low)
+    best.fill(low)
     places[...] = _counted([seen[0] for seen, _ in axes], x.shape)
     for tap in np.ndindex(*[len(seen) for seen, _ in axes]):
         at = [seen[t] for t, (seen, _) in zip(tap, axes, strict=True)]
@@ -91,8 +93,8 @@ def _largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low
             np.logical_and.outer(axes[0][1][tap[0]], axes[1][1][tap[1]]), axes[2][1][tap[2]]
         )
         value = x[:, *np.ix_(*at)]
-        larger = inside & ((value > out) | (value != value))
-        np.copyto(out, value, where=larger)
+        larger = inside & ((value > best) | (value != value))
+        np.copyto(best, value, where=larger)
         np.copyto(places, _counted(at, x.shape), where=larger)
 
 
@@ -128,10 +130,10 @@ def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
     axes = len(windows)
     given, at, to = as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes))
     kind = given.dtype, at.dtype
-    if is_numpys_turn(_compiled, "picking", *kind):
+    if is_numpys_turn(compiled, "picking", *kind):
         to[...] = np.take_along_axis(given, _own_places(at, x.shape[x.ndim - axes :]), 1)
         return
-    found = _compiled("picking", *kind)(given, at, to)
+    found = compiled("picking", *kind)(given, at, to)
     if found != INSIDE or (at.size and not given.shape[1]):
         _refuse(found, x.shape[x.ndim - axes :])
 
@@ -145,12 +147,12 @@ def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
     axes = len(windows)
     given, at, to = [_flat(one, axes) for one in (x, places, out)]
     kind = given.dtype, at.dtype
-    if is_numpys_turn(_compiled, "spreading", *kind):
+    if is_numpys_turn(compiled, "spreading", *kind):
         own = _own_places(at, out.shape[out.ndim - axes :])
         to.fill(0)
         np.add.at(to, (np.arange(len(to))[:, None], own), given)
         return
-    found = _compiled("spreading", *kind)(given, at, to)
+    found = compiled("spreading", *kind)(given, at, to)
     if found != INSIDE or (at.size and not to.shape[1]):
         _refuse(found, out.shape[out.ndim - axes :])
 

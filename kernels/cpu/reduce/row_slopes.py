@@ -44,3 +44,14 @@ def logsumexp(g: Array, x: Array, out: Array, length: int) -> None:
     scale = np.divide(g.reshape(-1, 1), add_up(powers, 1, keepdims=True))
     np.multiply(powers, scale, out=powers)
     np.copyto(out, powers.reshape(x.shape))
+
+
+@silent
+def norm(g: Array, size: Array, x: Array, out: Array, length: int) -> None:
+    """Write g * x / size into out; size: a number for each row, not 0. Shapes as in var."""
+    if not x.size:
+        return
+    rows = x.reshape(-1, length)
+    made = np.divide(rows, size.reshape(-1, 1))
+    np.multiply(made, g.reshape(-1, 1), out=made)
+    np.copyto(out, made.reshape(x.shape))

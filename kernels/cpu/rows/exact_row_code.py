@@ -57,7 +57,7 @@ class ExactRowCode(RowCode):
                 # One zero: which of two is greater depends on the order.
                 top = self.builder.fadd(self.number(step.name), ir.Constant(WIDE, 0.0))
                 self.keep(step.name, top)
-                self._spread.pop(step.name, None)
+                self.forget_spread(step.name)
         if sums:
             self._build_sums(sums, self.element)
 

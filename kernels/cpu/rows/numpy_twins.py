@@ -75,6 +75,7 @@ class _Writer:
             "_take": np.take_along_axis, "_put": np.put_along_axis, "_where": np.where,
             "_inside": _inside, "_sum": np.add.reduce, "_accumulate": np.add.accumulate,
             "_fmax": np.fmax.reduce, "_log": np.log, "_tile": np.tile, "_turns": _add_turns,
+            "_repeat": np.repeat,
             "_copy": np.copyto, "_wide": _WIDE, "_own": dtype, "_bands": _add_bands,
             **{f"_{name}": ufunc for name, ufunc in _UFUNCS.items()},
         }  # fmt: skip
@@ -91,13 +92,16 @@ class _Writer:
             shape = {
                 "rows": (self.count, self.n), "numbers": (self.count, 1),
                 "wide": (self.count, 1), "places": (self.count, 1), "bands": (-1, self.n),
-                "turns": (-1, self.n), "turn_sums": (-1,),
+                "turns": (-1, self.n), "turn_sums": (-1,), "turn_numbers": (-1, 1),
+                "group_numbers": (-1, 1),
             }.get(kind)  # fmt: skip
             if kind != "table":
                 seen = "" if shape is None else f".reshape({shape})"
                 self.line(f"{name} = _operands[{i}]{seen}")
-            if kind == "turns":
+            if kind in ("turns", "turn_numbers"):
                 self.line(f"{name} = _tile({name}, ({self.count} // len({name}), 1))")
+            if kind == "group_numbers":
+                self.line(f"{name} = _repeat({name}, {self.count} // len({name}), 0)")
         self.take(self.row.steps)
         given = ", ".join([self.count, self.n, self.band, *_GIVEN])
         head = [f"def twins({given}):", "    def twin(_operands):"]
@@ -350,7 +354,9 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
     start = int(rounder.view(bits))
     at_once, least = np.array(bias - start, bits), 3 - bias
     series = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
-    first, *terms = [number(term, dtype) for term in series]
+    terms = [number(term, dtype) for term in reversed(series)]
+    odd_first, *odds = terms[1::2][::-1]
+    even_first, *evens = terms[::2][::-1]
     per_ln2, one, most, least_of_all, minus_high, minus_low = [
         number(value, dtype) for value in (1 / math.log(2), 1.0, top, bottom, -high, -low)
     ]
@@ -368,14 +374,18 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
         add(r, y, r)
         rest = multiply(n, minus_low, y)
         add(r, rest, r)
-        tail = multiply(r, first)
-        add(tail, terms[0], tail)
-        for term in terms[1:]:
-            multiply(tail, r, tail)
-            add(tail, term, tail)
-        for _ in range(2):
-            multiply(tail, r, tail)
-            add(tail, one, tail)
+        square = multiply(r, r)
+        odd, tail = multiply(square, odd_first, rest), multiply(square, even_first)
+        for made, by in ((odd, odds), (tail, evens)):
+            add(made, by[0], made)
+            for term in by[1:]:
+                multiply(made, square, made)
+                add(made, term, made)
+        multiply(odd, r, odd)
+        add(tail, odd, tail)
+        multiply(tail, square, tail)
+        add(tail, r, tail)
+        add(tail, one, tail)
         k = z.view(bits)
         if n.item(n.argmin()) > least and (bounded or n.item(n.argmax()) < -least):
             # One factor does, of numbers that are not at an end: the same bits in less time.

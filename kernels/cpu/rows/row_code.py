@@ -92,10 +92,7 @@ def _build_rows(
     a, b = (word(words, 8 * i, WIDE) for i in (3, 4))
     size = ir.Constant(I64, 4 if isinstance(element, ir.FloatType) else 8)
     eight = ir.Constant(I64, 8)
-    whole = builder.mul(n, size)
-    steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
-    steps["table"] = steps["sum"] = None
-    steps["turns"] = steps["turn_sums"] = whole
+    steps = _steps_of_rows(builder.mul(n, size), size)
     # See Note [Reading array objects] in array_objects.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
@@ -112,6 +109,7 @@ def _build_rows(
         first = builder.mul(first, band)
         count = builder.sub(last, first)
     turns = builder.fptosi(b, I64) if row.has_turns else None
+    group = builder.fptosi(a, I64) if row.has_groups else None
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None
     if _AHEAD:
@@ -125,8 +123,10 @@ def _build_rows(
             step, at = steps.get(kind, eight), i
             if kind == "bands":
                 at = builder.udiv(i, band)
-            elif kind in ("turns", "turn_sums"):
+            elif kind in ("turns", "turn_sums", "turn_numbers"):
                 at = builder.urem(i, turns)
+            elif kind == "group_numbers":
+                at = builder.udiv(i, group)
             found[name] = base if step is None else builder.add(base, builder.mul(at, step))
         return found
 
@@ -141,6 +141,13 @@ def _build_rows(
     elif row.adds_turns:
         joins = lambda i: builder.icmp_signed(">=", i, turns)  # noqa: E731
     _build_blocks(builder, row, codes[0], first, builder.add(first, count), joins, places)
+
+
+def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
+    """Return how far operands of each kind go on with a row, in bytes: that is 8 for others."""
+    by_rows = dict.fromkeys(("rows", "bands", "turns", "turn_sums"), whole)
+    by_numbers = dict.fromkeys(("numbers", "turn_numbers", "group_numbers"), size)
+    return {**by_rows, **by_numbers, **dict.fromkeys(("columns", "outside", "table", "sum"))}
 
 
 def _build_blocks(

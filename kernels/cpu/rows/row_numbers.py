@@ -23,7 +23,7 @@ BYTES: Final = 64
 VECTORS: Final = 4
 CONTRACT: Final = ("contract",)
 # Whether a register is a table of as many numbers as it has lanes, and something scales by 2^n.
-_HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
+HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 
 
 class Numbers:
@@ -109,14 +109,17 @@ class Numbers:
         """
         is_32 = self.is_32
         # A vector of float64 with the lanes of float32 takes two registers.
-        by_table = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES and not self.is_exact
+        by_table = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES and not self.is_exact
         constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)
         y = self.greater(constant(bottom), y)
         # Added and subtracted it rounds: to whole numbers, or to the parts that a table has.
         parts = self.lanes if by_table else 1
-        rounder = constant(1.5 * 2.0 ** (23 if is_32 else 52) / parts)
+        scales = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
+        lifts = is_bounded and not scales
+        middle = 1.5 * 2.0 ** (23 if is_32 else 52) / parts
+        rounder = constant(middle + sum(self._lift) if lifts else middle)
         z = self.fma(y, constant(1 / math.log(2)), rounder)
         n = self.builder.fsub(z, rounder)
         r = self.fma(n, constant(-self._ln2[0]), y)
@@ -126,11 +129,42 @@ class Numbers:
             tail = self.fma(tail, r, constant(1.0))
             step = self._of_table([2.0 ** (i / parts) for i in range(parts)], z)
             return self._scaled(self.fma(step, self.builder.fmul(tail, r), step), n)
-        tail = self._series(polynomials.EXP if is_32 else polynomials.EXPM1["float64"], r, constant)
-        made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
-        if _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES:
+        series = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
+        if self.is_exact:
+            made = self._exp_of_part(series, r)
+        else:
+            tail = self._series(series, r, constant)
+            made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
+        if scales:
             return self._scaled(made, n)  # rounded once, as by two factors
-        return self._times_power(made, z, rounder)
+        return self._times_lifted(made, z) if lifts else self._times_power(made, z, rounder)
+
+    def _exp_of_part(self, coefficients: Sequence[float], r: Any) -> Any:
+        """Return 1 + (r + r^2 * series), with even and odd powers apart: as many operations as by
+        Horner's rule, of which fewer wait for each other.
+        """
+        build = self.builder
+        square = build.fmul(r, r)
+        ends = coefficients[-1::-2], coefficients[-2::-2]
+        even, odd = (self._series(of[::-1], square, self.constant) for of in ends)
+        tail = build.fadd(even, build.fmul(odd, r))
+        part = build.fadd(build.fmul(tail, square), r)
+        return build.fadd(part, self.constant(1.0))
+
+    @property
+    def _lift(self) -> tuple[int, int]:
+        """The lift of n in a bounded exp, and the bias of exponents."""
+        # The sum is even, or rounding of halves to even would find other numbers.
+        return (63, 127) if self.is_32 else (511, 1023)
+
+    def _times_lifted(self, x: Any, z: Any) -> Any:
+        """Return x * 2**n, for the n of at most 0 whose sum with the lift z has behind a rounder:
+        by 2**(n + lift), which overflows for none, and by 2**-lift, which rounds once.
+        """
+        build = self.builder
+        shift = self.whole(23 if self.is_32 else 52)
+        power = build.bitcast(build.shl(build.bitcast(z, self.integer), shift), self.type)
+        return build.fmul(build.fmul(x, power), self.constant(2.0 ** -self._lift[0]))
 
     def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:
         """Return Horner's rule."""

@@ -19,10 +19,11 @@ from typing import Literal, NamedTuple
 # which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
 # The table of an exact kernel holds integers that it needs, see exact_row_code.py. Of `b` rows that
 # take turns ("turns"), row i sees the one at i % b; what is added to such rows ("turn_sums") is the
-# sum of the rows that see the same one. Both are of exact kernels alone.
+# sum of the rows that see the same one. Row i sees the number at i % b of "turn_numbers", and that
+# at i // a of "group_numbers". All four are of exact kernels alone.
 Kind = Literal[
     "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum",
-    "turns", "turn_sums",
+    "turns", "turn_sums", "turn_numbers", "group_numbers",
 ]  # fmt: skip
 
 
@@ -161,7 +162,12 @@ class Row(NamedTuple):
     @property
     def has_turns(self) -> bool:
         """Whether `b` rows take turns."""
-        return any(kind in ("turns", "turn_sums") for _, kind in self.operands)
+        return any(kind in ("turns", "turn_sums", "turn_numbers") for _, kind in self.operands)
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether `a` rows after each other are a group."""
+        return any(kind == "group_numbers" for _, kind in self.operands)
 
 
 class Columns(NamedTuple):

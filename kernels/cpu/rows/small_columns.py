@@ -95,7 +95,7 @@ def follower(channels: int, count: int, dtype: Any, momentum: float) -> Run:
     larger = count / max(count - 1, 1)
     launch, lengths = bound("small_followed", dtype, 1, channels, momentum, larger), table(channels)
 
-    def follow(*arrays: Array) -> None:
-        launch((*arrays, lengths))
+    def follow(mean: Array, variance: Array, to_mean: Array, to_variance: Array) -> None:
+        launch((mean, variance, to_mean, to_variance, lengths))
 
     return follow

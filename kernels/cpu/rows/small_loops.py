@@ -129,7 +129,7 @@ def _compared(loop: Any, name: str, dtype: str) -> Any:
         loop.prepare(1, 1, 0.0, 0.0, checks=checks)
     row, kind = SMALL[name], np.dtype(dtype)
     for rows, n in _COMPARED:
-        a, b = (float(rows), 32.0) if row.has_bands else (0.37, 1.0)
+        a, b = (float(rows), 32.0) if row.has_bands else (1.0 if row.has_groups else 0.37, 1.0)
         count = 1 if row.has_bands else rows
         given = _operands(row, kind, rows, n)
         by_numpy, by_loop = (tuple([one.copy() for one in given]) for _ in range(2))
@@ -147,6 +147,8 @@ def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
         shape = {"rows": (rows, n), "columns": (n,)}.get(kind, (rows,))
         if kind in ("bands", "turns", "turn_sums"):
             shape = (1, n)
+        elif kind == "turn_numbers":
+            shape = (1,)
         if kind == "table":
             made.append(table(n))
         elif kind == "outside":

@@ -85,12 +85,15 @@ _NORMAL = "((x - mean) * scale)"
 _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 _BANDS = "by_weight:bands by_bias:bands"
 _TURN_SUMS = "by_weight:turn_sums by_bias:turn_sums"
-_NORMALIZED = (
+_NORMAL_NUMBERS = (
     *_SPREAD,
     Let("size", "sqrt(spread / n + a)"),
     Let("scale", "T(1) / size"),
     Let("middle", "centre + off", rounded=True),
     Let("begin", "(centre - middle + off) * scale"),
+)
+_NORMALIZED = (
+    *_NORMAL_NUMBERS,
     Map("out", "((x - middle) * scale - begin) * weight + bias"),
     Give("mean", "centre + off"),
     Give("deviation", "size"),
@@ -124,7 +127,8 @@ SMALL: Final[dict[str, Row]] = {
         TOP,
         Map("out", "exp(x - top)"),
         Reduce("total", "sum", "out"),
-        Map("out", "out / total"),
+        Let("share", "T(1) / total"),
+        Map("out", "out * share"),
     ),
     "small_softmax_gradient": _exact(
         "g y out", Reduce("even", "sum", "g * y"), Map("out", "(g - even) * y")
@@ -157,9 +161,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_log_softmax": _exact(
         "x out",
         TOP,
-        Map("out", "exp(x - top)"),
-        Reduce("total", "sum", "out"),
-        *_log("out"),
+        Reduce("total", "sum", "exp(x - top)"),
+        *_log("exp(x - top)"),
         Map("out", "(x - top) - log_total"),
     ),
     "small_log_softmax_gradient": _exact(
@@ -296,6 +299,15 @@ SMALL: Final[dict[str, Row]] = {
         Let("size", "where(norm == T(0), T(inf), norm)"),
         Map("out", "x / size * g"),
     ),
+    # The gradients of that by g and x, of the gradient q of its result, for norms that are not 0.
+    "small_euclidean_second": _exact(
+        "q g:numbers norm:numbers x by_g:numbers by_x",
+        Let("part", "T(1) / norm"),
+        Reduce("along", "sum", "q * (x * part)"),
+        Let("scale", "g * part"),
+        Give("by_g", "along"),
+        Map("by_x", "(q - (x * part) * along) * scale"),
+    ),
     "small_layer_norm": _exact(
         "x weight:columns bias:columns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
@@ -347,6 +359,30 @@ SMALL: Final[dict[str, Row]] = {
     "small_group_norm_gradient": _exact(f"{_OF_NORMAL} weight:turns out", *_slope()),
     "small_group_norm_gradients": _exact(
         f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
+    ),
+    # The numbers of groups; then a row is a channel of a sample, a channels are a group, and b
+    # channels take turns.
+    "small_group_numbers": _exact(
+        "x mean:numbers deviation:numbers middles:numbers begins:numbers scales:numbers",
+        *_NORMAL_NUMBERS,
+        Give("mean", "centre + off"),
+        Give("deviation", "size"),
+        Give("middles", "middle"),
+        Give("begins", "begin"),
+        Give("scales", "scale"),
+    ),
+    "small_group_channels": _exact(
+        "x middles:group_numbers begins:group_numbers scales:group_numbers weight:turn_numbers"
+        " bias:turn_numbers out",
+        Let("by", "scales * weight"),
+        Let("off", "bias - begins * weight"),
+        Map("out", "(x - middles) * by + off"),
+    ),
+    "small_known_channels": _exact(
+        "x weight:turn_numbers bias:turn_numbers mean:turn_numbers variance:turn_numbers out",
+        Let("by", "weight / sqrt(variance + a)"),
+        Let("off", "bias - mean * by"),
+        Map("out", "x * by + off"),
     ),
     # A row is a channel, and each of its places gets the numbers of the channel.
     "small_channel_numbers": _exact(

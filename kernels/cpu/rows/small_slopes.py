@@ -281,17 +281,17 @@ def reduction(facts: CallFacts, name: str) -> Run:
 
 
 def reduction_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g and by the rows."""
+    """Return the gradients of that, by g and by the rows, which are given last."""
     shape, dtype, (n, *scale) = facts.shape, facts.dtype, facts.numbers
     final, empty, lengths = facts.shapes[0], np.empty, table(n)
     assert final is not None
     launch = bound(name, dtype, math.prod(shape) // n, n, *scale)
 
-    def by_both(given: Array, g: Array, x: Array) -> tuple[Array, Array]:
-        if not in_order(given, g, x):
-            given, g, x = gapless(given, g, x)
+    def by_both(*given: Array) -> tuple[Array, Array]:
+        if not in_order(*given):
+            given = tuple(gapless(*given))
         by_g, by_x = empty(final, dtype), empty(shape, dtype)
-        launch((given, g, x, by_g, by_x, lengths))
+        launch((*given, by_g, by_x, lengths))
         return by_g, by_x
 
-    return by_both, None
+    return by_both, *[None] * (len(facts.shapes) - 1)

@@ -13,7 +13,10 @@ __all__ = [
 ]  # fmt: skip
 
 # Families that few programs use, 0.4 MB: they are loaded for the first name that has this text.
-LATER: Final = {"slope": "small.second_gradients", "fft.": "fft.transforms"}
+LATER: Final = {
+    "slope": "small.second_gradients", "fft.": "fft.transforms", "windows.": "small.windows",
+    "sorting.": "small.sorting", "loss.": "small.losses",
+}  # fmt: skip
 _PACKAGE: Final = __package__.rpartition(".")[0]
 
 

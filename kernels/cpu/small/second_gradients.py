@@ -94,3 +94,13 @@ def _logsumexp(facts: CallFacts) -> Run:
 @gradients("reduce.row_slopes.logsumexp")
 def _logsumexp_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
     return small_slopes.reduction_gradient(facts, "small_logsumexp_second")
+
+
+@small("reduce.row_slopes.norm")
+def _norm(facts: CallFacts) -> Run:
+    return small_slopes.reduction(facts, "small_norm_gradient")
+
+
+@gradients("reduce.row_slopes.norm")
+def _norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
+    return small_slopes.reduction_gradient(facts, "small_euclidean_second")

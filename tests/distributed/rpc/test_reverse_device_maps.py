@@ -11,13 +11,12 @@ import fastdist
 from fastdist import Tensor
 from fastdist.core.device import Device
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.workers import Workers
 from fastdist.distributed.store import HashStore, Store
 from tests.device_kinds import KINDS, kind_here, told
-from tests.distributed.rpc.workers.by_hand import workers_of
+from tests.distributed.rpc.workers.by_hand import strike_out, workers_of
 from tests.distributed.workers import run_group
 
 DeviceMaps = dict[str, dict[str, str]]
@@ -53,10 +52,10 @@ def test_a_reverse_map_comes_with_who_joins_and_goes_with_who_leaves(
 ) -> None:
     assert [str(device) for device in members.mapped_devices()] == ["sim:1"]
     join_dynamic(store, member("a", 1, 101, w0={"sim:5": "sim:0"}, b={"sim:6": "sim:2"}))
-    members.find("a stranger")
+    members.all()
     assert reverse_map(members, 1) == {"sim:0": "sim:5"}
     assert [str(device) for device in members.mapped_devices()] == ["sim:0", "sim:1"]
-    group_log.leave(store, 101, 1.0)
+    strike_out(store, 101)
     members.get(1).said_goodbye()
     assert reverse_map(members, 1) == {}
     assert members.mapped_devices() == [Device.parse("sim:1")]
@@ -65,14 +64,14 @@ def test_a_reverse_map_comes_with_who_joins_and_goes_with_who_leaves(
 @pytest.mark.seed("T25", "T26")
 def test_who_takes_a_rank_brings_a_reverse_map_of_its_own(store: Store, members: Workers) -> None:
     join_dynamic(store, member("a", 1, 101, w0={"sim:5": "sim:0"}))
-    members.find("a stranger")
-    group_log.leave(store, 101, 1.0)
+    members.all()
+    strike_out(store, 101)
     join_dynamic(store, member("b", 1, 102, w0={"sim:4": "sim:3"}))
-    members.find("a stranger")
+    members.all()
     assert reverse_map(members, 1) == {"sim:3": "sim:4"}
-    group_log.leave(store, 102, 1.0)
+    strike_out(store, 102)
     join_dynamic(store, member("c", 1, 103))
-    members.find("a stranger")
+    members.all()
     assert reverse_map(members, 1) == {}
 
 

@@ -142,6 +142,12 @@ CASES = {
         lambda g, x, w: [g, x],
         lambda shape: (shape[-1],),
     ),
+    "reduce.row_slopes.norm": Case(
+        lambda x, w: x.norm(dim=-1),
+        lambda x, w: (x * x).sum(-1).sqrt(),
+        lambda g, x, w: [g, np.sqrt((x * x).sum(-1)), x],
+        lambda shape: (shape[-1],),
+    ),
     "nn.norm_slopes.layer_norm": Case(
         lambda x, w: F.layer_norm(x, (x.shape[1],), w, None, EPS),
         lambda x, w: normal(x, 1) * w,
@@ -286,7 +292,7 @@ def test_half_types_compute_in_float32(name: str) -> None:
     np.testing.assert_allclose(out, expected_of(name, *given), rtol=2e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if "norm" in name])
+@pytest.mark.parametrize("name", [name for name in ALL if "_norm" in name or "norms." in name])
 def test_a_weight_may_be_left_out(name: str) -> None:
     shape = shapes_of(name)[0]
     g, x, _ = draw(name, shape, "float64", strided=False)

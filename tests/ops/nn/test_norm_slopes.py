@@ -20,6 +20,7 @@ CALLS: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any]]] = {
     "log_softmax": ((6, 4), lambda x, w: x.log_softmax(1)),
     "logsumexp": ((6, 2, 2), lambda x, w: x.logsumexp((1, 2))),
     "var": ((6, 4), lambda x, w: x.var(-1, keepdim=True)),
+    "norm": ((6, 4), lambda x, w: x.norm(dim=-1)),
     "cross_entropy": ((6, 4), lambda x, w: F.cross_entropy(x, fd.tensor(TARGET))),
     "losses": ((6, 4), lambda x, w: F.cross_entropy(x, fd.tensor(TARGET), reduction="none")),
     "layer_norm": ((6, 4), lambda x, w: F.layer_norm(x, (4,), w, None, 0.1)),
@@ -116,6 +117,8 @@ def test_ops_without_kernels_for_devices_serve_the_cpu_alone(
     for op in ops:
         monkeypatch.setattr(op, "_plan", note(op))
     for name, (shape, call) in {**CALLS, "known": ((6, 4, 3), known)}.items():
+        if name == "norm" and device == "meta":
+            continue  # whether its slope bends depends on values
         # No other test has as many rows: the plan of a call is kept with the layouts.
         x = fd.ones(23, *shape[1:], device=device).requires_grad_()
         w = fd.ones(4, device=device).requires_grad_()

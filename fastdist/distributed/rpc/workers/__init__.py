@@ -12,7 +12,8 @@ which the pool's leader reads. If the session held them too, each call would tak
 lock, or change threads.
 
 record.py          what a worker publishes about itself
-group.py           the group as its store knows it; group_log.py: the log of joining and leaving
+group.py           the group as its store knows it; directory.py: who has which name and rank
+tree.py            the tree in which the workers of a static group meet
 joining.py         how a worker joins or comes back, and which workers were there
 store_keeper.py    keeps the store when the worker that hosts it ends
 workers.py         the directory: finds, meets, admits and gives up workers; hooks

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
+from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
 from fastdist.distributed.store.wait_log import own_node
 
-from . import group_log
-from .group_log import view
+from .directory import StoreDirectory, machine_label, view
 from .record import Record
-from .worker import Worker
 
 TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
 # And where somebody wants to call a worker, or to let others know of its loss.
@@ -26,6 +24,7 @@ LOOK_S: Final = 5.0
 GIVEN_UP: Final = "given_up"
 # And under this why they ended, where that was without rpc.shutdown().
 _ENDED: Final = "ended"
+_SHUTDOWN: Final = b"shutdown"
 # What no key holds: to expect it of one reads it, and does not wait where a member has just left.
 _ABSENT: Final = b"\0absent"
 
@@ -35,10 +34,11 @@ _logger = logging.getLogger(__name__)
 class Group:
     """What a worker reads and writes in the store of its group.
 
-    In a static group these are its `members`, one of each rank. With restarts, one that was lost
-    may be followed by another life of its rank; in a dynamic group members come and go.
+    In a static group there is one member of each rank. With restarts, one that was lost may be
+    followed by another life of its rank; in a dynamic group members come and go. `members` are
+    those that this worker knows, all of them if `knows_all`: see Note [Who is looked up when].
 
-    Thread  any; read: one at a time
+    Thread  any; find and read_members: one at a time
     """
 
     def __init__(
@@ -54,40 +54,78 @@ class Group:
         self.is_static = me.world_size > 0
         # Whether another life may have a rank, or a member come, after this worker has.
         self.takes_members_later = not self.is_static or restarts
-        # As they were when they were last read.
-        self.members = list(members)
-        self._counted: tuple[list[Record], Counter[str]] = ([], Counter())
+        self.knows_all = len(members) == me.world_size > 0
+        self._known = {one.rank: one for one in members}
+        # Whether a member has device maps.
+        self.has_maps = any(one.device_maps for one in members)
+        # How many members run on a machine, by their label.
+        self._on_machine = Counter(map(machine_label, members))
+        # What was last read of the changes; 0 for none.
+        self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
-        # Whether it has come to its shutdown, and the rank that logs for its node what that waits
-        # for: this one where no launcher says who is on a node.
+        # Whether it has come to its shutdown, and the rank that logs for its machine what that
+        # waits for.
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
+    @property
+    def members(self) -> list[Record]:
+        """The members that this worker knows, by rank, as they were last read."""
+        return [self._known[rank] for rank in sorted(self._known)]
+
     def read_members(self, timeout_s: float | None = None) -> list[Record]:
-        """Return the members that are in it now.
+        """Return all members that are in it now; what is known is not read again.
 
         Units   timeout_s for the store in seconds; None is its own
         Raises  StoreError; RpcError for what none of ours wrote
         """
-        if self.takes_members_later:
-            # A store that has another host since may know nothing of the group yet.
-            self.members = read_members(self._store, self.members, timeout_s) or self.members
-        return list(self.members)
+        if self.knows_all and not self.takes_members_later:
+            return self.members
+        changes = StoreDirectory(self._store, timeout_s).changes(self._revision)
+        known = {} if changes.is_whole else dict(self._known)
+        for rank in [rank for rank, one in known.items() if one.incarnation in changes.ended]:
+            del known[rank]
+        known.update((one.rank, one) for one in changes.came)
+        if known:
+            # Else a store that has another host, and knows nothing of the group yet.
+            self._revision, self.knows_all = changes.revision, True
+            self._known, self._on_machine = known, Counter(map(machine_label, known.values()))
+        return self.members
+
+    def find(self, key: int | str, timeout_s: float | None = None) -> Record | None:
+        """Return the member that has a rank or a name now.
+
+        Raises  as read_members
+        """
+        if self.knows_all and not self.takes_members_later:
+            return next((one for one in self._known.values() if key in (one.rank, one.name)), None)
+        directory = StoreDirectory(self._store, timeout_s)
+        (found,) = directory.find([key])
+        if found is not None:
+            self.note(found, directory)
+        return found
+
+    def note(self, member: Record, directory: StoreDirectory) -> None:
+        """Know a member, and how many run on its machine."""
+        self._known[member.rank] = member
+        for one in (member, self.me):
+            label = machine_label(one)
+            if label not in self._on_machine:
+                self._on_machine[label] = directory.count(label)
+
+    def set_on_machine(self, count: int) -> None:
+        """Take note of how many members run on the machine of this worker."""
+        self._on_machine[machine_label(self.me)] = count
 
     def num_on_machine(self, member: Record) -> int:
         """Return how many members run on the machine of one, as they were last read; at least 1."""
-        counted, by_machine = self._counted
-        if counted is not self.members:
-            by_machine = Counter(one.boot_id for one in self.members)
-            self._counted = (self.members, by_machine)
-        return max(1, by_machine[member.boot_id])
+        return max(1, self._on_machine.get(machine_label(member), 1))
 
     def publish(self) -> None:
         """Tell name and addresses of this worker under torch's keys."""
-        PrefixStore("names", self._store).set(str(self.me.rank), self.me.name)
-        addresses = json.dumps(self.me.addresses)
-        PrefixStore("addrs", self._store).set(self.me.name, addresses)
+        keys = [f"names/{self.me.rank}", f"addrs/{self.me.name}"]
+        self._store.multi_set(keys, [self.me.name, json.dumps(self.me.addresses)])
 
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
         """Take a member out of a dynamic group: this one, which leaves, or one that is surely over,
@@ -99,13 +137,17 @@ class Group:
         """
         if self.is_static:
             return
+        directory = StoreDirectory(self._store, TELL_S)
         try:
-            if entry_of(gone) in group_log.read_present(self._store, TELL_S):
+            (present,) = directory.find([gone.rank])
+            if present is not None and present.incarnation == gone.incarnation:
                 # Before the rank and the name are free: after it, these may be another's.
                 for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
                     view(prefix, self._store, TELL_S).delete_key(key)
-                count = gone.restart_count
-                withdraw(self._store, gone.incarnation, was_lost=was_lost, restart_count=count)
+                if was_lost:
+                    directory.declare_lost(present)
+                else:
+                    directory.leave(present)
         except StoreError as error:
             _logger.info("could not remove worker %r from the group: %s", gone.name, error)
 
@@ -191,31 +233,24 @@ class Group:
         """
         self.is_in_shutdown = True
         try:
-            store = self._shutdown_store()
-            store.set(str(self.me.rank), self.me.name)
-            node = own_node(self.me.rank)
-            if node is not None:
-                # The first of a node to come speaks for it: see Leaving.for_whom_it_waits.
-                mine = str(self.me.rank)
-                self.speaker = int(store.compare_set(f"node {node}", "", mine) or mine)
+            StoreDirectory(self._store, TELL_S, _SHUTDOWN).claim(self.me)
+            # The first of a machine to come speaks for it: see Leaving.for_whom_it_waits.
+            node, mine = own_node(self.me.rank), str(self.me.rank)
+            where = machine_label(self.me) if node is None else f"node {node}"
+            speakers = view("speakers", self._store, TELL_S)
+            self.speaker = int(speakers.compare_set(where, "", mine) or mine)
         except (StoreError, ValueError) as error:
             _logger.info("could not report the shutdown to the store: %s", error)
 
-    def not_in_shutdown(self, members: Iterable[Worker]) -> list[Worker]:
-        """Return the members that have not come to their shutdown, as far as can be told."""
-        all_members = list(members)
+    def not_in_shutdown(self) -> tuple[list[int], int]:
+        """Return the ranks that have not come to their shutdown, as far as can be told: the first
+        ones of many, and how many more there are.
+        """
         try:
-            # One question: all who wait ask, of all, and one of each would be n * n.
-            self._shutdown_store().wait([str(one.id) for one in all_members], 0)
-        except StoreTimeoutError as error:
-            absent = {key.rpartition("/")[2] for key in error.missing}
-            return [one for one in all_members if str(one.id) in absent]
+            return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()
         except StoreError as error:
             _logger.info("cannot read from the store which workers are in shutdown(): %s", error)
-        return []
-
-    def _shutdown_store(self) -> PrefixStore:
-        return view("shutdown", self._store, TELL_S)
+        return [], 0
 
 
 def root_of(store: Store) -> Store:
@@ -223,57 +258,3 @@ def root_of(store: Store) -> Store:
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     return store
-
-
-def withdraw(
-    store: Store, incarnation: int, *, was_lost: bool = False, restart_count: int = 0
-) -> None:
-    """Free the name and rank that a worker has claimed, or may have, in a dynamic group.
-
-    Raises  StoreError; a store that does not answer is not waited for
-    """
-    group_log.leave(store, incarnation, TELL_S, was_lost=was_lost, restart_count=restart_count)
-    view("members", store, TELL_S).delete_key(str(incarnation))
-
-
-def take_place(
-    store: Store, me: Record, over: group_log.Entry | None = None, restart_count: int = 0
-) -> group_log.Entry | None:
-    """Enter as group_log.enter does; what a life that is over has told of itself goes."""
-    other = group_log.enter(store, entry_of(me), over, restart_count)
-    if over is not None:
-        view("members", store, TELL_S).delete_key(str(over.incarnation))
-    return other
-
-
-def entry_of(record: Record) -> group_log.Entry:
-    """Return what the group's log tells of a life."""
-    return group_log.Entry(record.incarnation, record.rank, record.name)
-
-
-def write_record(store: Store, record: Record) -> None:
-    """Let others find what a worker tells of itself, before its line is in the group's log."""
-    PrefixStore("members", store).set(str(record.incarnation), record.encode())
-
-
-def read_members(
-    store: Store, known: Iterable[Record] = (), timeout_s: float | None = None
-) -> list[Record]:
-    """Return those who entered the group, and have not left; what is known is not read again.
-
-    Units   timeout_s in seconds, for each question to the store; None is the store's own
-    Raises  StoreError; RpcError for what none of ours wrote
-    """
-    records = {entry_of(one): one for one in known}
-    members = view("members", store, timeout_s)
-    found: list[Record] = []
-    for one in group_log.read_present(store, timeout_s):
-        if one not in records:
-            written = members.compare_set(str(one.incarnation), _ABSENT, _ABSENT)
-            if written == _ABSENT:
-                continue  # it has just left
-            records[one] = record = Record.decode(written)
-            if entry_of(record) != one:
-                raise RpcError(f"the store holds {record.whereabouts}, as the record of {one}")
-        found.append(records[one])
-    return found

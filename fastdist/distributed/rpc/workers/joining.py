@@ -29,18 +29,19 @@ from fastdist.system.foreign_text import one_line
 
 from ..message.message import Message
 from ..message.types import MessageType
-from . import group_log
-from .group import (
-    GIVEN_UP,
-    TELL_S,
-    Group,
-    entry_of,
-    read_members,
-    take_place,
-    withdraw,
-    write_record,
+from .directory import (
+    COMMON,
+    LABEL,
+    MOST_READ,
+    WITH_MAPS,
+    StoreDirectory,
+    decode_found,
+    machine_label,
+    view,
 )
+from .group import GIVEN_UP, TELL_S, Group
 from .record import SAME_VERSION, Record
+from .tree import neighbours_of
 
 _GROUP_KIND: Final = "group_kind"
 _GROUP_VERSION: Final = "group_version"
@@ -76,24 +77,25 @@ def join_static(
     Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
             at every member that waits; StoreTimeoutError naming who is missing
     """
-    if frozen_s is not None and store.check([group_log.LOG]):
-        return _come_back_static(store, me, frozen_s, answers)
+    directory, takes_back = StoreDirectory(store), frozen_s is not None
+    wanted = _wanted_by(me)
     try:
         _require_kind(store, "static")
-        who = f"{me.name!r} (rank {me.rank})"
         if frozen_s is not None:
-            write_record(store, me)
             me = _replace_claim(store, me, frozen_s)
-        mine = ("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
-        unless = group_log.LOG if frozen_s is not None else ""
-        encoded = store.join(*mine, who=who, unless=unless)
-        records = [Record.decode(record) for record in encoded]
-        if records:
-            require_agreement(records)
+        keys: list[int | str] = [*wanted, f"{LABEL}{machine_label(me)}", f"{LABEL}{WITH_MAPS}"]
+        found = directory.meet(me, keys, timeout_s, may_follow=takes_back)
+        if not found:
+            # All had met before, in this store or in one that had another host.
+            return _come_back_static(store, me, frozen_s or 0.0, answers)
+        records = [one for one in decode_found(wanted, found[: len(wanted)]) if one is not None]
+        require_agreement(records or [me])
     except RankTakenError as error:
-        if frozen_s is not None and _have_met(store):
-            # By the claim of its former life, which had come before it ended.
-            return _come_back_static(store, me, frozen_s, answers)
+        first, second = map(Record.decode, error.claims)
+        if first.rank != second.rank:
+            _wait_until_all_know(store, me)
+            require_agreement([first, second])
+            raise RpcError(str(error)) from error
         if not _has_begun(store, me.rank):
             _wait_until_all_know(store, me)
         raise RankTakenError(f"{error}: {_both(error)}; {_MAY_FOLLOW}", error.claims) from error
@@ -102,15 +104,18 @@ def join_static(
     except (RpcError, StoreError):
         _wait_until_all_know(store, me)
         raise
-    if not records:
-        # It hosts the store anew, in which others have told of a group that had met before.
-        return _come_back_static(store, me, frozen_s or 0.0, answers)
-    if frozen_s is not None:
-        # Once, by whoever is first: all of them have read the same.
-        group_log.found(store, map(entry_of, records))
-    group = Group(store, me, records, restarts=frozen_s is not None)
+    group = Group(store, me, records, restarts=takes_back)
+    group.set_on_machine(int(found[-2]))
+    group.has_maps = found[-1] != b"0"
     group.publish()
     return group
+
+
+def _wanted_by(me: Record) -> list[int]:
+    """Return the ranks whose records a member reads at once: see Note [Who is looked up when]."""
+    if me.world_size <= MOST_READ:
+        return [*range(me.world_size)]
+    return neighbours_of(me.rank, me.world_size)
 
 
 def join_dynamic(
@@ -124,38 +129,30 @@ def join_dynamic(
     """
     _require_kind(store, "dynamic")
     _require_version(store, me)
-    group = Group(store, me)
+    group, directory = Group(store, me), StoreDirectory(store)
     try:
-        # See Note [One line enters].
-        write_record(store, me)
-        over: group_log.Entry | None = None
-        over_count = 0
-        while (other := take_place(store, me, over, over_count)) is not None:
-            members = {entry_of(one): one for one in read_members(store)}
-            # What of one that has just left is still in the store counts for nobody.
-            if (record := members.get(other)) is not None:
-                if not leaves_its_place(store, record, me, frozen_s, answers):
-                    raise RpcError(
-                        f"RPC worker name {me.name} with rank {me.rank} is not unique: the group "
-                        f"has {other.name} with rank {other.rank}; give each worker its own name "
-                        "and rank"
-                    )
-                _logger.info(
-                    "%s of rank %d has ended, and its place is free", other.name, other.rank
+        # See Note [One request enters].
+        other, num_lost = directory.claim(me)
+        while other is not None:
+            if not leaves_its_place(store, other, me, frozen_s, answers):
+                raise RpcError(
+                    f"RPC worker name {me.name} with rank {me.rank} is not unique: the group "
+                    f"has {other.name} with rank {other.rank}; give each worker its own name "
+                    "and rank"
                 )
-                over_count = record.restart_count
-                me = group.me = _follow(store, me, record)
-            over = other
-        count = group_log.count_restarts(store, entry_of(me))
-        if count > me.restart_count:
+            _logger.info("%s of rank %d has ended, and its place is free", other.name, other.rank)
+            me = group.me = _follow(me, other)
+            other, num_lost = directory.claim(me, other, other.restart_count + 1)
+        group.came_back = num_lost > 0
+        if num_lost > me.restart_count:
             # Another member had struck out the earlier life already.
-            me = group.me = replace(me, restart_count=count)
-            write_record(store, me)
-        group.came_back = count > 0
+            me = group.me = replace(me, restart_count=num_lost)
+            directory.claim(me)
+        group.note(me, directory)
         group.publish()
     except BaseException:
         try:
-            withdraw(store, me.incarnation)
+            StoreDirectory(store, TELL_S).leave(me)
         except StoreError as error:
             _logger.info("could not release name and rank: %s", error)
         raise
@@ -170,25 +167,26 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
 
     Raises  StoreError; RpcError for what none of ours wrote
     """
-    me = group.me
+    me, directory = group.me, StoreDirectory(store)
     _require_kind(store, "static" if group.is_static else "dynamic")
     _require_version(store, me)
-    if group.is_static and not store.check([group_log.LOG]):
-        for one in group.members:
-            write_record(store, one)
-        group_log.found(store, map(entry_of, group.members))
-    if group_log.knows(store, entry_of(me)):
-        return
-    write_record(store, me)
-    if group.is_static:
-        # Who was first to tell of the group knew an earlier life of this rank.
-        before = next(one for one in group_log.read_present(store) if one.rank == me.rank)
-        group_log.enter(store, entry_of(me), before)
-    else:
-        for one in lost:
-            group_log.note_lost(store, entry_of(one), one.restart_count)
-        group_log.enter(store, entry_of(me))
-    group.publish()
+    (there,) = directory.find([me.rank])
+    if there is None:
+        # Of a static group also those that are lost: others may follow them.
+        for one in group.members if group.is_static else ():
+            directory.claim(one)
+        for one in () if group.is_static else lost:
+            directory.declare_lost(one)
+        (there,) = directory.find([me.rank])
+    if there is None or _precedes(there, me):
+        # Who was first to tell of the group may have known an earlier life of this rank.
+        directory.claim(me, there, me.restart_count)
+        group.publish()
+
+
+def _precedes(one: Record, other: Record) -> bool:
+    """Return whether one life of a rank began before another."""
+    return (one.restart_count, one.incarnation) < (other.restart_count, other.incarnation)
 
 
 def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answers) -> Group:
@@ -196,13 +194,12 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
 
     Raises  RankTakenError where that lives; RpcError where this worker is none that was there
     """
-    write_record(store, me)
+    directory = StoreDirectory(store)
     while True:
-        members = read_members(store)
-        before = next((one for one in members if one.rank == me.rank), None)
+        (before,) = directory.find([me.rank])
         if before is None:
             raise RpcError(
-                f"{me.whereabouts} cannot join a group of {len(members)} workers, which has no "
+                f"{me.whereabouts} cannot join a group of {me.world_size} workers, which has no "
                 f"rank {me.rank}"
             )
         if before.name != me.name:
@@ -218,21 +215,21 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
                 f"{me.whereabouts} tried to join",
                 claims,
             )
-        me = _follow(store, me, before)
-        if take_place(store, me, entry_of(before), before.restart_count) is None:
+        me = _follow(me, before)
+        if directory.claim(me, before, before.restart_count + 1)[0] is None:
             break
-    group = Group(store, me, members, restarts=True, came_back=True)
+    others = [rank for rank in _wanted_by(me) if rank != me.rank]
+    near = [one for one in directory.find(others) if one is not None]
+    group = Group(store, me, [me, *near], restarts=True, came_back=True)
+    group.set_on_machine(directory.count(machine_label(me)))
     group.publish()
     return group
 
 
-def _follow(store: Store, me: Record, before: Record) -> Record:
-    """Return my record with the restart count of a life that follows `before`; write it."""
+def _follow(me: Record, before: Record) -> Record:
+    """Return my record with the restart count of a life that follows `before`."""
     count = before.restart_count + (not me.is_of_process_of(before))
-    if count > me.restart_count:
-        me = replace(me, restart_count=count)
-        write_record(store, me)
-    return me
+    return replace(me, restart_count=count) if count > me.restart_count else me
 
 
 def count_former_lives(store: Store, rank: int) -> int:
@@ -240,7 +237,7 @@ def count_former_lives(store: Store, rank: int) -> int:
 
     A process that first comes to a later group was started after an earlier one had been in it.
     """
-    before = next((one for one in read_members(store) if one.rank == rank), None)
+    (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
 
 
@@ -252,20 +249,11 @@ def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
     before = None if held == _NO_CLAIM else Record.decode(held)
     # A launcher that counts has seen its end.
     if restart_count() > 0 or (before is not None and is_over(before, me, frozen_s)):
-        store.withdraw("rpc_members", me.rank, me.world_size)
+        StoreDirectory(store).withdraw(me)
     if before is not None:
-        me = _follow(store, me, before)
+        me = _follow(me, before)
     claims.set(key, me.encode())
     return me
-
-
-def _have_met(store: Store) -> bool:
-    """Return whether all have come, and one of them has said so; it does so at once."""
-    try:
-        store.wait([group_log.LOG], TELL_S)
-        return True
-    except StoreError:
-        return False
 
 
 def _has_begun(store: Store, rank: int) -> bool:
@@ -422,7 +410,7 @@ def _both(taken: RankTakenError) -> str:
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
     """Let all members hear of a mistake before the one that serves the store ends it."""
-    told = group_log.view("told", store, TELL_S)
+    told = view("told", store, TELL_S)
     try:
         told.set(str(me.rank), "")
         told.wait([str(rank) for rank in range(me.world_size)])
@@ -469,7 +457,7 @@ def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
                 f"{record.rank} both have it; give each worker its own name: it is that of "
                 f"{other.whereabouts}, and of {record.whereabouts}"
             )
-        for what in ("wire_version", "version", "security", "world_size", "restarts"):
+        for what in COMMON:
             mine: Any = getattr(record, what)
             if mine != getattr(first, what):
                 remedy = f"; {SAME_VERSION}" if "version" in what else ""

@@ -24,6 +24,7 @@ from ..message.ids import MAX_WORKER_ID
 from ..message.layout import VERSION
 from ..message.limits import DEFAULT, Limits
 from ..torch_names.argument_errors import constructor
+from .tree import FAN_OUT
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
@@ -235,16 +236,31 @@ def own_lanes_between(me: Record, other: Record) -> int:
 
 
 def require_descriptors(world_size: int) -> None:
-    """Check that this process may open what a group of this size takes at least.
+    """Check that this process may open what a member of a group of this size takes at least: for
+    its neighbours in the tree of the barrier. For others it is checked when it meets them.
 
     Raises  RpcError saying how many that is
     """
+    num_peers = max(0, min(world_size - 1, FAN_OUT + 1))
+    _require_room(num_peers, f"a group of {world_size} workers")
+
+
+def require_room_for_peer() -> int:
+    """Return how many more peers this process may meet.
+
+    Raises  RpcError where it is none
+    """
+    _require_room(1, "to meet one more worker")
+    return (descriptor_limit() - _num_open() - _AT_LEAST_FREE) // _PER_PEER
+
+
+def _require_room(num_peers: int, what: str) -> None:
     limit, there = descriptor_limit(), _num_open()
-    needed = there + _AT_LEAST_FREE + _PER_PEER * max(0, world_size - 1)
+    needed = there + _AT_LEAST_FREE + _PER_PEER * num_peers
     if needed > limit:
         raise RpcError(
-            f"a group of {world_size} workers takes {needed} descriptors of each, of which {there} "
-            f"are open here already, and this process may have {limit}: raise the limit with "
+            f"{what} takes {needed} descriptors of each, of which {there} are open here already, "
+            f"and this process may have {limit}: raise the limit with "
             f"`ulimit -n {max(1024, 2 * needed)}`, the hard one as well"
         )
 

@@ -19,8 +19,8 @@ from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
 from fastdist.system.foreign_text import one_line
 
+from .directory import note_again, view
 from .group import LOOK_S
-from .group_log import note_again, view
 from .joining import be_in_again
 from .record import Record
 from .worker import Worker

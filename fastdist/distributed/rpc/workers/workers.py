@@ -32,11 +32,13 @@ from .callers import Callers
 from .group import LOOK_S, Group
 from .latest import remember
 from .progress import Progress
-from .record import Record, WorkerInfo, did_you_mean, in_words
+from .record import Record, WorkerInfo, did_you_mean, in_words, require_room_for_peer
 from .session import LivenessTimeouts, Times
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
+# So many names stand in an error about a wrong one.
+_MOST_NAMED = 64
 
 # Called by every agent, on a pool thread, with each worker that is lost or leaves.
 lost_hooks: list[Callable[[Worker], None]] = []
@@ -57,8 +59,8 @@ def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
 class Workers:
     """The present life of each rank of the group, this worker's own among them.
 
-    In a static group all are known from the beginning. In one that may change, a member that is not
-    known, or that is over, is looked for in the store.
+    In a small static group all are known from the beginning. Elsewhere a member that is not known,
+    or that is over and may be followed, is looked up in the store.
 
     `submit(function, *arguments)` runs what is slow, or users', elsewhere; `lender_to(worker)`
     returns what lends to a worker that is met, if both may share memory.
@@ -90,6 +92,8 @@ class Workers:
         self._refusals_by_incarnation: dict[int, GivenUpError] = {}
         # The names of those that were lost and are forgotten, by id: one of them may come back.
         self._missed: dict[int, str] = {}
+        # How many peers may be met before descriptors are counted again.
+        self._may_meet = 0
         self.is_open = False
         # Why this worker is none of the group any more: the others gave it up.
         self.given_up: GivenUpError | None = None
@@ -102,7 +106,7 @@ class Workers:
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
         me = self.me.incarnation
-        others = [record for record in self.group.read_members() if record.incarnation != me]
+        others = [record for record in self.group.members if record.incarnation != me]
         self._take_in([*others, self.me])
 
     def close(self) -> bool:
@@ -124,8 +128,8 @@ class Workers:
     def find(self, to: str | int | WorkerInfo) -> Worker | None:
         """Return the present life of a name or an id, or None."""
         found = self._known(to)
-        if self.group.takes_members_later and (found is None or found.is_dead):
-            self.refresh()
+        if self._may_have_changed(found):
+            self._look_up(to)
             found = self._known(to)
         return found
 
@@ -135,10 +139,17 @@ class Workers:
         Note    the end of one that was never met is noticed by nobody here: the store tells of it
         """
         found = self._by_id.get(rank)
-        if self.group.takes_members_later and not _is_life(found, incarnation):
-            self.refresh()
+        if not _is_life(found, incarnation) and (
+            self.group.takes_members_later or self._may_have_changed(found)
+        ):
+            self._look_up(rank)
             found = self._by_id.get(rank)
         return found if _is_life(found, incarnation) else None
+
+    def _may_have_changed(self, found: Worker | None) -> bool:
+        if self.group.takes_members_later:
+            return found is None or found.is_dead
+        return found is None and not self.group.knows_all
 
     def get(self, to: str | int | WorkerInfo) -> Worker:
         """Return the present life of a name or an id.
@@ -147,12 +158,21 @@ class Workers:
         """
         worker = self.find(to)
         if worker is None:
-            known = ", ".join(sorted(self._by_name))
+            if not self.group.is_static:
+                self.refresh()  # for the names in the error
+            known = self._names()
             kind = "name" if isinstance(to, str) else "id"
             lost = self._explain_missed(to)
             near = "" if lost else did_you_mean(to, self._by_name)
             raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}")
         return worker
+
+    def _names(self) -> str:
+        """Return the names that are known here, the first ones of many."""
+        names = sorted(self._by_name)
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        others = "" if self.group.knows_all or not self.group.is_static else ", and others"
+        return f"{', '.join(names[:_MOST_NAMED])}{more}{others}"
 
     def _not_found(self, what: str) -> RpcError:
         me = self.me
@@ -198,9 +218,14 @@ class Workers:
         return worker.record.addresses
 
     def all(self) -> list[Worker]:
-        """Return all members that are known, by id."""
-        if not self.group.is_static:
+        """Return all members, by id."""
+        if not (self.group.is_static and self.group.knows_all):
             self.refresh()
+        with self._lock:
+            return [self._by_id[rank] for rank in sorted(self._by_id)]
+
+    def known_here(self) -> list[Worker]:
+        """Return the members that this worker knows, by id; asks nobody."""
         with self._lock:
             return [self._by_id[rank] for rank in sorted(self._by_id)]
 
@@ -262,10 +287,21 @@ class Workers:
                     f"{worker.why_lost or 'it has shut down'}",
                     may_have_run=False,
                 )
+            self._require_room()
             worker.meet()
         worker.lender = self._lender_to(worker)
         worker.open()
         return worker
+
+    def _require_room(self) -> None:
+        """Check that this process may open what one more peer takes; now and then, as it counts
+        what is open.
+
+        Raises  RpcError
+        """
+        if not self._may_meet:
+            self._may_meet = (require_room_for_peer() + 1) // 2
+        self._may_meet -= 1
 
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
         """Return the life that is meant: of a rank one may have come that is not known here.
@@ -280,7 +316,7 @@ class Workers:
             return known
         if not known.is_dead and self.progress.is_current_thread():
             return known  # which reads for all, and is sent here for one that has just called
-        self.refresh()
+        self._look_up(known.id)
         now = self._by_id.get(known.id) if known is to else self.get(known.id)
         if now is not known and (now is None or known is to or now.name != known.name):
             whose = "nobody's" if now is None else f"that of worker {now.name!r}"
@@ -403,6 +439,23 @@ class Workers:
                 return
         self._tell_who_came(came)
 
+    def _look_up(self, to: str | int | WorkerInfo) -> None:
+        """Read who has a name or an id now; what the store does not tell stays as it was."""
+        key = to if isinstance(to, (str, int)) else to.id
+        with self._refresh_lock:
+            try:
+                record = self.group.find(key, LOOK_S)
+            except StoreError as error:
+                _logger.info("cannot read from the store who is %r: %s", key, error)
+                return
+            with self._lock:
+                before = self._known(key)
+                # No rank of a static group is ever free: a store with another host knows less.
+                if record is None and before is not None and not self.group.is_static:
+                    self._forget_if_dead(before)
+                came = [] if record is None else self._take_in_one(record)
+        self._tell_who_came(came)
+
     def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
         """Let these be the members, and return the lives that follow others, each behind the one
         that it follows, or None where that is forgotten.
@@ -410,29 +463,31 @@ class Workers:
         Note    one that is dead here stays as long as the group has it: it must not seem to be new
         """
         there = {record.incarnation for record in records}
-        came: list[tuple[Worker | None, Worker]] = []
         with self._lock:
-            known = dict(self._by_id)
-            for worker in known.values():
-                is_gone = worker.record.incarnation not in there
-                if worker.is_dead and is_gone and not worker.is_self:
-                    self._drop(worker)
-                    if worker.why_lost:
-                        remember(self._missed, worker.id, worker.name)
-            for record in records:
-                before = known.get(record.rank)
-                if before is not None and before.record.incarnation == record.incarnation:
-                    continue
-                if before is not None and before.is_self:
-                    self._is_followed()
-                    continue
-                if before is not None and record.rank in self._by_id:
-                    self._drop(before)
-                now = self._add(record)
-                missed = self._missed.pop(record.rank, None)
-                if before is not None or missed == now.name:
-                    came.append((before, now))
-        return came
+            for worker in list(self._by_id.values()):
+                if worker.record.incarnation not in there:
+                    self._forget_if_dead(worker, among={record.rank for record in records})
+            return [pair for record in records for pair in self._take_in_one(record)]
+
+    def _forget_if_dead(self, worker: Worker, among: Collection[int] = ()) -> None:
+        """Forget a member that the group does not have any more, once its end was noticed here."""
+        if worker.is_dead and not worker.is_self and worker.id not in among:
+            self._drop(worker)
+            if worker.why_lost:
+                remember(self._missed, worker.id, worker.name)
+
+    def _take_in_one(self, record: Record) -> list[tuple[Worker | None, Worker]]:
+        before = self._by_id.get(record.rank)
+        if before is not None and before.record.incarnation == record.incarnation:
+            return []
+        if before is not None and before.is_self:
+            self._is_followed()
+            return []
+        if before is not None:
+            self._drop(before)
+        now = self._add(record)
+        missed = self._missed.pop(record.rank, None)
+        return [(before, now)] if before is not None or missed == now.name else []
 
     def _is_followed(self) -> None:
         """Be none of the group any more, for another life has this worker's rank."""

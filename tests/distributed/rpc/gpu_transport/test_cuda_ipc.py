@@ -113,7 +113,7 @@ def all_come_as_they_went() -> bool:
     counted = fastdist.arange(120.0).to("cuda:0")
     dense = [make(counted) for make in DENSE.values()]
     sent += [*dense, fastdist.nn.Parameter(ones(5)), ones(4).requires_grad_(), fastdist.ones(3)]
-    for _ in range(3):
+    for _ in range(2):
         came = rpc.rpc_sync("w1", same, tuple(sent))
         for one, other in zip(sent, came, strict=True):
             assert one.dtype == other.dtype and str(one.device) == str(other.device)
@@ -167,7 +167,7 @@ def test_pieces_come_back_and_go_round(members: Group) -> None:
 
 def send_much() -> tuple[int, int]:
     x = ones(1 << 20)
-    for i in range(40):
+    for i in range(20):  # 80 MB, more than a slab has
         assert float(rpc.rpc_sync("w1", same, (x,))[0].sum()) == float(1 << 20), i
     return slab_bytes()
 

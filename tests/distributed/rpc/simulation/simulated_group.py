@@ -29,10 +29,11 @@ from fastdist.distributed.autograd import container
 from fastdist.distributed.autograd import engine as dist_engine
 from fastdist.distributed.pipe import pipe
 from fastdist.distributed.rpc import agent, arena_offers, handlers, zmq_agent
-from fastdist.distributed.rpc.workers import group_log, joining, record
+from fastdist.distributed.rpc.workers import joining, record, tree
 from fastdist.distributed.rpc.workers import worker as lives
 from fastdist.distributed.rpc.workers import workers as directory
-from fastdist.distributed.rpc.workers.group import GIVEN_UP, entry_of, write_record
+from fastdist.distributed.rpc.workers.directory import StoreDirectory, machine_label
+from fastdist.distributed.rpc.workers.group import GIVEN_UP
 from fastdist.distributed.rpc.workers.group import Group as Members
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
@@ -180,6 +181,7 @@ class Worker(Process):
             security=NoSecurity(),
         )
         agent.set_current_agent(self.agent)
+        self.agent.leaving.barrier._fan_out = self._group.fan_out
         self._group.by_incarnation[self.agent.me.incarnation] = self
         if kind != "restarts" or self.life > 0:
             self.agent.start()
@@ -208,6 +210,7 @@ class Group:
         self.kind, self.size = kind, size
         self.has_fixed_addresses = has_fixed_addresses
         self.has_arenas = has_arenas
+        self._fan_out = tree.FAN_OUT
         self._outside = [module[name] for module, name, _ in _OWN]
         self._entered: Worker | None = None
         self.store = HashStore()
@@ -218,16 +221,30 @@ class Group:
         if kind != "dynamic":
             self._let_founders_meet()
 
+    @property
+    def fan_out(self) -> int:
+        """How many children a worker has in the tree of the barrier; also of those to come."""
+        return self._fan_out
+
+    @fan_out.setter
+    def fan_out(self, fan_out: int) -> None:
+        self._fan_out = fan_out
+        for worker in self.workers:
+            worker.agent.leaving.barrier._fan_out = fan_out
+
     def _let_founders_meet(self) -> None:
         records = [worker.agent.me for worker in self.workers]
         for one in records:
-            write_record(self.store, one)
-        group_log.found(self.store, map(entry_of, records))
+            StoreDirectory(self.store).claim(one)
         for worker in self.workers:
             worker.run(self._meet, (worker, records))
 
     def _meet(self, worker: Worker, records: Sequence[Record]) -> None:
-        worker.agent.group.members = [*records]
+        group = worker.agent.group
+        group._known, group.knows_all = {one.rank: one for one in records}, True
+        group._on_machine.clear()
+        for one in records:
+            group._on_machine[machine_label(one)] += 1
         worker.agent.workers._take_in(records)
         if self.kind == "restarts":
             worker.agent.start()

@@ -173,6 +173,7 @@ class Link:
         else:
             self.up = True
             self.number += 1
+            self.world.touch(self.client)
             self.route = server_listener(server).accept(self)
             self._tell(monitor.HANDSHAKE_SUCCEEDED)
             self.world.soon(self.client, self.lane.changed)

@@ -85,6 +85,7 @@ class Process:
     def _thaw(self, seconds: float) -> None:
         self.frozen -= 1
         self.frozen_s += seconds
+        self.world.touch(self)
         if not self.frozen:
             put_off, self._put_off = self._put_off, []
             # Threads wake in any order, but what came for one of them came in order.
@@ -108,6 +109,8 @@ class World:
         self.current: Process | None = None
         self.is_over = False
         self._entered: Process | None = None
+        # In which something has happened since those that wait were last looked through.
+        self._touched: set[Process] = set()
         self._events: list[tuple[float, int, Process | None, Callable[..., object], Any]] = []
         self._numbers = itertools.count()
         self._end = 0.0
@@ -123,9 +126,15 @@ class World:
     def enter(self, process: Process | None) -> None:
         """Be in a process, or in none."""
         self.current = process
-        if process is not None and process is not self._entered:
-            self._entered = process
-            process.entered()
+        if process is not None:
+            self._touched.add(process)
+            if process is not self._entered:
+                self._entered = process
+                process.entered()
+
+    def touch(self, process: Process) -> None:
+        """Look at what waits in a process behind the present event."""
+        self._touched.add(process)
 
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
@@ -171,10 +180,9 @@ class World:
 
     def lead(self, spare: _Spare) -> None:
         """Let one thing after the other happen, until the time has come or another leads."""
-        happened_in: Process | None = None
         try:
             while True:
-                waiter = self._next_to_go_on(happened_in)
+                waiter = self._next_to_go_on()
                 if waiter is not None:
                     self._waiters.remove(waiter)
                     _spares.append(spare)
@@ -182,22 +190,30 @@ class World:
                     return
                 if self.is_over or not self._events or self._events[0][0] > self._end:
                     break
-                happened_in = self._step()
+                self._step()
         except BaseException as error:
             self._error = error
         self.enter(None)
         _spares.append(spare)
         self._owner.release()
 
-    def _next_to_go_on(self, happened_in: Process | None) -> _Waiter | None:
+    def _next_to_go_on(self) -> _Waiter | None:
         # What happened in one process ends no wait in another.
+        touched, now, is_over = self._touched, self.now, self.is_over
         for waiter in self._waiters:
-            if happened_in in (None, waiter.process) and waiter.may_go_on(self):
+            process, deadline = waiter.process, waiter.deadline
+            if (
+                process in touched
+                or is_over
+                or process.dead
+                or (deadline is not None and now >= deadline)
+            ) and waiter.may_go_on(self):
                 return waiter
+        touched.clear()
         return None
 
-    def _step(self) -> Process | None:
-        """Let the next thing happen, and return in which process; None for what is outside."""
+    def _step(self) -> None:
+        """Let the next thing happen."""
         when, _, owner, function, arguments = heapq.heappop(self._events)
         self.clock.now = max(self.now, when)
         if owner is None:
@@ -205,7 +221,6 @@ class World:
             function(*arguments)
         else:
             owner.run(function, arguments)
-        return owner
 
     def _hand_to_a_spare(self) -> None:
         spare = _spares.pop() if _spares else _Spare()
@@ -220,11 +235,11 @@ class _Waiter:
     ) -> None:
         self.process = process
         self._is_over = is_over
-        self._deadline = deadline
+        self.deadline = deadline
         self.turn = _closed_lock()
 
     def may_go_on(self, world: World) -> bool:
-        process, deadline = self.process, self._deadline
+        process, deadline = self.process, self.deadline
         if process.dead or world.is_over:
             return True
         is_due = deadline is not None and world.now >= deadline

@@ -8,6 +8,7 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc.workers import tree
 from tests.distributed.rpc.simulation import simulated_calls
 from tests.distributed.rpc.simulation.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
 from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
@@ -37,7 +38,10 @@ class Shutdowns(Calls):
 
     def __init__(self, seed: int, *, quiet: bool = False) -> None:
         self.leavings: list[Leaving] = []
-        super().__init__(seed, size=2 + seed % 4, quiet=quiet)
+        # Deep trees as well: with two children each, up to nine workers.
+        is_deep = seed % 3 == 0
+        super().__init__(seed, size=2 + seed % (8 if is_deep else 4), quiet=quiet)
+        self.group.fan_out = 2 if is_deep else tree.FAN_OUT
         rng = self.world.rng
         self.only_crashes = rng.random() < 0.4
         for worker in self.group.workers:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastdist.distributed.pipe.lane import READABLE
 from fastdist.distributed.rpc.message.message import decode
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.group import Group
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.workers import Workers
@@ -136,6 +137,19 @@ def workers_of(
     workers = Workers(group, context, callers, progress, submit, lambda _: None)
     workers.is_open = True
     return workers
+
+
+def present(store: Store) -> list[Record]:
+    """Return the members that a store has, by rank."""
+    return StoreDirectory(store).changes(0).came
+
+
+def strike_out(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
+    """Let a member have left, or be lost, if it is one."""
+    directory = StoreDirectory(store)
+    for one in present(store):
+        if one.incarnation == incarnation:
+            (directory.declare_lost if was_lost else directory.leave)(one)
 
 
 def static(me: Record, *others: Record, store: Store | None = None) -> Group:

@@ -18,6 +18,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import record as descriptors
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import split_tcp_endpoint
+from tests.distributed.rpc.workers.by_hand import OTHER, static, workers_of
 from tests.distributed.workers import Group
 
 ME = Record("w0", 0, 3, 100, {}, {}, "curve", descriptors=65_536)
@@ -41,9 +42,32 @@ def test_a_group_for_which_the_limit_is_too_low_is_told_the_number(
     monkeypatch.setattr(descriptors, "descriptor_limit", lambda: 256)
     monkeypatch.setattr(descriptors, "_num_open", lambda: 20)
     descriptors.require_descriptors(24)
-    text = "40 workers takes 387 descriptors of each.*may have 256: raise the limit with `ulimit -n"
+    text = "40 workers takes 333 descriptors of each.*may have 256: raise the limit with `ulimit -n"
     with pytest.raises(RpcError, match=text):
         descriptors.require_descriptors(40)
+
+
+def test_a_large_group_is_joined_where_not_all_of_it_could_be_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(descriptors, "descriptor_limit", lambda: 1024)
+    num_open = [20]
+    monkeypatch.setattr(descriptors, "_num_open", lambda: num_open[0])
+    descriptors.require_descriptors(10_000)
+    others = [replace(OTHER, rank=rank, name=f"w{rank}") for rank in range(1, 120)]
+    workers = workers_of(static(replace(ME, world_size=120), *others))
+    refused = ""
+    for met in range(1, 120):
+        num_open[0] = 20 + 9 * met
+        try:
+            workers.reach(met)
+        except RpcError as error:
+            refused = str(error)
+            break
+    assert "to meet one more worker takes" in refused and "may have 1024: raise" in refused
+    assert 108 <= len(workers.met()) <= 111
+    for worker in workers.met():
+        worker.close(RpcError("the test is over"))
 
 
 def test_the_soft_limit_is_raised_with_the_first_socket() -> None:

@@ -13,13 +13,13 @@ import pytest
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
-from fastdist.distributed.rpc.workers import group, group_log
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.group import Group
 from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.record import Record, WorkerInfo
 from fastdist.distributed.rpc.workers.workers import Workers
 from fastdist.distributed.store import HashStore, Store
-from tests.distributed.rpc.workers.by_hand import workers_of
+from tests.distributed.rpc.workers.by_hand import present, strike_out, workers_of
 
 
 def member(name: str, rank: int, incarnation: int) -> Record:
@@ -28,9 +28,9 @@ def member(name: str, rank: int, incarnation: int) -> Record:
 
 def come(store: Store, record: Record) -> None:
     """Enter in another process's name; whoever had that name or rank has left before."""
-    for other in group_log.read_present(store):
+    for other in present(store):
         if other.rank == record.rank or other.name == record.name:
-            group_log.leave(store, other.incarnation, 1.0)
+            strike_out(store, other.incarnation)
     join_dynamic(store, record, 1.0)
 
 
@@ -58,18 +58,18 @@ def end(members: Workers, rank: int, incarnation: int) -> None:
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Let something happen, once, when somebody has read the store and not yet looked at it."""
-    read = group.read_members
+    find = StoreDirectory.find
 
     def let(happen: Callable[[], None]) -> None:
         waiting = [happen]
 
-        def read_slowly(*arguments: Any) -> list[Record]:
-            found = read(*arguments)
+        def find_slowly(*arguments: Any) -> list[Record | None]:
+            found = find(*arguments)
             if waiting:
                 waiting.pop()()
             return found
 
-        monkeypatch.setattr(group, "read_members", read_slowly)
+        monkeypatch.setattr(StoreDirectory, "find", find_slowly)
 
     return let
 
@@ -98,7 +98,7 @@ def test_one_that_leaves_while_the_store_is_read_does_not_come_back(
     store: Store, members: Workers, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
     def leave() -> None:
-        group.withdraw(store, 101)
+        strike_out(store, 101)
         end(members, 1, 101)
 
     meanwhile(leave)
@@ -109,7 +109,7 @@ def test_one_that_leaves_while_the_store_is_read_does_not_come_back(
 def test_what_was_read_early_does_not_replace_what_was_read_later(
     store: Store, members: Workers, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
-    other = threading.Thread(target=members.find, args=("a stranger",))
+    other = threading.Thread(target=members.all)
 
     def come_again() -> None:
         come(store, member("a", 1, 102))
@@ -155,7 +155,7 @@ def test_who_joins_under_a_rank_that_is_free_again_brings_all_of_its_own(
     store: Store, members: Workers
 ) -> None:
     come(store, with_maps("a", 1, 102, "elsewhere"))
-    members.find("a stranger")
+    members.all()
     info = WorkerInfo("a", 1)
     maps = {Device.parse("sim:0"): Device.parse("sim:1")}
     assert told_of(members, "a", 1) == [info, info, True, {"uv": "elsewhere"}, maps]
@@ -165,7 +165,7 @@ def test_who_joins_under_a_rank_that_is_free_again_brings_all_of_its_own(
 def test_who_leaves_is_found_under_neither_name_nor_id_nor_address(
     store: Store, members: Workers
 ) -> None:
-    group_log.leave(store, 101, 1.0)
+    strike_out(store, 101)
     end(members, 1, 101)
     for look_up in (
         lambda: members.info_of("a"),
@@ -205,7 +205,7 @@ def test_look_ups_agree_while_members_come_and_go(store: Store, members: Workers
         for life in range(1000, 1100):
             come(store, member("b", 2, life))
             members.find("b")
-            group_log.leave(store, life, 1.0)
+            strike_out(store, life)
             end(members, 2, life)
     finally:
         sys.setswitchinterval(interval)
@@ -232,7 +232,7 @@ def test_who_leaves_late_does_not_take_away_who_has_its_place(
     late, successor = member("a", 1, 101), member("a", 1, 102)
     come(store, successor)
     Group(store, late).take_out(late)
-    members.find("a stranger")
+    members.all()
     assert members.get(1).record == successor
     Group(store, successor).take_out(successor)
     end(members, 1, 102)
@@ -273,7 +273,7 @@ def test_the_tables_of_members_change_and_are_gone_through_under_their_lock(
     come(store, member("b", 2, 102))
     come(store, member("a", 1, 103))  # another life of a's rank
     assert [worker.name for worker in members.all()] == ["w0", "a", "b"]
-    group_log.leave(store, 102, 1.0)
+    strike_out(store, 102)
     end(members, 2, 102)
     assert members.find("b") is None and len(members.all()) == 2
     assert unguarded == []

@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from fastdist.core.errors import RpcError
-from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group_log import find_number, keys_of_group
-from fastdist.distributed.store import HashStore
+from fastdist.distributed.rpc.workers.directory import StoreDirectory, find_number, keys_of_group
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.store import HashStore, Store
+from tests.distributed.rpc.workers.by_hand import strike_out
 
 NEWEST = "rpc_groups/newest"
+
+
+def enter(store: Store, number: int, rank: int, incarnation: int) -> None:
+    """Let a worker come to a dynamic group of a number."""
+    me = Record(f"w{rank}", rank, 0, incarnation, {}, {}, "none")
+    assert StoreDirectory(keys_of_group(store, number)).claim(me) == (None, 0)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 3), (3, 3), (4, 4)])
@@ -37,12 +44,10 @@ def test_in_a_dynamic_group_it_is_where_the_former_life_was_and_did_not_leave(
     store = HashStore()
     store.set(NEWEST, "3")
     for number in (1, 2):
-        assert (
-            group_log.enter(keys_of_group(store, number), group_log.Entry(number, 1, "w1")) is None
-        )
-    assert group_log.enter(keys_of_group(store, 3), group_log.Entry(9, 2, "w2")) is None
+        enter(store, number, 1, number)
+    enter(store, 3, 2, 9)
     if end is not None:
-        group_log.leave(keys_of_group(store, 2), 2, 1.0, was_lost=end == "was lost")
+        strike_out(keys_of_group(store, 2), 2, was_lost=end == "was lost")
     assert find_number(store, 0, 1, "w1", is_static=False) == expected
     # Nobody was there under another name or rank.
     assert find_number(store, 0, 1, "w2", is_static=False) == 0

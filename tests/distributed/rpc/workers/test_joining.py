@@ -17,12 +17,14 @@ import pytest
 import fastdist
 from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group import Group, entry_of, read_members, write_record
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
+from fastdist.distributed.rpc.workers.group import Group
 from fastdist.distributed.rpc.workers.joining import be_in_again, is_over, join_dynamic, join_static
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import attempt
 from fastdist.distributed.store import HashStore
+from fastdist.distributed.store.state import Op
+from tests.distributed.rpc.workers.by_hand import present
 from tests.distributed.workers import run_group
 
 MIXED = (
@@ -103,7 +105,7 @@ def test_who_follows_lost_lives_counts_them_in_a_static_group() -> None:
         group = join_static(store, replace(again, pid=again.pid + life), 5.0, frozen_s=1.0)
         counts.append(group.me.restart_count)
         assert group.came_back
-        assert Record.decode(store.get(f"members/{life}")) == group.me
+        assert present(store) == [group.me]
     assert counts == [0, 1, 2]
 
 
@@ -116,7 +118,7 @@ def test_who_follows_lost_lives_counts_them_in_a_dynamic_group(struck_out: bool)
         group = join_dynamic(store, mine)
         counts.append(group.me.restart_count)
         assert group.came_back == (life > 6)
-        assert Record.decode(store.get(f"members/{life}")) == group.me
+        assert present(store) == [group.me]
         if struck_out:
             group.take_out(group.me, was_lost=True)
     assert counts == [0, 1, 2]
@@ -178,31 +180,28 @@ def test_a_second_worker_of_a_rank_is_refused_with_the_variable_that_takes_lost_
 # ---- what a store holds that none of ours wrote -------------------------------------------------
 
 
-@pytest.mark.parametrize("told", ["", "{", "+ 1 2", "[" * 100_000])
-def test_a_log_that_none_of_ours_wrote_is_named_to_who_comes_back(told: str) -> None:
-    store = HashStore()
-    join_static(store, replace(member(0, 1), restarts=True), 5.0, frozen_s=1.0)
-    store.set(group_log.LOG, f"{told}\n")
-    with pytest.raises(RpcError, match="instead of a log of the group's members"):
-        join_static(store, replace(member(0, 1), incarnation=7, restarts=True), 5.0, frozen_s=1.0)
+def enter_bytes(store: HashStore, world_size: int, value: bytes) -> None:
+    """Let a worker bring something else than a record in the place of w0."""
+    place = [b"rpc_members", b"0", b"%d" % world_size, value, b"100", b"w0", b"", b"", b"0"]
+    store._ask(Op.ENTER, place)
 
 
 @pytest.mark.parametrize("told", ["", "{", "[5]", "7", '["{}"]', "[" * 100_000])
 def test_a_record_that_none_of_ours_wrote_is_named_to_who_comes_back(told: str) -> None:
     store = HashStore()
     join_static(store, replace(member(0, 1), restarts=True), 5.0, frozen_s=1.0)
-    store.set("members/100", told)
-    with pytest.raises(RpcError, match="instead of the record of a worker"):
+    enter_bytes(store, 1, told.encode())
+    what = "instead of the record of a worker" if told else "which has no rank 0"
+    with pytest.raises(RpcError, match=what):
         join_static(store, replace(member(0, 1), incarnation=7, restarts=True), 5.0, frozen_s=1.0)
 
 
-@pytest.mark.parametrize("other", [{"rank": 2}, {"name": "w7"}, {"incarnation": 7}])
-def test_a_record_of_another_than_the_log_tells_of_is_refused(other: dict[str, Any]) -> None:
+@pytest.mark.parametrize("other", [{"rank": 2}, {"name": "w7", "rank": 3}])
+def test_the_record_of_another_than_was_looked_up_is_refused(other: dict[str, Any]) -> None:
     store = HashStore()
-    group = join_dynamic(store, member(1, 0))
-    store.set("members/101", replace(member(1, 0), **other).encode())
-    with pytest.raises(RpcError, match="as the record of Entry"):
-        group.read_members()
+    enter_bytes(store, 0, replace(member(0, 0), **other).encode())
+    with pytest.raises(RpcError, match=r"the store holds 'w\d' .* as the record of 0"):
+        Group(store, member(1, 0)).find(0)
 
 
 @pytest.mark.parametrize("address", ["", "somewhere", "tcp://127.0.0.1:99999", "tcp://:x"])
@@ -290,7 +289,7 @@ def test_newcomer_of_another_version_leaves_a_dynamic_group_as_it_was() -> None:
         f"the group has fastdist {mine.version}, wire version {mine.wire_version}; worker 'w1' has "
         f"9.9.0, wire version {mine.wire_version}; {REMEDY}"
     )
-    assert [one.name for one in read_members(store)] == ["w0"]
+    assert [one.name for one in present(store)] == ["w0"]
     assert group.me.name == "w0"
 
 
@@ -385,8 +384,7 @@ def test_who_was_followed_does_not_tell_a_store_that_knows_so() -> None:
     store = HashStore()
     group = Group(store, alive(1, 2), [alive(0, 1), alive(1, 2)], restarts=True)
     be_in_again(store, group, [])
-    write_record(store, alive(1, 3))
-    assert group_log.enter(store, entry_of(alive(1, 3)), entry_of(alive(1, 2))) is None
+    assert StoreDirectory(store).claim(alive(1, 3), alive(1, 2))[0] is None
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 3]
 
@@ -396,8 +394,7 @@ def test_who_came_back_and_was_followed_does_not_take_its_place_again() -> None:
     group = Group(store, alive(1, 3), [alive(0, 1), alive(1, 2)], restarts=True)
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 3]
-    write_record(store, alive(1, 5))
-    assert group_log.enter(store, entry_of(alive(1, 5)), entry_of(alive(1, 3))) is None
+    assert StoreDirectory(store).claim(alive(1, 5), alive(1, 3))[0] is None
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 5]
 

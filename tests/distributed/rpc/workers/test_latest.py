@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +12,15 @@ from fastdist.distributed.rpc import metrics, shutdown_barrier
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.shutdown_barrier import _Report
 from fastdist.distributed.rpc.workers import latest
 from fastdist.distributed.rpc.workers import workers as workers_module
+from fastdist.distributed.rpc.workers.group import Group
 from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.latest import remember
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import HashStore
+from fastdist.distributed.store.membership import MOST_NAMED
 from tests.distributed.rpc.test_shutdown_barrier import Life, make_group
 from tests.distributed.rpc.workers.by_hand import workers_of
 from tests.distributed.rpc.workers.test_group import come, member
@@ -82,44 +85,37 @@ def test_the_barrier_forgets_lives_that_others_have_followed() -> None:
 def test_the_barrier_takes_in_no_more_lives_that_are_over_than_it_can_use() -> None:
     leader, other = make_group(2)
     for number in range(20):
-        words: dict[str, Any] = {
-            "round_number": 1,
-            "under_way": 0,
-            "begun": 0,
-            "gives_up": False,
-            "over": (f"{number:x}",),
-            "without_value": "",
-            "lost": (),
-        }
+        words = _Report(1, over=(f"{number:x}",))._asdict()
         kind = MessageType.SHUTDOWN_BARRIER_REQ
         leader.barrier._report_came(Message(kind, peer=leader.life_of(other), metadata=words))
     assert len(leader.barrier._over) <= 4 and "13" in leader.barrier._over
 
 
-def test_who_has_not_come_to_the_shutdown_is_one_question() -> None:
+def test_who_has_not_come_to_the_shutdown_is_one_question_with_a_short_answer() -> None:
     store = HashStore()
-    group = join_dynamic(store, member("w0", 0, 100), 1.0)
-    everybody: list[Any] = [SimpleNamespace(id=rank) for rank in range(100)]
-    keys = group._shutdown_store()
-    for rank in range(0, 100, 3):
-        keys.set(str(rank), "here")
+    records = [member(f"w{rank}", rank, rank) for rank in range(300)]
+    groups = [Group(store, replace(one, world_size=300)) for one in records]
+    for group in groups[::3]:
+        group.tell_shutdown()
     questions: list[Any] = []
     ask = HashStore._ask
 
     def count(self: HashStore, *request: Any) -> Any:
-        questions.append(request)
-        return ask(self, *request)
+        questions.append(ask(self, *request))
+        return questions[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HashStore, "_ask", count)
-        absent = group.not_in_shutdown(everybody)
-        assert [one.id for one in absent] == [rank for rank in range(100) if rank % 3]
-        assert group.not_in_shutdown(everybody[::3]) == []
-    assert len(questions) == 2
+        absent = [rank for rank in range(300) if rank % 3]
+        assert groups[0].not_in_shutdown() == (absent[:MOST_NAMED], 200 - MOST_NAMED)
+        for group in groups:
+            group.tell_shutdown()
+        assert groups[0].not_in_shutdown() == ([], 0)
+    assert len(questions[0]) == 1 and len(questions[0][0]) < 5 * MOST_NAMED
 
 
 def test_a_store_that_is_not_there_tells_of_nobody() -> None:
     store = HashStore()
     group = join_dynamic(store, member("w0", 0, 100), 1.0)
     store.close()
-    assert group.not_in_shutdown([SimpleNamespace(id=1)]) == []  # type: ignore[list-item]
+    assert group.not_in_shutdown() == ([], 0)

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from fastdist.core.errors import StoreError
+from fastdist.distributed.rpc.workers.directory import keys_of_group
 from fastdist.distributed.rpc.workers.group import Group
-from fastdist.distributed.rpc.workers.group_log import keys_of_group
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.store_keeper import StoreKeeper
 from fastdist.distributed.sockets import JobSecret

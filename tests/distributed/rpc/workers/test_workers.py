@@ -17,9 +17,9 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers import workers as workers_module
-from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, entry_of, write_record
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
+from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group
 from fastdist.distributed.rpc.workers.record import Record, WorkerInfo, did_you_mean
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import HashStore, PrefixStore, Store
@@ -28,7 +28,9 @@ from tests.distributed.rpc.workers.by_hand import (
     OTHER,
     SilentLane,
     kinds_sent,
+    present,
     static,
+    strike_out,
     workers_of,
 )
 
@@ -72,14 +74,10 @@ def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -
 
 def enter(store: Store, record: Record) -> None:
     """Let a worker be in a dynamic group, in the place of all who have its rank or its name."""
-    for other in group_log.read_present(store):
+    for other in present(store):
         if other.rank == record.rank or other.name == record.name:
-            group_log.leave(store, other.incarnation, 1.0)
-    write_record(store, record)
-    assert (
-        group_log.enter(store, group_log.Entry(record.incarnation, record.rank, record.name))
-        is None
-    )
+            strike_out(store, other.incarnation)
+    assert StoreDirectory(store).claim(record)[0] is None
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ def test_who_has_the_rank_now_is_met_though_the_end_of_who_had_it_is_not_noticed
     before = meet(workers, 1)
     assert not before.is_dead
     enter(store, LATER)
-    workers.find("a stranger")
+    workers.all()
     now = workers.reach(1)
     assert before.is_dead and now is not before and now is workers.reach(1)
     assert now.record.incarnation == LATER.incarnation
@@ -124,7 +122,7 @@ def test_who_has_a_rank_now_does_not_wait_until_all_have_heard_the_end_of_who_ha
     if is_first_to_call:
         now = workers.admit(LATER.rank, LATER.incarnation, f"{DYNAMIC.incarnation:x}")
     else:
-        workers.find("a stranger")
+        workers.all()
         now = workers.reach(LATER.rank)
     assert before.is_dead and now.record.incarnation == LATER.incarnation and told == []
     run(jobs)
@@ -147,7 +145,7 @@ def test_what_is_for_a_life_does_not_go_to_the_next(store: Store) -> None:
         workers.reach(never_met)
     before = meet(workers, 1)
     enter(store, replace(LATER, incarnation=LATER.incarnation + 1))
-    workers.find("a stranger")
+    workers.all()
     now = meet(workers, 1)
     assert workers.reach(before) is before and before.is_dead and not now.is_dead
     now.close(RpcError("the test is over"))
@@ -193,7 +191,7 @@ def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_
     lost._step(Event.REJECTED, "it speaks another language")
     assert workers.find("w1") is lost and lost.is_dead
     assert [worker.name for worker in workers.all()] == ["w0", "w1"]
-    group_log.leave(store, EARLIER.incarnation, 1.0)
+    strike_out(store, EARLIER.incarnation)
     assert workers.find("w1") is None and workers.find(1) is None
     assert [worker.name for worker in workers.all()] == ["w0"]
     gone = r"the group has: w0; 'w1' \(rank 1\) was lost, and has not come back$"
@@ -227,8 +225,9 @@ def test_one_whose_end_is_certain_is_taken_out_of_the_group_by_who_notices(
     meet(workers, 1)._step(event, "it speaks another language")
     for function, *arguments in jobs:
         function(*arguments)
-    present = [entry.name for entry in group_log.read_present(store)]
-    assert present == (["w0"] if event is Event.PROCESS_ENDED else ["w0", "w1"])
+    assert [one.name for one in present(store)] == (
+        ["w0"] if event is Event.PROCESS_ENDED else ["w0", "w1"]
+    )
 
 
 def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: Store) -> None:
@@ -238,11 +237,9 @@ def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: 
     before._step(Event.PROCESS_ENDED)
     assert workers.reach(1) is before  # nobody has come back
     again = replace(OTHER, incarnation=301)
-    write_record(store, again)
     for one in (ME, OTHER):
-        write_record(store, one)
-    group_log.found(store, map(entry_of, (ME, OTHER)))
-    assert group_log.enter(store, entry_of(again), entry_of(OTHER)) is None
+        StoreDirectory(store).claim(one)
+    assert StoreDirectory(store).claim(again, OTHER) == (None, 0)
     now = workers.reach(1)
     assert now.record.incarnation == 301 and not now.is_dead and workers.get("w1") is now
     now.close(RpcError("the test is over"))
@@ -281,7 +278,7 @@ def test_of_who_was_lost_and_comes_back_all_hear_also_who_looked_for_it_in_vain(
         workers.progress.run_alarms()
     assert lost.is_dead
     if is_looked_for_meanwhile:
-        group_log.leave(store, EARLIER.incarnation, 1.0, was_lost=True)
+        strike_out(store, EARLIER.incarnation, was_lost=True)
         assert workers.find(1) is None
     enter(store, replace(LATER, name=name))
     assert workers.find(1).record.incarnation == LATER.incarnation
@@ -336,6 +333,7 @@ def test_the_store_is_not_asked_again_for_a_worker_that_is_met_or_where_it_would
         meet(workers, 1)
     else:
         monkeypatch.setattr(workers.progress, "is_current_thread", lambda: True)
+    assert workers.find(1) is not None
     monkeypatch.setattr(store, "_ask", None)
     worker = workers.reach(1)
     assert worker.record.incarnation == EARLIER.incarnation
@@ -351,7 +349,7 @@ def test_each_worker_is_made_once_when_the_group_is_met(
         "Worker",
         lambda record, *_: made.append(record.rank) or record.info,
     )
-    workers_of(Group(store, DYNAMIC))
+    workers_of(Group(store, ME, [ME, OTHER]))
     assert sorted(made) == [0, 1]
 
 

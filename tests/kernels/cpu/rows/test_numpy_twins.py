@@ -38,8 +38,10 @@ def operand(
         return np.zeros((), dtype)
     if kind == "numbers":
         return drawn.uniform(0.5, 2.0, rows).astype(dtype)
-    shapes = {"rows": shape, "bands": (bands, n), "columns": (n,)}
-    found = drawn.standard_normal(shapes.get(kind, (turns_of(rows), n)))
+    turns = turns_of(rows)
+    shapes = {"rows": shape, "bands": (bands, n), "columns": (n,), "turn_numbers": (turns,)}
+    shapes["group_numbers"] = (rows // turns,)
+    found = drawn.standard_normal(shapes.get(kind, (turns, n)))
     if kind == "rows" and strange != 0.0:
         found[rows // 2, n // 3] = strange
     with np.errstate(all="ignore"):
@@ -64,7 +66,10 @@ def test_both_sides_of_a_kernel_make_the_same_bits(name: str, dtype: str) -> Non
     kernel = SMALL[name]
     for rows, n in SHAPES:
         count = -(-rows // BAND) if kernel.has_bands else rows
-        told = (float(rows), float(BAND)) if kernel.has_bands else (0.37, float(turns_of(rows)))
+        turns = float(turns_of(rows))
+        told = (float(rows), float(BAND)) if kernel.has_bands else (0.37, turns)
+        if kernel.has_groups:
+            told = turns, turns
         by_numpy = twin(kernel, np.dtype(dtype), count, n, *told)
         for strange, scale in STRANGE:
             given = [

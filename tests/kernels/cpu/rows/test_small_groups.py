@@ -26,7 +26,7 @@ def draw(*shape: int) -> Any:
 
 
 def group_norm() -> Iterator[Any]:
-    for shape in ((3, 4, 10), (5, 6)):
+    for shape in ((3, 4, 10), (5, 6), (2, 6, 5, 7)):
         channels = shape[1]
         facts = facts_of([shape, (channels,), (channels,)], (2, 1e-5))
         x, w, g = draw(*shape), draw(channels), draw(*shape)[::-1].copy()
@@ -49,8 +49,13 @@ def batch_norm() -> Iterator[Any]:
 
 
 def by_known() -> Iterator[Any]:
-    facts = facts_of([(3, 4, 10), *[(4,)] * 4], (1e-5,))
-    x, g, w = draw(3, 4, 10), draw(3, 4, 10)[::-1].copy(), draw(4)
+    for places in (10, 40):
+        yield from known_of(places)
+
+
+def known_of(places: int) -> Iterator[Any]:
+    facts = facts_of([(3, 4, places), *[(4,)] * 4], (1e-5,))
+    x, g, w = draw(3, 4, places), draw(3, 4, places)[::-1].copy(), draw(4)
     run, backward = small_groups.by_known(facts), small_groups.by_known_gradient(facts)
     assert run is not None and backward is not None and backward[0] is not None
     yield run(x, w, w, w, None)

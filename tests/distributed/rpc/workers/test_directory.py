@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group import read_members
-from fastdist.distributed.rpc.workers.group_log import Entry, enter, leave, read_present
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.store import (
@@ -25,10 +24,16 @@ from fastdist.distributed.store import (
     Store,
     TCPStore,
     host_store,
+    membership,
 )
+from fastdist.distributed.store.state import Op
+from tests.distributed.rpc.workers.by_hand import present
 from tests.distributed.workers import run_group
 
-A, B = Entry(101, 1, "a"), Entry(102, 2, "b")
+A, B = (
+    Record(name, rank, 0, 100 + rank, {"uv": "somewhere"}, {}, "none")
+    for rank, name in enumerate("ab", 1)
+)
 
 
 @pytest.fixture
@@ -37,78 +42,104 @@ def store() -> Store:
 
 
 def member(name: str, rank: int, incarnation: int) -> Record:
-    return Record(name, rank, 0, incarnation, {"uv": "somewhere"}, {}, "none")
+    return replace(A, name=name, rank=rank, incarnation=incarnation)
 
 
-# ---- what lines mean ----------------------------------------------------------------------------
+# ---- what requests mean -------------------------------------------------------------------------
 
 
 def test_who_finds_name_and_rank_free_enters(store: Store) -> None:
-    assert read_present(store) == []
-    assert [enter(store, entry) for entry in (B, A)] == [None, None]
-    assert read_present(store) == [A, B]
+    directory = StoreDirectory(store)
+    assert present(store) == []
+    assert [directory.claim(record) for record in (B, A)] == [(None, 0), (None, 0)]
+    assert present(store) == directory.find([1, "b"]) == [A, B]
+    assert directory.find([3, "c"]) == [None, None]
 
 
-@pytest.mark.parametrize("other", [Entry(103, 1, "c"), Entry(103, 3, "a"), Entry(103, 1, "a")])
+@pytest.mark.parametrize("place", [("c", 1), ("a", 3), ("a", 1)])
 def test_who_finds_one_of_them_taken_hears_by_whom_and_claims_nothing(
-    store: Store, other: Entry
+    store: Store, place: tuple[str, int]
 ) -> None:
-    enter(store, A)
-    assert enter(store, other) == A
-    leave(store, A.incarnation, 1.0)
-    assert read_present(store) == []  # what was refused once does not come back
+    directory = StoreDirectory(store)
+    directory.claim(A)
+    assert directory.claim(member(*place, 103)) == (A, 0)
+    directory.leave(A)
+    assert present(store) == []  # what was refused once does not come back
 
 
 def test_what_was_left_can_be_taken_again(store: Store) -> None:
-    enter(store, A)
-    leave(store, A.incarnation, 1.0)
-    leave(store, A.incarnation, 1.0)
-    assert enter(store, Entry(103, 1, "a")) is None
+    directory = StoreDirectory(store)
+    directory.claim(A)
+    directory.leave(A)
+    directory.leave(A)
+    assert directory.claim(member("a", 1, 103)) == (None, 0)
 
 
-def test_who_was_refused_by_one_that_left_meanwhile_enters_after_all(
+def test_who_follows_takes_the_place_and_learns_how_many_were_lost(store: Store) -> None:
+    directory = StoreDirectory(store)
+    directory.claim(A)
+    assert directory.claim(member("a", 1, 103), A, 1) == (None, 1)
+    # The first of two that want to follow one life is in.
+    assert directory.claim(member("a", 1, 104), A, 1) == (member("a", 1, 103), 1)
+    directory.declare_lost(replace(member("a", 1, 103), restart_count=1))
+    directory.leave(member("a", 1, 103))
+    assert directory.was_cut_short(1, "a") and not directory.was_cut_short(1, "b")
+    assert directory.claim(member("a", 1, 105)) == (None, 2)
+
+
+def test_changes_since_a_revision_are_those_alone(store: Store) -> None:
+    directory = StoreDirectory(store)
+    directory.claim(A)
+    whole = directory.changes(0)
+    assert whole.is_whole and whole.came == [A]
+    assert directory.changes(whole.revision) == (whole.revision, False, [], [])
+    directory.claim(B)
+    directory.leave(A)
+    since = directory.changes(whole.revision)
+    assert (since.is_whole, since.came, since.ended) == (False, [B], [A.incarnation])
+    again = member("a", 1, 103)
+    directory.claim(again)
+    later = directory.changes(since.revision)
+    assert later.came == [again]
+    # A store that has another host may know less than the reader, which then reads all.
+    assert directory.changes(later.revision + 1).is_whole
+
+
+def test_a_store_keeps_of_many_that_came_and_went_the_latest_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enter(store, A)
-    read, reads = group_log.read_present, []
+    monkeypatch.setattr(membership, "MOST_EMPTY", 20)
+    directory = StoreDirectory(store)
+    directory.claim(A)
+    first = directory.changes(0).revision
+    for number in range(200):
+        one = member(f"elastic{number}", 2 + number % 8, 1000 + number)
+        directory.claim(one)
+        directory.leave(one)
+    (group,) = store._state._groups.values()  # type: ignore[attr-defined]
+    assert len(group._changes) == len(group._changed_at) == 21 and len(group._empty) == 20
+    assert directory.changes(first) == (group.revision, True, [A], [])
+    recent = directory.changes(group.revision - 4)
+    assert recent.ended == [1199, 1198]
 
-    def read_late(store: Store) -> list[Entry]:
-        if not reads:
-            leave(store, A.incarnation, 1.0)
-        reads.append(read(store))
-        return reads[-1]
 
-    monkeypatch.setattr(group_log, "read_present", read_late)
-    again = Entry(103, 1, "a")
-    assert enter(store, again) is None
-    assert reads == [[], [again]]
-
-
-@pytest.mark.parametrize("line", ["", "+ 1 2", "+ 1 x a", "- 1 2", "* 1 2 a", "+ 1 2 a b", "\0"])
-def test_a_log_that_none_of_ours_wrote_is_named(store: Store, line: str) -> None:
-    PrefixStore("group", store).append("log", line + "\n")
-    with pytest.raises(RpcError, match="instead of a log of the group's members"):
-        read_present(store)
+@pytest.mark.parametrize("rank", ["-1", "70000", "x", ""])
+def test_a_place_that_does_not_exist_is_refused(store: Store, rank: str) -> None:
+    arguments = [b"g", rank.encode(), b"0", b"value", b"1", b"a", b"", b"", b"0"]
+    with pytest.raises(StoreError):
+        store._ask(Op.ENTER, arguments)
 
 
 # ---- joining ------------------------------------------------------------------------------------
 
 
-def test_who_was_killed_before_its_claim_is_in_nobodys_way(store: Store) -> None:
-    record = member("a", 1, 101)
-    PrefixStore("members", store).set("101", record.encode())
-    assert join_dynamic(store, member("a", 1, 102)).read_members() == [member("a", 1, 102)]
-
-
 def test_who_was_killed_right_after_its_claim_is_a_member_and_found_by_all(store: Store) -> None:
-    record = member("a", 1, 101)
-    PrefixStore("members", store).set("101", record.encode())
-    enter(store, Entry(101, 1, "a"))
+    StoreDirectory(store).claim(A)
     with pytest.raises(
         RpcError, match="RPC worker name a with rank 2 is not unique: the group has"
     ):
         join_dynamic(store, member("a", 2, 102))
-    assert read_members(store) == [record]
+    assert present(store) == [A]
 
 
 def test_who_leaves_in_order_takes_along_all_that_it_set_and_frees_its_place(store: Store) -> None:
@@ -131,15 +162,15 @@ def test_a_join_that_fails_after_the_claim_gives_it_back(
 ) -> None:
     with monkeypatch.context() as patch:
 
-        def append_and_fail(store: Store, key: str, value: str) -> None:
+        def claim_and_fail(directory: StoreDirectory, me: Record) -> None:
             patch.undo()
-            store.append(key, value)
+            directory.claim(me)
             raise StoreTimeoutError("the answer did not come")
 
-        patch.setattr(PrefixStore, "append", append_and_fail)
+        patch.setattr(StoreDirectory, "claim", claim_and_fail)
         with pytest.raises(StoreTimeoutError):
             join_dynamic(store, member("a", 1, 101))
-    assert read_members(store) == []
+    assert present(store) == []
     assert join_dynamic(store, member("a", 1, 102)).me.incarnation == 102
 
 
@@ -194,8 +225,8 @@ def test_of_many_who_want_one_name_and_rank_exactly_one_joins(stores: list[Store
         assert told.count("") == 1
         text = "RPC worker name a with rank 1 is not unique: the group has a with rank 1; give each"
         assert sum(one.startswith(text) for one in told) == len(stores) - 1
-        (present,) = read_members(PrefixStore(f"group{number}", stores[0]))
-        assert present == records[told.index("")]
+        (winner,) = present(PrefixStore(f"group{number}", stores[0]))
+        assert winner == records[told.index("")]
 
 
 def test_names_and_ranks_are_claimed_together(stores: list[Store]) -> None:
@@ -203,12 +234,12 @@ def test_names_and_ranks_are_claimed_together(stores: list[Store]) -> None:
     for number in range(20):
         records = [member(*both, 100 + place) for place, both in enumerate(wanted)]
         told = race(stores, records, f"group{number}")
-        present = read_members(PrefixStore(f"group{number}", stores[0]))
-        assert sorted(one.incarnation for one in present) == [
+        there = present(PrefixStore(f"group{number}", stores[0]))
+        assert sorted(one.incarnation for one in there) == [
             record.incarnation for record, text in zip(records, told) if not text
         ]
-        names, ranks = {one.name for one in present}, {one.rank for one in present}
-        assert len(names) == len(ranks) == len(present)
+        names, ranks = {one.name for one in there}, {one.rank for one in there}
+        assert len(names) == len(ranks) == len(there)
         for record in records:
             assert record.name in names or record.rank in ranks
 

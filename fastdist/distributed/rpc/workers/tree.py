@@ -1,0 +1,37 @@
+"""The tree in which the workers of a static group meet: by their ranks, rank 0 is its root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+# A worker has at most so many children: all workers of 32 * 32 are two steps from the root.
+FAN_OUT: Final = 32
+
+
+def parent_of(rank: int, fan_out: int = FAN_OUT) -> int:
+    """Return the parent of a rank that is not the root."""
+    return (rank - 1) // fan_out
+
+
+def children_of(rank: int, world_size: int, fan_out: int = FAN_OUT) -> range:
+    """Return the children of a rank."""
+    first = rank * fan_out + 1
+    return range(min(first, world_size), min(first + fan_out, world_size))
+
+
+def ancestors_of(rank: int, fan_out: int = FAN_OUT) -> Iterator[int]:
+    """Yield the parent of a rank, the parent of that, and so on to the root."""
+    while rank:
+        rank = parent_of(rank, fan_out)
+        yield rank
+
+
+def neighbours_of(rank: int, world_size: int, fan_out: int = FAN_OUT) -> list[int]:
+    """Return the ranks that a worker needs at the barrier, also where some have ended: those above
+    it, its children and, next to the root, those that may have to take its place.
+    """
+    near = {*ancestors_of(rank, fan_out), *children_of(rank, world_size, fan_out)}
+    if rank and parent_of(rank, fan_out) == 0:
+        near.update(children_of(0, world_size, fan_out))
+    return sorted(near - {rank})

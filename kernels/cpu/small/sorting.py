@@ -1,0 +1,61 @@
+"""Sorting few numbers along rows, in as few calls of NumPy as it takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from .call_facts import LIMIT, CallFacts, Run, row_starts, small
+
+Array = np.ndarray[Any, Any]
+# NumPy chooses a few numbers of longer rows faster than it sorts all.
+_SORTED: Final = 128
+
+
+def _rows(facts: CallFacts) -> tuple[int, int] | None:
+    """Return the number and the length of rows along the last axis."""
+    shape, axis, dtype = facts.shapes[0], facts.numbers[0], facts.dtypes[0]
+    if not shape or axis != len(shape) - 1 or not facts.contiguous[0] or dtype.kind not in "fiu":
+        return None
+    return (math.prod(shape[:-1]), shape[-1]) if 0 < math.prod(shape) <= LIMIT else None
+
+
+def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
+    """Return the function that makes the first `count` of each row in order, and their places;
+    equals keep their order, NaN counts as the largest.
+    """
+    rows = _rows(facts)
+    if rows is None:
+        return None
+    seen, (number, n), final = rows, rows, facts.shape
+    starts, add, subtract = row_starts(number, n)[:, None], np.add, np.subtract
+    from_end, last = slice(None, -count - 1 if count < n else None, -1), n - 1
+
+    def order(x: Array) -> tuple[Array, Array]:
+        x = x.reshape(seen)
+        if largest:
+            # Sorting the mirrored rows and mirroring back keeps the order of equals.
+            places = subtract(last, x[:, ::-1].argsort(1, "stable")[:, from_end])
+        else:
+            places = x.argsort(1, "stable")
+            if count < n:
+                places = places[:, :count].copy()
+        return x.ravel()[add(places, starts)].reshape(final), places.reshape(final)
+
+    return order
+
+
+@small("reduce.sorting.sort")
+def _sort(facts: CallFacts) -> Run | None:
+    shape, (_, descending) = facts.shapes[0], facts.numbers
+    return _in_order(facts, shape[-1], descending) if shape else None
+
+
+@small("reduce.sorting.topk")
+def _topk(facts: CallFacts) -> Run | None:
+    shape, (_, k, largest) = facts.shapes[0], facts.numbers
+    if not shape or not k or (shape[-1] > _SORTED and k * 8 <= shape[-1]):
+        return None
+    return _in_order(facts, k, largest)

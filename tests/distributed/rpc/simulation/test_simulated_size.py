@@ -1,0 +1,236 @@
+"""The claim: what workers do to join, call, wait and leave grows as n log n, that of one as log n.
+
+Agents are real; their sockets, threads, clock and connections to the store are not. Each phase is
+counted at sizes that double: messages and their bytes, requests to the store and their bytes, and
+calls of our Python functions, as operations. The store's own process does O(n), apart from them.
+Operations take longer to count than to carry out: the short run counts those of three workers, the
+root of the barrier's tree, one below it and the last one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import StoreTimeoutError
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.workers import joining
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
+from fastdist.distributed.store.state import StoreState
+from tests.distributed.rpc.simulation import simulated_group
+from tests.distributed.rpc.simulation.simulated_calls import name_of
+from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulation.simulated_group import Group, SharedStore, Worker
+from tests.distributed.rpc.simulation.simulated_network import Link
+from tests.distributed.rpc.simulation.simulated_world import World, worlds
+
+PHASES = ("join", "call", "wait", "leave")
+COUNTED = ("messages", "message bytes", "requests", "request bytes", "operations")
+# n log n grows by 2.2 to 2.3 where n doubles, at these sizes; n * n by 4.
+MOST_OF_ALL = 2.4
+# The work of one worker must not double with the group.
+MOST_OF_ONE = 1.5
+STORE = "the store"
+# How long a worker waits for the last one: notices come after 5, 10 and 20 s.
+WAITS_S = 25.0
+
+
+class Counts:
+    """Counts of each worker and of the store; operations of the `sampled` ranks alone."""
+
+    def __init__(self, sampled: Collection[int]) -> None:
+        self._sampled = {f"w{rank}.0" for rank in sampled}
+        self.of: dict[tuple[str, str], Counter[str]] = {
+            (phase, what): Counter() for phase in PHASES for what in COUNTED
+        }
+        self._phase = ""
+        self._is_in_store = False
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count what is done in the block."""
+        self._phase = name
+        try:
+            yield
+        finally:
+            self._phase = ""
+
+    def note(self, what: str, amount: int = 1, who: str = "") -> None:
+        """Count what a worker did, which is that whose turn it is unless told."""
+        if self._phase and (who or (who := self._who())):
+            self.of[self._phase, what][who] += amount
+
+    def total(self, phase: str, what: str) -> int:
+        """Return the sum over all workers."""
+        return sum(number for who, number in self.of[phase, what].items() if who != STORE)
+
+    def most(self, phase: str, what: str) -> int:
+        """Return the highest count of a worker."""
+        return max((n for who, n in self.of[phase, what].items() if who != STORE), default=0)
+
+    def of_store(self, phase: str, what: str) -> int:
+        """Return the count of the store."""
+        return self.of[phase, what][STORE]
+
+    def _who(self) -> str:
+        if self._is_in_store:
+            return STORE
+        current = worlds[-1].current if worlds else None
+        return "" if current is None else current.name  # what the simulation does itself
+
+    def count_call(self, frame: Any, event: str, argument: object) -> None:
+        """Count a call of a Python function of ours: a profile function of a thread."""
+        if event == "call" and "/fastdist/" in frame.f_code.co_filename:
+            self.note("operations")
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count what goes over simulated connections, to the store, and as calls of functions."""
+        with pytest.MonkeyPatch.context() as patch:
+            # As in large groups, most members are looked up when they are needed.
+            patch.setattr(joining, "MOST_READ", 8)
+            patch.setattr(Link, "send", self._counted(Link.send))
+            patch.setattr(Link, "send_back", self._counted(Link.send_back))
+            ask, submit = SharedStore._ask, StoreState.submit
+
+            def counted_ask(store: Any, op: Any, arguments: Any, timeout: Any = None) -> Any:
+                frames: list[bytes] = []
+                try:
+                    frames = ask(store, op, arguments, timeout)
+                    return frames
+                finally:
+                    size = sum(map(len, [*arguments, *frames]))
+                    for who in ("", STORE):
+                        self.note("requests", 1, who)
+                        self.note("request bytes", size, who)
+
+            def in_store(*request: Any) -> Any:
+                self._is_in_store = True
+                try:
+                    return submit(*request)
+                finally:
+                    self._is_in_store = False
+
+            patch.setattr(SharedStore, "_ask", counted_ask)
+            patch.setattr(StoreState, "submit", in_store)
+            enter = World.enter
+
+            def counted_enter(world: World, process: Any) -> None:
+                enter(world, process)
+                is_sampled = process is not None and process.name in self._sampled
+                # This thread leads the world until another one enters a process.
+                sys.setprofile(self.count_call if is_sampled else None)
+
+            patch.setattr(World, "enter", counted_enter)
+            try:
+                yield
+            finally:
+                sys.setprofile(None)
+
+    def _counted(self, send: Any) -> Any:
+        def counted(link: Any, *arguments: Any) -> Any:
+            for end in (link.client, link.server) if link.up else ():
+                self.note("messages", 1, end.name)
+                self.note("message bytes", sum(map(len, arguments[-1])), end.name)
+            return send(link, *arguments)
+
+        return counted
+
+
+class Founders(Group):
+    """Workers of a static group that join as those of a job do."""
+
+    def _let_founders_meet(self) -> None:
+        for join in (self._come, self._join):
+            for worker in self.workers:
+                worker.run(join, (worker,))
+
+    def _come(self, worker: Worker) -> None:
+        with suppress(StoreTimeoutError):
+            StoreDirectory(worker.agent.store).meet(worker.agent.me, [], 0.0, may_follow=False)
+
+    def _join(self, worker: Worker) -> None:
+        joined = joining.join_static(worker.agent.store, worker.agent.me, 5.0)
+        vars(worker.agent.group).update(vars(joined))
+        worker.agent.workers._take_in(joined.members)
+
+
+def count(size: int, sampled: Collection[int] = ()) -> Counts:
+    """Let a group of a size join, call, wait and leave; return what it did."""
+    counts = Counts(sampled or (0, 1, size - 1))
+    with counts.counting():
+        with counts.phase("join"):
+            group = Founders(1, size)
+        world, ended = group.world, list[str]()
+        called: list[str] = []
+
+        def call_next(worker: Worker) -> None:
+            # No neighbour in the tree, for most: they know each other before they call.
+            other = worker.agent.get_worker_info(f"w{(worker.rank + size // 2) % size}")
+            called.append(worker.agent.call(other, name_of, (), {}, 0.0))
+
+        def leave(worker: Worker) -> None:
+            rpc.shutdown()
+            ended.append(worker.name)
+
+        with counts.phase("call"):
+            for worker in group.workers:
+                world.soon(worker, call_next, worker)
+            world.run_until(world.now + 5.0)
+        # All but one wait, as workers that only serve do.
+        *others, last = group.workers
+        with counts.phase("wait"):
+            for worker in others:
+                world.soon(worker, leave, worker)
+            world.run_until(world.now + WAITS_S)
+        assert (len(called), ended) == (size, [])
+        with counts.phase("leave"):
+            world.soon(last, leave, last)
+            world.run_until(world.now + 10.0)
+        assert len(ended) == size
+        simulated_group.end_group()
+    return counts
+
+
+def require_growth(*sizes: int, of_all: bool = False) -> None:
+    """Check what is counted at each size against what is at the one before, which is the half."""
+    counted = {size: count(size, range(size) if of_all else ()) for size in sizes}
+    wrong = []
+    for half, size in pairwise(sizes):
+        less, more = counted[half], counted[size]
+        for phase in PHASES:
+            for what in COUNTED:
+                for told, bound, get in (
+                    ("all workers", MOST_OF_ALL, Counts.total),
+                    ("the store", MOST_OF_ALL, Counts.of_store),
+                    ("one worker", MOST_OF_ONE, Counts.most),
+                ):
+                    before, now = get(less, phase, what), get(more, phase, what)
+                    # The operations of a few workers prove nothing of all.
+                    is_known = of_all or what != "operations" or told == "one worker"
+                    if is_known and now > bound * before:
+                        text = f"{what} of {told}: {before} at {half}, {now} at {size}"
+                        wrong.append(f"{phase}: {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_a_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_n() -> None:
+    require_growth(64, 128)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_a_large_group_does_grows_as_n_log_n_and_what_a_worker_does_as_log_n() -> None:
+    require_growth(256, 512, 1024, of_all=True)
+
+
+def test_what_grows_with_the_square_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "_wanted_by", lambda me: [*range(me.world_size)])
+    with pytest.raises(AssertionError, match="join: request bytes of all workers"):
+        require_growth(24, 48)
