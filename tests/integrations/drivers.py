@@ -2,9 +2,9 @@
 
     python -m tests.integrations.drivers ray|dask errors|groups|lasting|plugin|cluster FOLDER
 
-`errors` prints what each mistake leads to, `groups` what groups that come back or are nested return,
-and `plugin` what the plugin of Dask does; `lasting` runs tests/integrations/lasting.py in two
-workers; `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
+`errors` prints what each mistake leads to, `groups` those of restarts and of nested groups,
+and `plugin` what the plugin of Dask does. `lasting` runs tests/integrations/lasting.py in two
+workers. `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
 """
 
 from __future__ import annotations
