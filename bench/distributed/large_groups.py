@@ -1,4 +1,4 @@
-"""What large groups take: 1,000 simulated and 256 forked workers to join and leave, first contact."""
+"""Large groups: 1,000 simulated and 256 forked workers join and leave; first contact."""
 
 from __future__ import annotations
 

@@ -166,9 +166,7 @@ def checked(
                 found = function(*args, **kwargs)
                 if found.__class__ is not Tensor:
                     return recorded_as(node, found, args)
-                if (edge := found._edge) is not None and not (args and args[0] is found):
-                    (edge.node if edge.__class__ is Edge else edge)._called = node
-                return found
+                return found if args and args[0] is found else _named(found, node)
             except UNCLEAR as error:
                 ours = _in_our_names(function, args, kwargs) if kwargs else None
                 if ours is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.distributed.time_table import EQUAL, RELATIONS, in_the_code, in_the_table, seconds
+from tests.distributed.time_table import EQUAL, RELATIONS
+from tests.distributed.times import in_the_code, in_the_table, seconds
 
 
 def test_the_table_has_all_times_and_no_others():
