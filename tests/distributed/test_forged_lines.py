@@ -22,7 +22,7 @@ from fastdist.distributed.rpc.workers import joining
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import TCPStore
-from fastdist.distributed.store.state import Op, Status
+from fastdist.distributed.store.requests import Op, Status
 from fastdist.distributed.store.store import require_ok
 from fastdist.launch import gathering
 from fastdist.launch.gathering import Card, Members

@@ -14,7 +14,7 @@ from typing import Final
 
 from fastdist.core.errors import CollectiveLostError, StoreTimeoutError
 from fastdist.distributed.store import PrefixStore, Store
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 from fastdist.distributed.store.store import Timeout
 from fastdist.system.foreign_text import one_line
 

@@ -14,7 +14,8 @@ agent.py joins them, and holds what every agent does. zmq_agent.py is the agent 
 
 init.py              joins a group and starts the agent
 leaving.py           leaves the group, in stages; shutdown_barrier.py: all members wait until no
-                     call is under way; closing.py: the steps that close an agent
+                     call is under way, with the reports of shutdown_reports.py; closing.py: the
+                     steps that close an agent
 process_end.py       notices that a process ends without rpc.shutdown(), and why
 lost_workers.py      the workers that were lost, for errors of a shutdown
 hang_reports.py      reports workers that do not answer to the launcher
@@ -93,8 +94,8 @@ from .torch_names import ALIASES as _ALIASES
 from .torch_names import _testing, backend_registry, faulty_agent, internal
 from .torch_names.backend_registry import BackendValue
 from .torch_names.remote_profiler_manager import RemoteProfilerManager
+from .workers.hooks import add_silence_hook
 from .workers.record import WorkerInfo
-from .workers.workers import add_silence_hook
 from .zmq_agent import ZmqAgent
 
 alias_modules({f"{__name__}.{name}": f"{__name__}.torch_names.{name}" for name in _ALIASES})

@@ -27,9 +27,10 @@ from .notices import NoticeSender
 from .options import TensorPipeRpcBackendOptions
 from .references.context import RRefContext
 from .torch_names.argument_errors import incompatible, seconds
+from .workers.hooks import lost_hooks
 from .workers.record import Record, WorkerInfo
 from .workers.worker import Worker
-from .workers.workers import Workers, lost_hooks
+from .workers.workers import Workers
 
 
 class RpcAgent(ABC):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import agent as agents
+from .workers.hooks import silence_hooks
 from .workers.record import WorkerInfo
-from .workers.workers import silence_hooks
 
 
 def report_hang(worker_info: WorkerInfo, why: str) -> None:

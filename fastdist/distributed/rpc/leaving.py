@@ -43,7 +43,8 @@ from . import constants
 from .agent import RpcAgent
 from .calls.interrupted import find_interrupted
 from .lost_workers import merge_lost, without
-from .shutdown_barrier import ShutdownBarrier, told_without_value
+from .shutdown_barrier import ShutdownBarrier
+from .shutdown_reports import told_without_value
 
 # Set by `fastdist run` and torchrun, which end a job when a worker fails, and blame the first.
 _LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"

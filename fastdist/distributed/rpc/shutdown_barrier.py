@@ -29,8 +29,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection
 
 from fastdist.concurrency.future import Future, InternalFuture
 from fastdist.core.errors import (
@@ -49,6 +48,17 @@ from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
 from .message.metadata_fields import filled, text, texts
 from .message.types import MessageType
+from .shutdown_reports import (
+    Gathering,
+    Report,
+    Verdict,
+    first_ones,
+    incomplete,
+    life_of,
+    told_without_value,
+    too_busy,
+    verdict_on,
+)
 from .workers import tree
 from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
@@ -63,54 +73,6 @@ _LATE_S = 1.0
 _HELD_UP_S = 3.0
 # What the end of waiting for an answer stands for that another member may have to give.
 _REPORT_AGAIN = Reply([], {})
-# So many members are named in one message, of however many.
-_MOST_NAMED = 8
-_OTHERS = "and others"
-
-
-class _Verdict(NamedTuple):
-    """What the root answers to all who have reported a round."""
-
-    under_way: int
-    busy: str
-    somebody_gives_up: bool
-    round_number: int = 0
-    is_over: bool = False
-    # Whether the round is held again, for a life is over that some may have counted.
-    is_again: bool = False
-    # The lives that may be followed by others and have ended for sure.
-    over: tuple[str, ...] = ()
-    # The workers that any member has lost, each with how; and the names of those that are here.
-    lost: tuple[str, ...] = ()
-    returned: tuple[str, ...] = ()
-    # Tells this verdict from those of other roots.
-    token: str = ""
-
-
-class _Report(NamedTuple):
-    """What a member last said of itself and all below it."""
-
-    round_number: int = 0
-    under_way: int = 0
-    # Whether a call was begun since the last round, or one waits for others than in that.
-    has_changed: bool = True
-    gives_up: bool = False
-    # Which members have calls under way, with the functions whose Futures have no value yet.
-    busy: tuple[str, ...] = ()
-    over: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    returned: tuple[str, ...] = ()
-    # The verdict that it follows.
-    after: str = ""
-
-
-class _Gathering:
-    """A round in which this worker waits for those below it."""
-
-    def __init__(self, own: _Report) -> None:
-        self.own = own
-        self.awaited: dict[Worker, None] = {}
-        self.done: Future[Reply | None] = InternalFuture()
 
 
 class ShutdownBarrier:
@@ -128,7 +90,7 @@ class ShutdownBarrier:
         self._round = 0
         # What this worker had begun when it last reported, and in which round.
         self._begun, self._last_report = -1, 0
-        self._verdict = _Verdict(1, "", somebody_gives_up=False)
+        self._verdict = Verdict(1, "", somebody_gives_up=False)
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
@@ -147,11 +109,11 @@ class ShutdownBarrier:
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
         self._lock = threading.RLock()
-        self._gathering: _Gathering | None = None
+        self._gathering: Gathering | None = None
         # Those for whom this worker waited in its last round.
         self._waited_for: frozenset[Worker] = frozenset()
         self._lost_at: dict[Worker, float] = {}
-        self._reported: dict[Worker, _Report] = {}
+        self._reported: dict[Worker, Report] = {}
         # Of which lives a member has said that they are over.
         self._over: set[str] = set()
         # Those that an earlier verdict has named.
@@ -202,7 +164,7 @@ class ShutdownBarrier:
             if not verdict.is_over:
                 self._require_time_left(deadline, timeout_s, verdict, before)
 
-    def _come(self, deadline: float, timeout_s: float) -> _Verdict:
+    def _come(self, deadline: float, timeout_s: float) -> Verdict:
         """Wait until all have come here; return the verdict on the first round."""
         while True:
             verdict = self._one_round(deadline, timeout_s)
@@ -210,7 +172,7 @@ class ShutdownBarrier:
                 return verdict
 
     def _require_time_left(
-        self, deadline: float, timeout_s: float, verdict: _Verdict, before: _Verdict
+        self, deadline: float, timeout_s: float, verdict: Verdict, before: Verdict
     ) -> None:
         # Members with about the same deadline give up in the same round, so that all tell the same:
         # who goes first would take its calls out of the sum that the others get next. So nobody
@@ -218,11 +180,11 @@ class ShutdownBarrier:
         left_s = deadline - time.monotonic()
         if verdict.somebody_gives_up and left_s < _LATE_S:
             # Who was busy may have given up meanwhile, and have left.
-            raise _too_busy(verdict.busy or before.busy, timeout_s)
+            raise too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
-        self, deadline: float, timeout_s: float, before: _Verdict | None = None
-    ) -> _Verdict:
+        self, deadline: float, timeout_s: float, before: Verdict | None = None
+    ) -> Verdict:
         """Report once more, and return the verdict; `before` is what it was last."""
         self._round += 1
         self.is_waiting_for_others = True
@@ -238,7 +200,7 @@ class ShutdownBarrier:
                 raise self._explain(self._worker_above(), timeout_s, before)
             self._workers.require_member()
             if not self._workers.is_open:
-                return _Verdict(0, "", somebody_gives_up=False, is_over=True)
+                return Verdict(0, "", somebody_gives_up=False, is_over=True)
             if gathering.done.value() is _REPORT_AGAIN:
                 continue
             report = self._sum_of(gathering)
@@ -264,13 +226,13 @@ class ShutdownBarrier:
                 continue
             except RpcNotRunningError:
                 # It has heard the end from one above it, and left before we heard it.
-                return _Verdict(0, "", somebody_gives_up=False, is_over=True)
+                return Verdict(0, "", somebody_gives_up=False, is_over=True)
             if reply is not _REPORT_AGAIN:
-                return self._end_round(filled(_Verdict, reply.metadata, above.id), report)
+                return self._end_round(filled(Verdict, reply.metadata, above.id), report)
 
     # ---- what is below this worker -------------------------------------------------------------
 
-    def _gather(self, *, gives_up: bool) -> _Gathering:
+    def _gather(self, *, gives_up: bool) -> Gathering:
         """Begin to wait for the reports of those below this worker."""
         under_way, begun = self._counts.activity()
         after = self._verdict
@@ -279,9 +241,9 @@ class ShutdownBarrier:
         busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
         # Now: the store may go once all have been here.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
-        own = _Report(self._round, under_way, has_changed, gives_up, busy, self._seen_over(), lost)
+        own = Report(self._round, under_way, has_changed, gives_up, busy, self._seen_over(), lost)
         own = own._replace(after=after.token)
-        gathering = _Gathering(own)
+        gathering = Gathering(own)
         with self._lock:
             self._begun = begun
             self._gathering = gathering
@@ -357,7 +319,7 @@ class ShutdownBarrier:
         self._adopted.add(worker)
         ranks = tree.ancestors_of(worker.id, self._fan_out)
         lost = [one for one in map(self._workers.known, ranks) if one is not None and one.is_dead]
-        metadata = {"passes_over": tuple(_life(one) for one in lost)}
+        metadata = {"passes_over": tuple(life_of(one) for one in lost)}
         with contextlib.suppress(RpcError):
             self._agent.send(worker, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S)
 
@@ -368,7 +330,7 @@ class ShutdownBarrier:
             with contextlib.suppress(WorkerLostError, RpcNotRunningError):
                 self._workers.reach(worker.id)
 
-    def _sum_of(self, gathering: _Gathering) -> _Report:
+    def _sum_of(self, gathering: Gathering) -> Report:
         """Return what this worker and all below it have under way."""
         own = gathering.own
         with self._lock:
@@ -381,13 +343,13 @@ class ShutdownBarrier:
         lost = merge_lost(line for report in reports for line in report.lost)
         here = {lost_name(line) for line in lost} & {*names}
         returned = here.union(*(report.returned for report in reports))
-        return _Report(
+        return Report(
             own.round_number,
             under_way=sum(report.under_way for report in reports),
             # One that follows the verdict of another root was made too early for this one.
             has_changed=any(one.has_changed or one.after != own.after for one in reports),
             gives_up=any(report.gives_up for report in reports),
-            busy=_first_ones([part for report in reports for part in report.busy]),
+            busy=first_ones([part for report in reports for part in report.busy]),
             over=tuple(sorted({life for report in reports for life in report.over})),
             lost=tuple(without(lost, returned)),
             returned=tuple(sorted(returned)),
@@ -413,25 +375,14 @@ class ShutdownBarrier:
             head = min(living, key=lambda one: one.id, default=self._agent.worker())
         return head
 
-    def _judge(self, report: _Report) -> _Verdict:
+    def _judge(self, report: Report) -> Verdict:
         """Return the verdict on a round that all have reported."""
-        is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
         is_new = not self._over_when_judged.issuperset(report.over)
         self._over_when_judged.update(report.over)
-        return _Verdict(
-            report.under_way,
-            ", ".join(report.busy),
-            report.gives_up,
-            report.round_number,
-            is_over=is_quiet and not is_new,
-            is_again=is_new,
-            over=report.over,
-            lost=report.lost,
-            returned=report.returned,
-            token=f"{self._workers.me.incarnation:x} {report.round_number}",
-        )
+        token = f"{self._workers.me.incarnation:x} {report.round_number}"
+        return verdict_on(report, self._verdict, is_again=is_new, token=token)
 
-    def _end_round(self, verdict: _Verdict, report: _Report) -> _Verdict:
+    def _end_round(self, verdict: Verdict, report: Report) -> Verdict:
         """Pass a verdict on to those below, and return it."""
         self._last_report = report.round_number
         self._round = max(self._round, verdict.round_number)
@@ -450,14 +401,14 @@ class ShutdownBarrier:
     def _seen_over(self) -> tuple[str, ...]:
         """Return the lives that have ended, which others may hear of later than this worker."""
         lost = [one for one in self._workers.known_here() if self._workers.may_return(one)]
-        return tuple(_life(worker) for worker in lost if worker.is_surely_over)
+        return tuple(life_of(worker) for worker in lost if worker.is_surely_over)
 
     def _explain(
-        self, leader: Worker, timeout_s: float, before: _Verdict | None
+        self, leader: Worker, timeout_s: float, before: Verdict | None
     ) -> ShutdownIncomplete:
         if before is not None and before.busy:
             # The others may have given up for that, and have left.
-            return _too_busy(before.busy, timeout_s)
+            return too_busy(before.busy, timeout_s)
         missing, busy = self._names_of_missing(), ""
         if not missing and not leader.is_self:
             metadata = {"round_number": self._round, "only_asks": True}
@@ -476,16 +427,8 @@ class ShutdownBarrier:
             # Who has not reported may itself wait for others that have not come.
             missing = ", ".join(self._absent()) or missing
         if not missing:
-            return _too_busy(busy, timeout_s)
-        if before is not None:
-            return ShutdownIncomplete(
-                f"all workers have reached the shutdown barrier, but not all answered there until "
-                f"its end, within {timeout_s:g} s; missing: {missing}"
-            )
-        return ShutdownIncomplete(
-            f"not all workers reached the shutdown barrier within {timeout_s:g} s; "
-            f"missing: {missing}"
-        )
+            return too_busy(busy, timeout_s)
+        return incomplete(missing, timeout_s, has_come=before is not None)
 
     def _report_came(self, request: Message) -> Reply | Future[Reply]:
         metadata, sender = request.metadata, request.peer
@@ -494,7 +437,7 @@ class ShutdownBarrier:
         if "passes_over" in metadata:
             self._was_adopted(texts(metadata, "passes_over", sender.id))
             return Reply([], {})
-        report = filled(_Report, metadata, sender.id)
+        report = filled(Report, metadata, sender.id)
         answer: Future[Reply] = InternalFuture()
         is_full = False
         with self._lock:
@@ -521,7 +464,7 @@ class ShutdownBarrier:
     def _was_adopted(self, lives: Collection[str]) -> None:
         """Report to another member than those with these lives, which it has lost."""
         above = map(self._workers.known, tree.ancestors_of(self._workers.me.rank, self._fan_out))
-        passed = {one for one in above if one is not None and _life(one) in lives}
+        passed = {one for one in above if one is not None and life_of(one) in lives}
         with self._lock:
             is_new = not self._passed_over.issuperset(passed)
             self._passed_over |= passed
@@ -575,7 +518,7 @@ class ShutdownBarrier:
         with self._lock:
             gathering = self._gathering
             late = [] if gathering is None else [worker.name for worker in gathering.awaited]
-        return ", ".join(_first_ones(late))
+        return ", ".join(first_ones(late))
 
     def _look_soon(self) -> None:
         """Poll soon whether lost workers are still started again, unless that is under way."""
@@ -594,31 +537,9 @@ class ShutdownBarrier:
                 self._is_looking = False
         self._look_again()
 
-    def _report_of(self, member: Worker) -> _Report:
+    def _report_of(self, member: Worker) -> Report:
         # What is reported by one that is lost may be here before its end is told, or come after it:
         # it stands for no other life.
-        if member.is_dead or _life(member) in self._over:
-            return _Report()
-        return self._reported.get(member, _Report())
-
-
-def _life(worker: Worker) -> str:
-    return f"{worker.record.incarnation:x}"
-
-
-def _first_ones(parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the first ones of many texts, and that there are others."""
-    own = [part for part in parts if part != _OTHERS]
-    has_more = len(own) > _MOST_NAMED or len(own) < len(parts)
-    return (*own[:_MOST_NAMED], *([_OTHERS] if has_more else []))
-
-
-def told_without_value(functions: str) -> str:
-    return f", where the Future of {functions} has no value" if functions else ""
-
-
-def _too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
-    return ShutdownIncomplete(
-        f"all workers have reached the shutdown barrier, but calls are still under way after "
-        f"{timeout_s:g} s: {one_line(busy) or 'new ones begin all the time'}"
-    )
+        if member.is_dead or life_of(member) in self._over:
+            return Report()
+        return self._reported.get(member, Report())

@@ -29,7 +29,7 @@ from fastdist.distributed.sockets import (
     split_tcp_endpoint,
 )
 
-from .state import Op, Status
+from .requests import Op, Status
 from .wire import Question, Reply, pack_question, unpack_reply
 
 # The server answers at the request's own time-out; only a server that is stuck leaves us to this.

@@ -17,7 +17,7 @@ from fastdist.distributed.sockets import JobSecret
 
 from .access import SecretSource, choose_access
 from .local_store import LocalStore
-from .state import MUTATIONS, Op, Request, Status
+from .requests import MUTATIONS, Op, Request, Status
 from .store import DEFAULT_TIMEOUT, Timeout, require_ok
 
 # Note [The log of a FileStore] The file is a line that says what it is, then records: length and

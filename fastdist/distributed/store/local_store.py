@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from fastdist.core.errors import StoreError
 from fastdist.distributed.sockets import Doorbell
 
-from .state import Answer, Op, Request, Status, StoreState
+from .requests import Answer, Op, Request, Status
+from .state import StoreState
 from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from .state import Op
+from .requests import Op
 from .store import Store, Timeout, seconds
 
 

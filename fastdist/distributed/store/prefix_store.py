@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastdist.distributed.sockets import JobSecret
 
 from .own_methods import ask_by_methods
-from .state import Op
+from .requests import Op
 from .store import Change, Store, Timeout, Watch
 
 # Ops whose arguments are all keys; of the others only the first one is, and NUM_KEYS has none.

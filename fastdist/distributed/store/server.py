@@ -31,7 +31,8 @@ from fastdist.distributed.sockets import (
 from fastdist.system.foreign_text import one_line
 
 from .mistakes import Mistakes
-from .state import Answer, Op, Request, Status, StoreState
+from .requests import Answer, Op, Request, Status
+from .state import StoreState
 from .wire import Reply, pack_reply, unpack_question
 
 THREAD_NAME = "fastdist-store"

@@ -6,116 +6,25 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from fastdist.core.errors import StoreError
 
 from .membership import Group, Member, disagreement, name_missing, other_size, show, words
 from .mistakes import Mistakes
-
-# What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
-MAX_KEY_BYTES = 64 * 1024
-MAX_VALUE_BYTES = 32 * 1024 * 1024
-# A rank has 16 bits in the ids of messages.
-MAX_MEMBERS = 1 << 16
-
-
-class Op(IntEnum):
-    """What can be asked of a store. The numbers are wire format."""
-
-    SET = 1  # key, value, key, value, ...
-    GET = 2  # keys -> values, when all are there
-    WAIT = 3  # keys -> nothing, when all are there
-    CHECK = 4  # keys -> b"1" if all are there now
-    ADD = 5  # key, amount -> the new number
-    COMPARE_SET = 6  # key, expected, desired -> the value afterwards
-    DELETE = 7  # key -> b"1" if it was there
-    NUM_KEYS = 8  # -> how many
-    APPEND = 9  # key, value
-    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come;
-    # and life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
-    # -> what is wanted; nothing where all have met before
-    WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
-    ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
-    QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
-    ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
-    WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
-    PUSH = 16  # queue, value -> nothing
-    POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
-    QUEUE_LENGTH = 18  # queue -> how many values
-    KEYS = 19  # prefix -> the keys that begin with it
-    DISBAND = 20  # group -> nothing; if all have come, it is forgotten
-    ENTER = 21  # group, rank, world, value, life, name, labels, life that is over, lost lives
-    # -> the value of the member that has rank or name, or nothing, and how many lives were lost
-    LEAVE = 22  # group, life, b"1" if it was lost, lost lives, rank, name -> nothing
-    MEMBERS = 23  # group, keys -> what membership.py's find gives for each
-    CHANGES = 24  # group, revision -> what membership.py's changes_since gives
-    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; how many were lost
-
-
-class Status(IntEnum):
-    """What an answer means. The numbers are wire format."""
-
-    OK = 0
-    TIMED_OUT = 1  # frames: what is missing
-    REFUSED = (
-        2  # why; where two claim one rank of a group, also what the first and the second brought
-    )
-    CHANGED = 3  # key, b"1" or (deleted) b"0", value
-    ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
-
-
-# How many arguments each op has; those that are missing here take any number.
-_NUM_ARGUMENTS = {
-    Op.ADD: 2,
-    Op.COMPARE_SET: 3,
-    Op.DELETE: 1,
-    Op.NUM_KEYS: 0,
-    Op.APPEND: 2,
-    Op.WATCH: 1,
-    Op.ENDED: 2,
-    Op.ROUND: 0,
-    Op.WITHDRAW: 3,
-    Op.PUSH: 2,
-    Op.POP: 2,
-    Op.QUEUE_LENGTH: 1,
-    Op.KEYS: 1,
-    Op.DISBAND: 1,
-    Op.ENTER: 9,
-    Op.LEAVE: 6,
-    Op.CHANGES: 2,
-    Op.LAST_AT: 3,
-}
-NUM_OF_JOIN = (4, 10)
-# Ops that change the dictionary, and so what a replicated store must write down.
-MUTATIONS = frozenset(
-    {
-        *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
-        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND, Op.ENTER, Op.LEAVE),
-        *(Op.PUSH, Op.POP),
-    }
+from .requests import (
+    MAX_MEMBERS,
+    MAX_VALUE_BYTES,
+    NUM_OF_JOIN,
+    Answer,
+    Op,
+    Request,
+    Status,
+    awaited,
+    number,
+    require_arguments,
+    require_fits,
 )
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """One thing asked by `owner`; nobody is answered when owner is None."""
-
-    op: Op
-    arguments: list[bytes]
-    owner: Hashable
-    deadline: float
-    is_answered: bool = False
-
-
-class Answer(NamedTuple):
-    """What `owner` is told."""
-
-    owner: Hashable
-    status: Status
-    frames: list[bytes]
 
 
 class StoreState:
@@ -181,7 +90,7 @@ class StoreState:
 
     def _attempt(self, step: _Step, request: Request, now: float) -> list[Answer]:
         try:
-            _require_arguments(request)
+            require_arguments(request)
             return step(self, request, now)
         except StoreError as error:
             return self._refuse(request, str(error))
@@ -294,7 +203,7 @@ class StoreState:
         if len(request.arguments) not in NUM_OF_JOIN:
             raise StoreError(f"join: {len(request.arguments)} arguments, expected 4 or 10")
         name, rank_text, world_text, value, *more = request.arguments
-        rank, world_size = _number(rank_text), _number(world_text)
+        rank, world_size = number(rank_text), number(world_text)
         _require_place(name, rank, world_size)
         require_fits(name, value)
         group = self._groups.setdefault(name, Group(world_size))
@@ -343,22 +252,22 @@ class StoreState:
 
     def _enter(self, request: Request, now: float) -> list[Answer]:
         name, rank, world_size, value, life, called, labels, over, num_lost = request.arguments
-        member = Member(_number(rank), value, life, called, words(labels))
+        member = Member(number(rank), value, life, called, words(labels))
         require_fits(name, value)
-        if not 0 <= member.rank < (_number(world_size) or MAX_MEMBERS) or not life or not called:
+        if not 0 <= member.rank < (number(world_size) or MAX_MEMBERS) or not life or not called:
             raise StoreError(f"enter {show(name)}: rank {member.rank} cannot be entered")
         group = self._groups.get(name)
         if group is None or not (group.is_complete() or group.world_size == 0):
             # A static group that had met in the store of another host.
             waiting = [] if group is None else group.parked
-            group = self._groups[name] = Group(_number(world_size))
+            group = self._groups[name] = Group(number(world_size))
             group.has_met = group.world_size > 0
             answers = self._answer_joined(group, waiting)
         else:
             answers = []
         place = (member.rank, called)
         if over:
-            group.end(over, place, was_lost=True, num_lost=_number(num_lost))
+            group.end(over, place, was_lost=True, num_lost=number(num_lost))
         other = group.conflict(member)
         if other is None:
             group.put(member)
@@ -370,8 +279,8 @@ class StoreState:
     def _leave(self, request: Request, now: float) -> list[Answer]:
         name, life, was_lost, num_lost, rank, called = request.arguments
         group = self._groups.setdefault(name, Group(0))
-        place = (_number(rank), called)
-        group.end(life, place, was_lost=was_lost == b"1", num_lost=_number(num_lost))
+        place = (number(rank), called)
+        group.end(life, place, was_lost=was_lost == b"1", num_lost=number(num_lost))
         return self._answer(request, Status.OK, [])
 
     def _members(self, request: Request, now: float) -> list[Answer]:
@@ -381,11 +290,11 @@ class StoreState:
     def _list_changes(self, request: Request, now: float) -> list[Answer]:
         name, revision = request.arguments
         group = self._groups.get(name) or Group(0)
-        return self._answer(request, Status.OK, group.changes_since(_number(revision)))
+        return self._answer(request, Status.OK, group.changes_since(number(revision)))
 
     def _last_at(self, request: Request, now: float) -> list[Answer]:
         name, rank_text, called = request.arguments
-        rank, group = _number(rank_text), self._groups.get(name) or Group(0)
+        rank, group = number(rank_text), self._groups.get(name) or Group(0)
         member, last = group.members.get(rank), group.last_at(rank, called)
         how = b"" if last is None else b"lost" if last.was_lost else b"left"
         is_in = member is not None and member.name == called
@@ -406,13 +315,13 @@ class StoreState:
 
     def _withdraw(self, request: Request, now: float) -> list[Answer]:
         name, rank_text, world_text = request.arguments
-        rank, world_size = _number(rank_text), _number(world_text)
+        rank, world_size = number(rank_text), number(world_text)
         answers = self._answer(request, Status.OK, [])
         group = self._groups.get(name)
         if group is None or group.world_size != world_size or group.is_complete():
             return answers
         group.withdraw(rank)
-        former = [one for one in group.parked if _number(one.arguments[1]) == rank]
+        former = [one for one in group.parked if number(one.arguments[1]) == rank]
         group.parked = [one for one in group.parked if one not in former]
         why = f"join {show(name)}: rank {rank} has withdrawn, and may join again"
         return answers + [a for one in former for a in self._refuse(one, why)]
@@ -425,7 +334,7 @@ class StoreState:
         return self._answer(request, Status.OK, [])
 
     def _take_end(self, request: Request, now: float) -> list[Answer]:
-        rank, world_size = map(_number, request.arguments)
+        rank, world_size = map(number, request.arguments)
         if not 0 <= rank < world_size <= MAX_MEMBERS:
             raise StoreError(f"ended: rank {rank} of {world_size} does not exist")
         self._ended.add((rank, world_size))
@@ -501,7 +410,7 @@ class StoreState:
 
     def _park(self, request: Request, now: float) -> list[Answer]:
         if request.owner is not None and request.deadline > now:
-            for key in dict.fromkeys(_awaited(request)):
+            for key in dict.fromkeys(awaited(request)):
                 self._parked.setdefault(key, []).append(request)
         return self._set_deadline(request, now)
 
@@ -511,7 +420,7 @@ class StoreState:
             if group is not None:
                 group.parked = [other for other in group.parked if other is not request]
             return
-        for key in _awaited(request):
+        for key in awaited(request):
             waiting = [other for other in self._parked.pop(key, ()) if other is not request]
             if waiting:
                 self._parked[key] = waiting
@@ -578,7 +487,7 @@ class StoreState:
             return name_missing(group, is_brief=len(request.arguments) > NUM_OF_JOIN[0])
         return [
             key
-            for key in _awaited(request)
+            for key in awaited(request)
             if key not in self._values and (request.op is Op.GET or key not in self._queues)
         ]
 
@@ -595,37 +504,9 @@ class StoreState:
 _Step = Callable[[StoreState, Request, float], list[Answer]]
 
 
-def _awaited(request: Request) -> list[bytes]:
-    """Return the keys for which a request may wait."""
-    return request.arguments[:1] if request.op is Op.POP else request.arguments
-
-
 def _require_place(name: bytes, rank: int, world_size: int) -> None:
     if not 1 <= world_size <= MAX_MEMBERS or not -1 <= rank < world_size:
         raise StoreError(
             f"join {show(name)}: rank {rank} of {world_size} does not exist; a group has 1 to "
             f"{MAX_MEMBERS} members"
-        )
-
-
-def _require_arguments(request: Request) -> None:
-    given, expected = len(request.arguments), _NUM_ARGUMENTS.get(request.op)
-    if expected is not None and given != expected:
-        raise StoreError(f"{request.op.name.lower()}: {given} arguments, expected {expected}")
-
-
-def _number(text: bytes) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise StoreError(f"{text[:40]!r} is not a number") from None
-
-
-def require_fits(key: bytes, value: bytes) -> None:
-    """Raise StoreError for a key or a value that is longer than a store keeps."""
-    if len(key) > MAX_KEY_BYTES:
-        raise StoreError(f"key of {len(key)} bytes; a store takes at most {MAX_KEY_BYTES}")
-    if len(value) > MAX_VALUE_BYTES:
-        raise StoreError(
-            f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
         )

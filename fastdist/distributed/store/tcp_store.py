@@ -39,9 +39,9 @@ from .access import (
 )
 from .connection import Connection
 from .ports import require_port, take_over
+from .requests import Op
 from .served_watch import ServedWatch
 from .server import StoreServer
-from .state import Op
 from .store import ASK_S, DEFAULT_TIMEOUT, Store, Timeout, Watch, require_ok, seconds
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.

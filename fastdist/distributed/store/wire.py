@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fastdist.core.errors import MessageError
 
-from .state import MAX_MEMBERS, Op, Status
+from .requests import MAX_MEMBERS, Op, Status
 
 VERSION = 1
 _MAX_FRAMES = MAX_MEMBERS

@@ -17,7 +17,8 @@ from fastdist.core.errors import RpcError, RpcNotRunningError, ShutdownIncomplet
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.store import connection, wait_log
-from fastdist.distributed.store.state import Answer, Op, Request, StoreState
+from fastdist.distributed.store.requests import Answer, Op, Request
+from fastdist.distributed.store.state import StoreState
 from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.members import init
 from tests.distributed.workers import Group, run_group

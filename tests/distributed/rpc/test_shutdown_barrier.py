@@ -24,7 +24,8 @@ from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.shutdown_barrier import ShutdownBarrier, _Report
+from fastdist.distributed.rpc.shutdown_barrier import ShutdownBarrier
+from fastdist.distributed.rpc.shutdown_reports import Report
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from tests.distributed.workers import run_group
 from tests.standstill import Standstill
@@ -458,7 +459,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
 def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
     """Let a member report a round in which it has nothing under way, and who is over, as it saw."""
     lives = tuple(f"{id(one):x}" for one in over)
-    words = _Report(round_number, over=lives)._asdict()
+    words = Report(round_number, over=lives)._asdict()
     to = member.life_of(leader)
     return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
 

@@ -22,7 +22,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
 from fastdist.distributed.store.local_store import LocalStore
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 from tests.distributed.scripts import Script
 
 ADDER = """

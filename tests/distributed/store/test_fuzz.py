@@ -15,7 +15,7 @@ from fastdist.core.errors import AuthenticationError, MessageError, StoreError
 from fastdist.distributed.sockets import connect, make_socket, tcp_endpoint
 from fastdist.distributed.store import FileStore, TCPStore
 from fastdist.distributed.store.access import client_security
-from fastdist.distributed.store.state import (
+from fastdist.distributed.store.requests import (
     MAX_KEY_BYTES,
     MAX_MEMBERS,
     MAX_VALUE_BYTES,
@@ -23,8 +23,8 @@ from fastdist.distributed.store.state import (
     Op,
     Request,
     Status,
-    StoreState,
 )
+from fastdist.distributed.store.state import StoreState
 from fastdist.distributed.store.store import require_ok
 from fastdist.distributed.store.wire import (
     Question,

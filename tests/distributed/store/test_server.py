@@ -15,7 +15,7 @@ from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import NoSecurity, connect, make_socket, tcp_endpoint
 from fastdist.distributed.store import TCPStore, access, host_store, server
 from fastdist.distributed.store.access import client_security
-from fastdist.distributed.store.state import Op, Status
+from fastdist.distributed.store.requests import Op, Status
 from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 

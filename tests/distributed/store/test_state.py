@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from fastdist.distributed.store.state import Answer, Op, Request, Status, StoreState
+from fastdist.distributed.store.requests import Answer, Op, Request, Status
+from fastdist.distributed.store.state import StoreState
 
 
 def ask(

@@ -27,7 +27,8 @@ from fastdist.distributed.store import (
     host_store,
     tcp_store,
 )
-from fastdist.distributed.store.state import Answer, Op, Request, StoreState
+from fastdist.distributed.store.requests import Answer, Op, Request
+from fastdist.distributed.store.state import StoreState
 from tests.standstill import Standstill
 
 

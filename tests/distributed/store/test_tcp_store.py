@@ -38,7 +38,7 @@ from fastdist.distributed.store import (
 )
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 from fastdist.distributed.store.wait_log import WaitLog
 from tests.distributed.scripts import Script
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from fastdist.core.errors import MessageError
-from fastdist.distributed.store.state import Op, Status
+from fastdist.distributed.store.requests import Op, Status
 from fastdist.distributed.store.wire import (
     Question,
     Reply,

@@ -16,7 +16,8 @@ group.py           the group as its store knows it; directory.py: who has which 
 tree.py            the tree in which the workers of a static group meet
 joining.py         how a worker joins or comes back, and which workers were there
 store_keeper.py    keeps the store when the worker that hosts it ends
-workers.py         the directory: finds, meets, admits and gives up workers; hooks
+workers.py         the directory: finds, meets, admits and gives up workers
+standing.py        which lives belong to the group; hooks.py: what programs want called
 worker.py          one life; callers.py: the calls that a worker makes here
 reconciliation.py  the fate of calls whose connection broke
 session.py         liveness; watching.py: whether a peer runs, and why a connection fails

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, Protocol
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.store import PrefixStore, Store
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 
 from .record import Record
 

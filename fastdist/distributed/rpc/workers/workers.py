@@ -16,13 +16,11 @@ from fastdist.core.errors import (
     GivenUpError,
     RpcError,
     RpcNotRunningError,
-    StaleIncarnationError,
     StoreError,
     WorkerLostError,
 )
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
-from fastdist.distributed.restarts import run_restart_hooks
 from fastdist.distributed.sockets.liveness_timeouts import crowding
 from fastdist.system.foreign_text import one_line
 
@@ -30,30 +28,17 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
+from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
 from .progress import Progress
 from .record import Record, WorkerInfo, did_you_mean, in_words, require_room_for_peer
 from .session import LivenessTimeouts, Times
+from .standing import is_life, is_out, refusal_of, stale_error
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
 # So many names stand in an error about a wrong one.
 _MOST_NAMED = 64
-
-# Called by every agent, on a pool thread, with each worker that is lost or leaves.
-lost_hooks: list[Callable[[Worker], None]] = []
-# Likewise with each worker that is silent, and in which way.
-silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
-
-
-def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
-    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
-
-    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
-    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
-    told of.
-    """
-    silence_hooks.append(hook)
 
 
 class Workers:
@@ -139,12 +124,12 @@ class Workers:
         Note    the end of one that was never met is noticed by nobody here: the store tells of it
         """
         found = self._by_id.get(rank)
-        if not _is_life(found, incarnation) and (
+        if not is_life(found, incarnation) and (
             self.group.takes_members_later or self._may_have_changed(found)
         ):
             self._look_up(rank)
             found = self._by_id.get(rank)
-        return found if _is_life(found, incarnation) else None
+        return found if is_life(found, incarnation) else None
 
     def _may_have_changed(self, found: Worker | None) -> bool:
         if self.group.takes_members_later:
@@ -338,9 +323,9 @@ class Workers:
         worker = self.find_life(rank, incarnation) or self.get(rank)
         if worker.record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
             refusal = self._refusals_by_incarnation.get(incarnation)
-            raise _stale_error(worker.name, rank) if refusal is None else fresh(refusal)
+            raise stale_error(worker.name, rank) if refusal is None else fresh(refusal)
         if worker.is_dead:
-            raise self._refusal_for(worker) or _stale_error(worker.name, rank)
+            raise refusal_of(self.me, worker) or stale_error(worker.name, rank)
         if not worker.is_met:
             # Who calls us holds things here: we want to know when it dies.
             self.progress.post(self._watch, worker)
@@ -401,7 +386,7 @@ class Workers:
             return
         with self._parting:
             self._parting.notify_all()
-        refusal = self._refusal_for(worker)
+        refusal = refusal_of(self.me, worker)
         self._callers.forget(worker, refusal)
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
@@ -505,7 +490,7 @@ class Workers:
         """Let the lives be over that others follow, and then the program hear who is back."""
         for before, now in came:
             if before is None:
-                self._submit(_tell_of_return, now.info)
+                self._submit(tell_of_return, now.info)
                 continue
             before.was_replaced()
             for callback in self.returned_callbacks:
@@ -531,7 +516,7 @@ class Workers:
 
     def _tell_if_lost(self, before: Worker, now: Worker, _: Future[None]) -> None:
         if before.why_lost:
-            self._submit(_tell_of_return, now.info)
+            self._submit(tell_of_return, now.info)
 
     def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
         # Either end may wait for a core.
@@ -543,17 +528,6 @@ class Workers:
         # Who is gone by now, or refused, needs no watching.
         if self.is_open and self.given_up is None and not worker.is_dead:
             self.reach(worker)
-
-    def _refusal_for(self, worker: Worker) -> GivenUpError | None:
-        """Return what a worker is told that was lost here and lives; None for one that has left."""
-        if not worker.why_lost:
-            return None
-        return GivenUpError(
-            f"worker {worker.name!r} (rank {worker.id}) was declared lost by worker "
-            f"{self.me.name!r} (rank {self.me.rank}): {worker.why_lost}; it cannot come back: end "
-            "this process, and start it again",
-            incarnation=worker.record.incarnation,
-        )
 
     def _fence(self, error: GivenUpError) -> None:
         """Let nothing of this worker act on the others any more, nor of them on it.
@@ -572,34 +546,3 @@ class Workers:
         for worker in workers:
             # Those that were never met, too: others may have brought what is theirs.
             worker.fence(error)
-
-
-def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -> bool:
-    """Return whether a worker that members say they have given up is out of the group.
-
-    Note    one notice is enough where this process stood still itself: it woke up in a group that
-            goes on without it. Otherwise the notice of one worker proves little, which may have
-            been cut off from all others and have given up each of them: then more must say so than
-            are still there and do not
-    """
-    return stood_still or len(given_up_by) > num_there
-
-
-def _is_life(found: Worker | None, incarnation: object) -> bool:
-    return found is not None and found.record.incarnation == incarnation
-
-
-def _tell_of_return(worker: WorkerInfo) -> None:
-    """Let the program hear that a worker is back, after the end of its former life was told."""
-    try:
-        run_restart_hooks(worker)
-    except Exception:  # what users wrote; who is back is welcome all the same
-        _logger.exception("a hook of on_restart failed for worker %r", worker.name)
-
-
-def _stale_error(name: str, rank: int) -> StaleIncarnationError:
-    """Return the refusal of a worker's earlier life, or of who means one of this worker's."""
-    return StaleIncarnationError(
-        f"worker {name!r} (rank {rank}) has left, or this message is from or for a process that "
-        "was replaced; restart it, it cannot come back"
-    )

@@ -26,7 +26,7 @@ from fastdist.distributed.store import (
     host_store,
     membership,
 )
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 from tests.distributed.rpc.workers.by_hand import present
 from tests.distributed.workers import run_group
 

@@ -23,7 +23,7 @@ from fastdist.distributed.rpc.workers.joining import be_in_again, is_over, join_
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import attempt
 from fastdist.distributed.store import HashStore
-from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.requests import Op
 from tests.distributed.rpc.workers.by_hand import present
 from tests.distributed.workers import run_group
 

@@ -12,7 +12,7 @@ from fastdist.distributed.rpc import metrics, shutdown_barrier
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.shutdown_barrier import _Report
+from fastdist.distributed.rpc.shutdown_reports import Report
 from fastdist.distributed.rpc.workers import latest
 from fastdist.distributed.rpc.workers import workers as workers_module
 from fastdist.distributed.rpc.workers.group import Group
@@ -85,7 +85,7 @@ def test_the_barrier_forgets_lives_that_others_have_followed() -> None:
 def test_the_barrier_takes_in_no_more_lives_that_are_over_than_it_can_use() -> None:
     leader, other = make_group(2)
     for number in range(20):
-        words = _Report(1, over=(f"{number:x}",))._asdict()
+        words = Report(1, over=(f"{number:x}",))._asdict()
         kind = MessageType.SHUTDOWN_BARRIER_REQ
         leader.barrier._report_came(Message(kind, peer=leader.life_of(other), metadata=words))
     assert len(leader.barrier._over) <= 4 and "13" in leader.barrier._over

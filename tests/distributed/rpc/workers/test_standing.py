@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastdist.distributed.rpc.workers.workers import is_out
+from fastdist.distributed.rpc.workers.standing import is_out
 
 
 @pytest.mark.parametrize("num_there", [0, 1, 99])

@@ -1,0 +1,36 @@
+"""What programs want called when a worker is silent, is lost, or is back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from fastdist.distributed.restarts import run_restart_hooks
+
+from .record import WorkerInfo
+from .worker import Worker
+
+_logger = logging.getLogger(__name__)
+
+# Called by every agent, on a pool thread, with each worker that is lost or leaves.
+lost_hooks: list[Callable[[Worker], None]] = []
+# Likewise with each worker that is silent, and in which way.
+silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
+
+
+def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
+    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
+
+    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
+    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
+    told of.
+    """
+    silence_hooks.append(hook)
+
+
+def tell_of_return(worker: WorkerInfo) -> None:
+    """Let the program hear that a worker is back, after the end of its former life was told."""
+    try:
+        run_restart_hooks(worker)
+    except Exception:  # what users wrote; who is back is welcome all the same
+        _logger.exception("a hook of on_restart failed for worker %r", worker.name)

@@ -1,0 +1,142 @@
+"""What can be asked of a store, and what it answers: the ops, their arguments, and the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from fastdist.core.errors import StoreError
+
+# What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
+MAX_KEY_BYTES = 64 * 1024
+MAX_VALUE_BYTES = 32 * 1024 * 1024
+# A rank has 16 bits in the ids of messages.
+MAX_MEMBERS = 1 << 16
+
+
+class Op(IntEnum):
+    """What can be asked of a store. The numbers are wire format."""
+
+    SET = 1  # key, value, key, value, ...
+    GET = 2  # keys -> values, when all are there
+    WAIT = 3  # keys -> nothing, when all are there
+    CHECK = 4  # keys -> b"1" if all are there now
+    ADD = 5  # key, amount -> the new number
+    COMPARE_SET = 6  # key, expected, desired -> the value afterwards
+    DELETE = 7  # key -> b"1" if it was there
+    NUM_KEYS = 8  # -> how many
+    APPEND = 9  # key, value
+    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come;
+    # and life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
+    # -> what is wanted; nothing where all have met before
+    WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
+    ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
+    QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
+    ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
+    WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
+    PUSH = 16  # queue, value -> nothing
+    POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
+    QUEUE_LENGTH = 18  # queue -> how many values
+    KEYS = 19  # prefix -> the keys that begin with it
+    DISBAND = 20  # group -> nothing; if all have come, it is forgotten
+    ENTER = 21  # group, rank, world, value, life, name, labels, life that is over, lost lives
+    # -> the value of the member that has rank or name, or nothing, and how many lives were lost
+    LEAVE = 22  # group, life, b"1" if it was lost, lost lives, rank, name -> nothing
+    MEMBERS = 23  # group, keys -> what membership.py's find gives for each
+    CHANGES = 24  # group, revision -> what membership.py's changes_since gives
+    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; how many were lost
+
+
+class Status(IntEnum):
+    """What an answer means. The numbers are wire format."""
+
+    OK = 0
+    TIMED_OUT = 1  # frames: what is missing
+    REFUSED = (
+        2  # why; where two claim one rank of a group, also what the first and the second brought
+    )
+    CHANGED = 3  # key, b"1" or (deleted) b"0", value
+    ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
+
+
+# How many arguments each op has; those that are missing here take any number.
+_NUM_ARGUMENTS = {
+    Op.ADD: 2,
+    Op.COMPARE_SET: 3,
+    Op.DELETE: 1,
+    Op.NUM_KEYS: 0,
+    Op.APPEND: 2,
+    Op.WATCH: 1,
+    Op.ENDED: 2,
+    Op.ROUND: 0,
+    Op.WITHDRAW: 3,
+    Op.PUSH: 2,
+    Op.POP: 2,
+    Op.QUEUE_LENGTH: 1,
+    Op.KEYS: 1,
+    Op.DISBAND: 1,
+    Op.ENTER: 9,
+    Op.LEAVE: 6,
+    Op.CHANGES: 2,
+    Op.LAST_AT: 3,
+}
+NUM_OF_JOIN = (4, 10)
+# Ops that change the dictionary, and so what a replicated store must write down.
+MUTATIONS = frozenset(
+    {
+        *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
+        *(Op.JOIN, Op.WITHDRAW, Op.DISBAND, Op.ENTER, Op.LEAVE),
+        *(Op.PUSH, Op.POP),
+    }
+)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One thing asked by `owner`; nobody is answered when owner is None."""
+
+    op: Op
+    arguments: list[bytes]
+    owner: Hashable
+    deadline: float
+    is_answered: bool = False
+
+
+class Answer(NamedTuple):
+    """What `owner` is told."""
+
+    owner: Hashable
+    status: Status
+    frames: list[bytes]
+
+
+def awaited(request: Request) -> list[bytes]:
+    """Return the keys for which a request may wait."""
+    return request.arguments[:1] if request.op is Op.POP else request.arguments
+
+
+def require_arguments(request: Request) -> None:
+    """Raise StoreError for a request with another number of arguments than its op has."""
+    given, expected = len(request.arguments), _NUM_ARGUMENTS.get(request.op)
+    if expected is not None and given != expected:
+        raise StoreError(f"{request.op.name.lower()}: {given} arguments, expected {expected}")
+
+
+def number(text: bytes) -> int:
+    """Return the number that an argument has; raises StoreError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise StoreError(f"{text[:40]!r} is not a number") from None
+
+
+def require_fits(key: bytes, value: bytes) -> None:
+    """Raise StoreError for a key or a value that is longer than a store keeps."""
+    if len(key) > MAX_KEY_BYTES:
+        raise StoreError(f"key of {len(key)} bytes; a store takes at most {MAX_KEY_BYTES}")
+    if len(value) > MAX_VALUE_BYTES:
+        raise StoreError(
+            f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
+        )
