@@ -1,6 +1,6 @@
 """Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests.
 
-Most fork their workers as well, which would need 0.4 s of a core each for their imports.
+Some fork their workers as well, which would need 0.4 s of a core each for their imports.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ def test_what_a_lost_worker_raised_is_shown_when_it_is_lost(start_run: Any) -> N
     text = '    if not count: raise ValueError("first")\n    signal.pause()\n'
     run = start_run(WORKER + text, "--max-restarts=1", "--restart", "worker")
     run.number_after("start 1 of 0 is")
+    run.wait_for(_AGAIN.format(0, 1, 1), of="err")  # written before, and perhaps not read yet
     assert run.err.decode().splitlines()[-2:] == [
         "ValueError: first",
         _AGAIN.format(0, 1, 1).strip(),
