@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
-from tests import lock_order
 from tests.crash_report import CrashReport
+from tests.distributed import lock_order
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind

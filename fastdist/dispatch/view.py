@@ -238,14 +238,14 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
     if input._extra is not None or (modes.grad_off and not tls.grad):
         return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
     # As `see`, for a tensor that is no view itself: the questions about it are asked once.
-    storage, found = storage_of(input), []
+    found: list[Tensor] = []
+    storage, shell, extras = storage_of(input), empty_shell, Extra
     for index, layout, steps in parts:
-        result = empty_shell()
+        found.append(result := shell())
         result._array, result._layout, result._edge = array[index], layout, None
         result._storage = storage
-        extra = result._extra = Extra()
+        result._extra = extra = extras()
         extra.base, extra.replay = input, steps
-        found.append(result)
     storage.add_views(found)
     return tuple(found)
 

@@ -146,8 +146,10 @@ class Run:
     run_id: str
 
     def __post_init__(self) -> None:
-        for name, least in (("world_size", 1), ("max_restarts", 0)):
-            value = getattr(self, name)
+        for name, value, least in (
+            ("the number of workers", self.world_size, 1),
+            ("max_restarts", self.max_restarts, 0),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is {value!r}; expected a whole number, {least} or more")
         if self.restart not in (GROUP, WORKER):

@@ -90,7 +90,8 @@ def _add_places(parser: CommandParser) -> None:
         parser,
         ("--node-rank",),
         metavar="K",
-        help="index of this node, from 0; node 0 hosts the store",
+        help="index of this node, from 0; node 0 hosts the store (--rdzv-backend c10d: by default "
+        "node 0 is on the machine of the endpoint, and the others take places as they come)",
     )
     _add(parser, ("--master-addr",), metavar="HOST", help="address of node 0 (default 127.0.0.1)")
     _add(

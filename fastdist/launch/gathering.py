@@ -31,6 +31,8 @@ _OVER = f"{_MEET}over"
 BEATS = f"{ROOT}beat/"
 _TOLD = f"{ROOT}told/"
 _SAME = (("--nnodes", "nnodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
+# The node of a run that takes the first free place but that of node 0.
+NO_PLACE = -1
 _LOOK_S = 0.5
 _TELL_S = 1.0
 # A run that holds a place, and beats twice a second, shows within this that it lives.
@@ -143,6 +145,8 @@ def gather(
     """
     meeting = _Gathering(store, mine, line, is_closing, more_s)
     try:
+        if mine.node == NO_PLACE:
+            meeting.take_any_place()
         if mine.is_flexible and store.check([MEMBERS]):
             return meeting.join_running_job(former)
         return meeting.wait_for_all()
@@ -215,6 +219,28 @@ class _Gathering:
         if self._mine.node == 0:
             self._store.set(MEMBERS, members.as_text())
         return members
+
+    def take_any_place(self) -> None:
+        """Claim the first free place, as soon as there is one."""
+        while True:
+            for node in range(1, self._mine.nodes):
+                card = replace(self._mine, node=node)
+                holder = self._store.compare_set(place_key(card), b"", card_text(card))
+                if read_card(holder).token == card.token:
+                    self._mine, self._cards = card, {card.token: card}
+                    return
+            if not self._mine.is_flexible:
+                raise RendezvousError(
+                    f"all {self._mine.nodes} places of nodes are taken: more launchers were "
+                    "started than --nnodes says"
+                )
+            self._line.log_now_and_again("a free place: all are taken")
+            if self._is_closing():
+                raise StoreError("the job has ended")
+            if self._store.check([_OVER]):
+                raise JobIsOverError("the job has ended before it needed this node")
+            with suppress(StoreTimeoutError):
+                self._store.wait([_OVER], _LOOK_S)
 
     def join_running_job(self, former: Card | None) -> Members:
         """Wait for my place, and then for a round with me."""

@@ -96,7 +96,7 @@ class Job:
         selector: BaseSelector,
         signals: SignalPipe,
         guard: Guard,
-        where: str = "",
+        where: Callable[[], str] = str,
         has_ended_well: Callable[[int], object] = _do_nothing,
         comebacks: Comebacks | None = None,
         endings: Endings | None = None,
@@ -320,7 +320,7 @@ class Job:
                 # It was ended like the others, which says nothing.
                 continue
             failure = self._given_up.pop(worker.pid, None) or worker_failure(
-                worker, text, self._where, began=began, was_ended=was_ended
+                worker, text, self._where(), began=began, was_ended=was_ended
             )
             if self.failure is not None or not self._starts_again(worker, failure):
                 self.stop_because(failure)

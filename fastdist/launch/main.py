@@ -90,7 +90,9 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
             screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
 
         def make_job() -> Job:
-            where = f" on node {options.node_rank}" if options.nodes > 1 else ""
+            def where() -> str:
+                return f" on node {meeting.card.node}" if options.nodes > 1 else ""
+
             tell = partial(_tell_of_comeback, prog, screen)
             comebacks = Comebacks(options.comebacks, tell, meeting.others_have_ended)
             endings = Endings(options.shutdown_timeout_s, say, meeting.tell_begin_of_end)

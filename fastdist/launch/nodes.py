@@ -12,16 +12,23 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-from fastdist.core.errors import FastdistError, RendezvousError, StoreError
+from fastdist.core.errors import (
+    FastdistError,
+    RendezvousError,
+    StoreAddressError,
+    StoreError,
+)
 from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
+from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
 from fastdist.distributed.store import TCPStore, host_store
 from fastdist.distributed.store.wait_log import WaitLog
 from fastdist.launch.environment import Place
 from fastdist.launch.gathering import (
     MEMBERS,
+    NO_PLACE,
     Card,
     JobIsOverError,
     Members,
@@ -72,7 +79,10 @@ class Meeting:
         self._news: deque[tuple[int, News]] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
-        if options.node_rank == 0:
+        node = options.node_rank
+        if node is None:
+            node = 0 if self._hosts_at_own_address() else NO_PLACE
+        elif node == 0:
             self._host_store()
         # Ended ranks of workers here; appended by the main thread, taken by the other one.
         self._ended_ranks: deque[int] = deque()
@@ -91,7 +101,7 @@ class Meeting:
         self._is_over = threading.Event()
         self.rejoin_s = options.rejoin_timeout_s
         self.card = Card(
-            options.node_rank,
+            node,
             options.nodes,
             options.workers_per_node,
             options.local_address or socket.gethostname(),
@@ -117,7 +127,7 @@ class Meeting:
         self._thread = threading.Thread(target=self._serve, name=_THREAD_NAME, daemon=True)
         self._thread.start()
 
-    def _host_store(self) -> None:
+    def _host_store(self, *, closes: bool = True) -> None:
         try:
             self._store, self._port = host_store(
                 self._options.master_address,
@@ -127,9 +137,22 @@ class Meeting:
                 tell=self._tell_of_refusal,
             )
         except BaseException:
-            os.close(self._read_fd)
-            os.close(self._write_fd)
+            if closes:
+                os.close(self._read_fd)
+                os.close(self._write_fd)
             raise
+
+    def _hosts_at_own_address(self) -> bool:
+        """Host the store, and return whether this node does: the first one on its machine."""
+        try:
+            require_own_address("--rdzv-endpoint", self._options.master_address)
+        except RendezvousError:
+            return False
+        try:
+            self._host_store(closes=False)
+        except StoreAddressError:
+            return False
+        return True
 
     def _tell_of_refusal(self, level: int, line: str) -> None:
         # Port scanners and health checks matter as long as a node is waited for.
@@ -341,7 +364,7 @@ class Meeting:
                 except StoreError as error:
                     self._come_back(error)
         except JobIsOverError as error:
-            self._post(Failure(f"node {self.card.node} was not needed: {error}", 0, is_final=True))
+            self._post(Failure(f"{self._own_name} was not needed: {error}", 0, is_final=True))
         except Exception as error:  # whatever it is, the main thread waits for the notice
             if not self._closing.is_set() and not self._host_has_ended:
                 self._post(Failure(self._what_failed(error), 1, is_final=True))
@@ -353,21 +376,26 @@ class Meeting:
         if not isinstance(error, FastdistError):
             return f"a bug in fastdist: {error!r}"
         if self.place is None:
-            return f"node {self._options.node_rank} could not join the job: {error}"
+            return f"{self._own_name} could not join the job: {error}"
         if isinstance(error, DeclaredLostError):
-            return f"node {self._options.node_rank} was lost: {error}"
+            return f"{self._own_name} was lost: {error}"
         return f"{self.name(0)} was lost: {error}"
+
+    @property
+    def _own_name(self) -> str:
+        return "this node" if self.card.node == NO_PLACE else f"node {self.card.node}"
 
     def name(self, node: int) -> str:
         """Return how messages speak of a node."""
         return next((card.name for card in self.members.cards if card.node == node), f"node {node}")
 
     def _join(self) -> None:
-        who, lines = f"node {self.card.node}", _Lines(self._post)
-        with WaitLog(who, self._options.init_timeout_s, lines) as line:
+        lines = _Lines(self._post)
+        with WaitLog(self._own_name, self._options.init_timeout_s, lines) as line:
             store = self._store = self._store or self._store_connector.find(line)
             closing = self._closing.is_set
             members = gather(store, self.card, line, closing, more_s=self.rejoin_s)
+        self.card = next(card for card in members.cards if card.token == self.card.token)
         self._enter_round(members)
 
     def _come_back(self, error: StoreError) -> None:
@@ -405,7 +433,7 @@ class Meeting:
 
         Raises  lost, if nobody listens there any more, or the time is over
         """
-        if self._options.node_rank == 0 or self._store is None:
+        if self.card.node == 0 or self._store is None:
             raise lost
         self._store.close()
         self._store = self._store_connector.find_again(card_key(self.card), lost, until)

@@ -23,6 +23,8 @@ from fastdist.launch.log_files import LogOptions, log_options
 from fastdist.launch.torchrun_flags import read_rendezvous
 
 _LEAST_WORKER_BYTES = 10_000_000
+# torchrun's backend by which nodes without a --node-rank find their places.
+_SHARES_OUT = "c10d"
 # Two pipes, and its connections with the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
@@ -37,7 +39,8 @@ class LaunchOptions:
     is_module: bool
     workers_per_node: int
     nodes: int
-    node_rank: int
+    # None where the nodes share the places out among themselves.
+    node_rank: int | None
     master_address: str
     master_port: int | None
     local_address: str | None
@@ -50,6 +53,8 @@ class LaunchOptions:
     restart: str
     # How long workers have after a signal, None for the defaults.
     shutdown_timeout_s: float | None
+    # How long a lost node is waited for.
+    rejoin_timeout_s: float
     # By local rank, each worker's own; empty where all see the same.
     gpus: tuple[str, ...]
     logs: LogOptions | None
@@ -57,9 +62,8 @@ class LaunchOptions:
     passes_local_rank: bool = False
     # --rdzv-id, None where it is not given.
     run_id: str | None = None
-    # The least number of nodes, and how long a lost one is waited for.
+    # The least number of nodes.
     least_nodes: int = 1
-    rejoin_timeout_s: float = REJOIN_S
     role: str = "default"
     # How often Slurm or Kubernetes has started the job before.
     earlier_starts: int = 0
@@ -94,7 +98,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
     least_nodes, nodes = _nodes(given.nnodes)
     read_rendezvous(given)
     _require_alone(given, nodes)
-    node_rank = _node_rank(given.node_rank, nodes)
+    node_rank = _node_rank(given, nodes)
     if nodes > 1 and (given.master_addr is None or given.master_port is None):
         raise ValueError(
             f"--nnodes {nodes} needs --master-addr and --master-port, the same on every node"
@@ -316,13 +320,17 @@ def _require_alone(given: argparse.Namespace, nodes: int) -> None:
             )
 
 
-def _node_rank(text: str | None, nodes: int) -> int:
+def _node_rank(given: argparse.Namespace, nodes: int) -> int | None:
+    """Return the index of this node, None where the nodes find their places in the store."""
+    text = given.node_rank
     if text is None:
-        if nodes > 1:
-            raise ValueError(
-                f"--nnodes {nodes} needs --node-rank: 0 to {nodes - 1}, another on each node"
-            )
-        return 0
+        if nodes == 1:
+            return 0
+        if given.rdzv_backend == _SHARES_OUT:
+            return None
+        raise ValueError(
+            f"--nnodes {nodes} needs --node-rank: 0 to {nodes - 1}, another on each node"
+        )
     if not (text.isascii() and text.isdigit()) or int(text) >= nodes:
         raise ValueError(
             f"--node-rank must be from 0 to {nodes - 1} (--nnodes is {nodes}), got {text!r}"

@@ -69,7 +69,7 @@ class Storage:
             with _storages_lock:
                 seen = len(views)
                 views[:seen] = [known for known in views[:seen] if known() is not None]
-        views += [ref(view) for view in more]
+        views += list(map(ref, more))
 
     def living_views(self) -> list[Any]:
         """Return the views that someone still holds, oldest first."""

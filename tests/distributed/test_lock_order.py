@@ -13,7 +13,7 @@ from types import CodeType
 
 import pytest
 
-from tests import lock_order
+from tests.distributed import lock_order
 from tests.distributed.lock_table import CONDITIONS, ELSEWHERE, LEVELS
 
 ROOT = Path(__file__).resolve().parents[2]

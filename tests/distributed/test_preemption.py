@@ -138,11 +138,17 @@ def test_the_first_call_must_be_in_the_main_thread(unasked: None) -> None:
 def test_a_forked_child_ends_by_the_signal(unasked: None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     assert not dist.preempted()
+    # Python drops a signal that a child gets before it has come out of fork().
+    ready, tell = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(tell, b"!")
         for _ in range(500):  # pause() would miss a signal that comes just before it
             threading.Event().wait(0.01)
         os._exit(1)
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(tell)
     os.kill(child, signal.SIGTERM)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM

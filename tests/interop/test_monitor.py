@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socket
 import urllib.request
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -78,6 +79,13 @@ def test_a_job_under_load_serves_its_metrics_while_a_worker_is_killed(
         assert page(port, "/healthz") == "ok\n"
         text = page(port, "/metrics")
         assert os.environ.get("FASTDIST_JOB_SECRET", "no secret") not in text
+        # Strangers: one that says nothing, and others that do not speak HTTP.
+        idle = socket.create_connection(("127.0.0.1", port), 5.0)
+        for rubbish in (b"\x16\x03\x01\x00\r\n\r\n", b"\0" * 20_000, b"DELETE / HTTP/1.1\n\n"):
+            address = "127.0.0.1", port
+            with suppress(ConnectionError), socket.create_connection(address, 5.0) as stranger:
+                stranger.sendall(rubbish)
+                stranger.recv(100)
         os.kill(pids[1], signal.SIGKILL)
         job.wait_for("lost WorkerLostError")
         later = samples(port)
@@ -87,6 +95,7 @@ def test_a_job_under_load_serves_its_metrics_while_a_worker_is_killed(
             >= first["fastdist_rpc_calls_total", "worker1"]
         )
         assert page(port, "/healthz") == "ok\n"
+        idle.close()
         job.process.send_signal(signal.SIGINT)
         assert job.end() == 130
         with pytest.raises(OSError, match="refused"):

@@ -68,6 +68,7 @@ def run(
             status = process.wait(timeout_s)
         finally:
             process.kill()
+            process.wait()
         texts = [os.pread(file.fileno(), 1 << 24, 0).decode() for file in (out, err)]
     return subprocess.CompletedProcess([*arguments], status, *texts)
 

@@ -90,7 +90,7 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
             "--rdzv-endpoint 10.0.0.1:29500 contradicts --master-port 29501: give one",
         ),
         (
-            ("--rdzv-endpoint=10.0.0.1", "--nnodes=2", "--rdzv-backend=c10d"),
+            ("--rdzv-endpoint=10.0.0.1", "--nnodes=2", "--rdzv-backend=static"),
             "--nnodes 2 needs --node-rank: 0 to 1, another on each node",
         ),
         (("--max-restart=2",), "unknown: --max-restart=2; did you mean --max-restarts?"),

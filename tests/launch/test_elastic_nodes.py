@@ -152,3 +152,25 @@ def test_a_launcher_that_is_not_needed_ends_well_with_the_job(start_node: StartN
     _finish(pids)
     assert [first.end(), spare.end()] == [0, 0]
     assert b"node 1 was not needed: the job has ended before it needed this node" in spare.err
+
+
+def test_nodes_without_a_rank_share_the_places_out(start_run: Any, port: int) -> None:
+    secret = secrets.token_hex(32)
+    line = ["--nnodes=3", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
+
+    def start() -> Any:
+        return start_run(_TEXT, *line, environment={"FASTDIST_JOB_SECRET": secret})
+
+    # The second one finds the port taken.
+    runs = [start() for _ in range(3)]
+    for run in runs:
+        run.wait_for("start 0 ")
+        run.wait_for_line_after("start 0 ")
+    starts = [run.out.decode().split("start 0 ")[1].split() for run in runs]
+    assert sorted(words[0] for words in starts) == ["0", "1", "2"]
+    assert all(words[1] == "3" and words[2] == words[0] for words in starts)
+    late = start()
+    assert late.end() == 1
+    assert b"this node could not join the job: all 3 places of nodes are taken" in late.err
+    _finish([int(words[-1]) for words in starts])
+    assert [run.end() for run in runs] == [0, 0, 0]

@@ -93,9 +93,9 @@ def _rpc() -> dict[str, Any]:
         peers["(others)"] = {name: sum(one[name] for one in rest) for name in rest[0]}
     waits, silent = {}, {}
     for worker in agent.workers.met():
-        pending = 0 if worker.is_dead else worker.pipe.num_pending()
-        if pending:
-            waits[worker.info.name] = pending
+        if not worker.is_dead and worker.pipe.is_waited_for():
+            # Synchronous calls have lanes to themselves, and are not counted there.
+            waits[worker.info.name] = max(1, worker.pipe.num_pending())
         if not worker.is_dead and worker.hangs:
             silent[worker.info.name] = worker.describe()
     stage = agent.leaving.stage.name.lower()

@@ -49,10 +49,11 @@ from .shutdown_barrier import ShutdownBarrier, told_without_value
 _LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
-# When a notice names the workers that a shutdown waits for. A worker that only serves waits here
-# for the end of the job, as it should: the first notice is late, the pauses double, and there is
-# none after a pause in which others have called it.
-FIRST_S = 60.0
+# When a notice names the workers that a shutdown waits for; the pauses double. A worker that only
+# serves waits without limit for the end of the job, as it should: its first notice is later, and
+# there is none after a pause in which others have called it.
+FIRST_S = 5.0
+FIRST_WITHOUT_LIMIT_S = 60.0
 # How long functions of others that still run hold up the end of RPC, and that of the process.
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
@@ -126,7 +127,8 @@ class Leaving:
         self._workers.require_member()
         self.stage = stage
         self._waits_since = time.monotonic()
-        self._tell_after(self._waits_since, FIRST_S)
+        is_bounded = timeout_s > 0 or stage is not Stage.COMING
+        self._tell_after(self._waits_since, FIRST_S if is_bounded else FIRST_WITHOUT_LIMIT_S)
         try:
             if not self._group.is_static:
                 self._wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S)

@@ -257,12 +257,13 @@ def quick_linspace(general: F) -> F:
             return general(*args)
         # As core/linspace.py does it, bit by bit; between such ends nothing overflows, and no
         # state of NumPy's errors is needed.
-        before, after = _counted(wanted, steps)
-        kind: Any = wanted.numpy.type
+        kind, gaps, half, offsets = _counted(wanted, steps)
         first, last = kind(start), kind(end)
-        step = (last - first) / kind(steps - 1)
         out = empty_shell()
-        array = out._array = np.concatenate((first + step * before, last - step * after))
+        array = out._array = offsets * ((last - first) / gaps)
+        head, tail = array[:half], array[half:]
+        np.add(head, first, head)
+        np.add(tail, last, tail)
         out._layout = _layout(wanted, array.shape)
         out._edge = out._extra = out._storage = None
         return out
@@ -278,12 +279,14 @@ def _is_moderate(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _counted(dtype: DType, steps: int) -> tuple[Array, Array]:
-    """Return how many steps the first half of numbers is from the start, and the others from the
-    end.
+def _counted(dtype: DType, steps: int) -> tuple[Any, Any, int, Array]:
+    """Return the type of a number, how many gaps there are as one, half of the steps, and how many
+    steps the numbers of the first half are from the start, and the others from the end.
     """
-    numbers = np.arange(steps).astype(dtype.numpy)
-    return numbers[: steps // 2], numbers[::-1][steps // 2 :].copy()
+    kind: Any = dtype.numpy.type
+    offsets = np.arange(steps).astype(dtype.numpy)
+    offsets[steps // 2 :] = -offsets[::-1][steps // 2 :]
+    return kind, kind(steps - 1), steps // 2, offsets
 
 
 def _offered_as(create: Callable[..., Any], general: F) -> F:

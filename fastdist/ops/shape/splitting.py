@@ -251,10 +251,10 @@ def _quickly(name: str) -> Callable[..., Any]:
     def quick(*args: Any, **named: Any) -> Any:
         if named or not args or args[0].__class__ not in PLAIN:
             return NOT_TAKEN
-        input, *numbers = args
-        if not _INTS.issuperset(map(type, numbers)):
+        input = args[0]
+        if not _INTS.issuperset(map(type, args[1:])):
             return NOT_TAKEN
-        found = input._layout.routes.get((name, *numbers))
+        found = input._layout.routes.get((name, *args[1:]))
         if found is None:
             return NOT_TAKEN
         made, places, recorded, layouts = found

@@ -80,6 +80,7 @@ class Process:
             return
         self.dead = True
         self.died_at = self.world.now
+        self.world.touch(self)
         self.world.process_ended(self)
 
     def _thaw(self, seconds: float) -> None:
@@ -110,11 +111,13 @@ class World:
         self.is_over = False
         self._entered: Process | None = None
         # In which something has happened since those that wait were last looked through.
-        self._touched: set[Process] = set()
+        self._touched: dict[Process, None] = {}
         self._events: list[tuple[float, int, Process | None, Callable[..., object], Any]] = []
         self._numbers = itertools.count()
         self._end = 0.0
-        self._waiters: list[_Waiter] = []
+        # Those that wait, in the order in which they came, and by their processes.
+        self._waiters: dict[_Waiter, int] = {}
+        self._waiting: dict[Process, list[_Waiter]] = {}
         # Whoever lets the world go on, while it does.
         self._owner = _closed_lock()
         self._error: BaseException | None = None
@@ -127,14 +130,14 @@ class World:
         """Be in a process, or in none."""
         self.current = process
         if process is not None:
-            self._touched.add(process)
+            self._touched[process] = None
             if process is not self._entered:
                 self._entered = process
                 process.entered()
 
     def touch(self, process: Process) -> None:
         """Look at what waits in a process behind the present event."""
-        self._touched.add(process)
+        self._touched[process] = None
 
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
@@ -163,8 +166,9 @@ class World:
         waiter = _Waiter(process, is_over, deadline)
         if not waiter.may_go_on(self):
             if deadline is not None:
-                self.at(deadline, None, _nothing)
-            self._waiters.append(waiter)
+                self.at(deadline, None, self.touch, process)
+            self._waiters[waiter] = next(self._numbers)
+            self._waiting.setdefault(process, []).append(waiter)
             self._hand_to_a_spare()
             waiter.turn.acquire()
             self.enter(process)
@@ -184,7 +188,8 @@ class World:
             while True:
                 waiter = self._next_to_go_on()
                 if waiter is not None:
-                    self._waiters.remove(waiter)
+                    del self._waiters[waiter]
+                    self._waiting[waiter.process].remove(waiter)
                     _spares.append(spare)
                     waiter.turn.release()
                     return
@@ -198,16 +203,14 @@ class World:
         self._owner.release()
 
     def _next_to_go_on(self) -> _Waiter | None:
-        # What happened in one process ends no wait in another.
-        touched, now, is_over = self._touched, self.now, self.is_over
-        for waiter in self._waiters:
-            process, deadline = waiter.process, waiter.deadline
-            if (
-                process in touched
-                or is_over
-                or process.dead
-                or (deadline is not None and now >= deadline)
-            ) and waiter.may_go_on(self):
+        # What happened in one process ends no wait in another: those in which something has are
+        # looked through, for there may be a thousand.
+        if self.is_over:
+            return next(iter(self._waiters), None)
+        waiting, touched = self._waiting, self._touched
+        near = [waiter for process in touched for waiter in waiting.get(process, ())]
+        for waiter in sorted(near, key=self._waiters.__getitem__):
+            if waiter.may_go_on(self):
                 return waiter
         touched.clear()
         return None
@@ -284,10 +287,6 @@ def _closed_lock() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
-
-
-def _nothing() -> None:
-    pass
 
 
 # The world whose turn it is, if any: the last one.

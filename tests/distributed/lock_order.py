@@ -22,7 +22,7 @@ from typing import Any, Final
 
 FOLDER: Final = "PYTEST_LOCK_ORDER"
 _FILE: Final = "pairs"
-_ROOT: Final = str(Path(__file__).resolve().parents[1])
+_ROOT: Final = str(Path(__file__).resolve().parents[2])
 _OURS: Final = tuple(os.path.join(_ROOT, name, "") for name in ("fastdist", "kernels"))
 _TARGET: Final = re.compile(r"(?:(?P<owner>\w+)\.)?(?P<attribute>\w+)\s*(?::[^=]*)?=(?!=)")
 # The function that replaces locks in a forked child.
