@@ -226,10 +226,8 @@ def special_call(
             shared = of_process.interpreters
             if len(shared) == 1 and shared[0] is profiles and not of_thread.interpreters:
                 is_general, casts, times = False, False, True  # as `_manner`, without its search
-            elif listed := open_interpreters():
-                is_general, casts, times = _manner(listed)
             else:
-                is_general = casts = times = False
+                is_general, casts, times = _manner(open_interpreters())
             if is_general or (times and modes.special != modes.tracers):
                 return general(operands, attributes, out)
             if times:
