@@ -1,4 +1,4 @@
-"""Large groups: 1,000 simulated and 256 forked workers join and leave; first contact."""
+"""What large groups take: 1,000 simulated workers, 256 forked ones, first calls, descriptors."""
 
 from __future__ import annotations
 
