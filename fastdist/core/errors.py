@@ -30,6 +30,15 @@ from .moved_modules import earlier_names
 class FastdistError(Exception):
     """Anything that fastdist raises by itself."""
 
+    def __copy__(self) -> FastdistError:
+        # By its own __reduce__: tblib, which Dask loads, registers another way for all exceptions,
+        # and that cannot make one of several built-in bases.
+        make, arguments, *state = self.__reduce_ex__(4)
+        made: FastdistError = make(*arguments)  # type: ignore[operator]
+        if state and state[0]:
+            made.__dict__.update(state[0])
+        return made
+
 
 class ShapeError(FastdistError, RuntimeError, ValueError):
     """Shapes or axes that do not fit together."""
