@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from collections.abc import Sequence
 
 from .moved_modules import earlier_names
@@ -29,6 +31,15 @@ from .moved_modules import earlier_names
 
 class FastdistError(Exception):
     """Anything that fastdist raises by itself."""
+
+    def __copy__(self) -> FastdistError:
+        # By its own __reduce__: tblib, which Dask loads, registers another way for all exceptions,
+        # and that cannot make one of several built-in bases.
+        reduced: Any = self.__reduce_ex__(4)
+        made: FastdistError = reduced[0](*reduced[1])
+        if len(reduced) > 2 and reduced[2]:
+            made.__dict__.update(reduced[2])
+        return made
 
 
 class ShapeError(FastdistError, RuntimeError, ValueError):
