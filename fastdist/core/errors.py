@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from collections.abc import Sequence
+from typing import Any
 
 from .moved_modules import earlier_names
 
@@ -12,6 +11,7 @@ from .moved_modules import earlier_names
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
 # +-- DeclarationError, LinAlgError
+# +-- EngineError                      an engine that cannot give processes; WorkerFailedError
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
