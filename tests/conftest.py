@@ -1,4 +1,4 @@
-"""What every run has: a kernel cache, a private runtime directory, leak checks, a table of rows."""
+"""Setup of every run: a kernel cache, a private runtime folder, leak checks, a table of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import pytest
 
 from bench.kept_port import KeptPort
 from tests.crash_report import CrashReport
-from tests.distributed import lock_order
 from tests.first_process import leave_orphans_to_a_parent, restore_ctrl_c
 from tests.lanes import FewReports, Lanes, num_processes
 from tests.leak_fixture import nothing_left_behind
@@ -25,6 +24,7 @@ from tests.properties import Properties
 from tests.seed_report import SeedReport
 from tests.shared_rewriting import SharedRewriting
 from tests.short_folders import make_short_folder
+from tests.suite import lock_order
 from tests.suite.cpu_report import CpuReport
 from tests.surroundings import set_aside_what_is_not_the_tests
 

@@ -1,4 +1,4 @@
-"""What a test may not leave behind: threads, processes, sockets, files, contexts, references."""
+"""Tests may not leave behind threads, processes, sockets, files, contexts or references."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LASTING_THREADS = (
 
 
 class Held(NamedTuple):
-    """What this process holds at one moment."""
+    """The things that this process holds at one moment."""
 
     threads: frozenset[threading.Thread]
     processes: frozenset[int]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# What a comparison becomes: its opposite, and for an order its neighbour as well.
+# A comparison becomes another: its opposite, and for an order its neighbour as well.
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
     ast.Eq: (ast.NotEq,),
     ast.NotEq: (ast.Eq,),

@@ -67,7 +67,7 @@ class Tracer:
         return self._line
 
     def keep_up(self) -> None:
-        """Begin anew where another test has begun."""
+        """Begin again where another test has begun."""
 
     def note(self, line: Line) -> None:
         """Take note of a line that runs for the first time."""

@@ -30,7 +30,7 @@ Ran = dict[str, dict[str, list[int]]]
 
 @dataclass(frozen=True)
 class TestFile:
-    """What the tests of a file do that pass."""
+    """The results of the tests of a file that pass."""
 
     __test__ = False  # for pytest
 
@@ -140,7 +140,7 @@ def _file_of(test: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a break: the test that killed it, or, with a word on who looked, none."""
+    """The verdict on a break: the test that killed it, or, with a word on who looked, none."""
 
     killed: bool
     word: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -60,7 +59,6 @@ REFUSED = "refused"
 Derivatives = tuple[Callable[..., Any] | None, ...]
 
 
-@dataclass(slots=True)
 class PointwiseRule:
     """The declaration of a pointwise op: what every call of it follows from. `derives` and
     `refusals` are registered later. See PointwiseOp for the words.
@@ -83,10 +81,16 @@ class PointwiseRule:
     # The operands that no number may replace, and whether one may replace each of them.
     tensors_only: frozenset[str]
     has_numbers_alone: bool
-    refusals: list[Callable[..., str | None]] = field(default_factory=list)
+    refusals: list[Callable[..., str | None]]
     # Replaces the derivative by the first operand, on Tensors; it takes the derivative that the
     # partial gives.
-    derives: Callable[[Any], Any] | None = None
+    derives: Callable[[Any], Any] | None
+
+    # A dataclass would have every `import fastdist` load `dataclasses`, and `inspect` with it.
+    def __init__(self, **words: Any) -> None:
+        self.refusals, self.derives = [], None
+        for name, value in words.items():
+            setattr(self, name, value)
 
     @property
     def looks_at_operands(self) -> bool:

@@ -110,14 +110,14 @@ class PointwiseOp(GeneralPath[P, R]):
         every = (*self.tensors, *self.attributes)
         exact = " ".join(self.attributes) if exact is None else exact
         self.rule = PointwiseRule(
-            self.name,
-            self.tensors,
-            self.attributes,
-            _require_text(self.name, body),
-            _partials_for(self.tensors, partials, self.name),
-            tuple(tails),
-            dtype,
-            takes_complex,
+            name=self.name,
+            tensors=self.tensors,
+            numbers=self.attributes,
+            body=_require_text(self.name, body),
+            partials=_partials_for(self.tensors, partials, self.name),
+            tails=tuple(tails),
+            dtype=dtype,
+            takes_complex=takes_complex,
             held=self._named("held", held, self.attributes),
             factors=self._named("factors", factors, self.attributes),
             exact=self._named("exact", exact, every),

@@ -1,6 +1,6 @@
 """The locks of workers, in the order in which a thread may take them.
 
-A thread that holds a lock takes only locks of later levels. tests/distributed/lock_order.py watches
+A thread that holds a lock takes only locks of later levels. tests/suite/lock_order.py watches
 that: run tests with PYTEST_LOCK_ORDER=FOLDER.
 Locks of other packages (tensors, graphs, kernels, devices) may be taken inside each of these, and
 none of these inside them.

@@ -13,8 +13,8 @@ from types import CodeType
 
 import pytest
 
-from tests.distributed import lock_order
 from tests.distributed.lock_table import CONDITIONS, ELSEWHERE, LEVELS
+from tests.suite import lock_order
 
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("distributed", "concurrency", "engine", "launch")

@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from bench.kept_port import KeptPort
-from tests.distributed import lock_order, templates
+from tests.distributed import templates
+from tests.suite import lock_order
 
 DEADLINE_S = 60.0
 _MODULE = "functions_of_the_test"

@@ -1,4 +1,4 @@
-"""What can be asked of a store, and what it answers: the ops, their arguments, and the limits."""
+"""The requests and answers of a store: its ops, their arguments, and the limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fastdist.core.errors import StoreError
 
-# What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
+# A key or a value that does not fit into one frame is refused before it is kept.
 MAX_KEY_BYTES = 64 * 1024
 MAX_VALUE_BYTES = 32 * 1024 * 1024
 # A rank has 16 bits in the ids of messages.
@@ -17,7 +17,7 @@ MAX_MEMBERS = 1 << 16
 
 
 class Op(IntEnum):
-    """What can be asked of a store. The numbers are wire format."""
+    """The operations of a store. The numbers are wire format."""
 
     SET = 1  # key, value, key, value, ...
     GET = 2  # keys -> values, when all are there
@@ -50,7 +50,7 @@ class Op(IntEnum):
 
 
 class Status(IntEnum):
-    """What an answer means. The numbers are wire format."""
+    """The meaning of an answer. The numbers are wire format."""
 
     OK = 0
     TIMED_OUT = 1  # frames: what is missing
@@ -105,7 +105,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """What `owner` is told."""
+    """The answer to `owner`."""
 
     owner: Hashable
     status: Status
