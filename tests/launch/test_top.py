@@ -16,6 +16,7 @@ from fastdist.launch.gathering import Card, Members
 from fastdist.launch.job_address import running_jobs, split_address
 from fastdist.launch.job_reading import JobReading, stalls, waits
 from fastdist.launch.top_table import as_text, size
+from tests.short_folders import short_folder
 
 _LOADED = """
 import os, signal
@@ -38,6 +39,12 @@ while True:
 rpc.shutdown()
 dist.destroy_process_group()
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_other_jobs(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes of this run of tests have jobs of this user."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
 
 
 def test_a_job_under_load_is_shown_and_its_frozen_worker_is_named(
@@ -70,15 +77,15 @@ def test_without_the_job_s_secret_nobody_gets_in(
     start_run: Callable[..., Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    private: Path,
 ) -> None:
     job = start_run("import signal; print('ready', flush=True); signal.pause()")
     job.wait_for("ready")
     (found,) = running_jobs()
     # As another user, who does not find the folder of the job.
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
     monkeypatch.setenv("FASTDIST_JOB_SECRET", secrets.token_hex(32))
-    assert top.main([found.address, "--once"]) == 1
+    with short_folder() as elsewhere:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere)
+        assert top.main([found.address, "--once"]) == 1
     assert "refused the handshake" in capsys.readouterr().err
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 130

@@ -307,7 +307,7 @@ def _samplers() -> list[Any]:
 # Those of collectives, and these, were added after the files were written.
 _LATER_ERRORS = {
     *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
-    *("QueueEmptyError", "StoreAddressError"),
+    *("EngineError", "QueueEmptyError", "StoreAddressError"),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..linalg.product import LEAST_OF_FEW_ROWS, product, suits_panels
+from ..memory import BLOCKS_FROM
 from ..nn import batch_norm
 from ..reduce.sums import add_up
 from ..rows import long_cross_entropy, long_rows, small_columns, small_groups, small_rows
@@ -177,13 +178,17 @@ def _linear_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def _is_matrix_product(facts: CallFacts) -> bool:
-    """Return whether NumPy's BLAS makes the result of matrices as they are."""
+    """Return whether NumPy's BLAS makes the result of matrices as they are.
+
+    Note    not for large ones: NumPy's own memory has no way to release what memory.py keeps
+    """
     a, b = facts.shapes
     assert a is not None and b is not None
     return (
         len(a) == len(b) == 2
         and a[1] > 0
         and facts.one_dtype
+        and max(a[0] * b[1], a[0] * a[1], b[0] * b[1]) * facts.dtype.itemsize < BLOCKS_FROM
         and not suits_panels(*a, b[1], facts.dtype)
     )
 
