@@ -304,10 +304,10 @@ def _samplers() -> list[Any]:
     ]
 
 
-# Those of collectives, and these, were added after the files were written.
+# Errors of collectives, and these, were added after the files were written.
 _LATER_ERRORS = {
     *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
-    *("QueueEmptyError", "StoreAddressError"),
+    *("QueueEmptyError", "StoreAddressError", "EngineError"),
 }
 
 
