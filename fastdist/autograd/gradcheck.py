@@ -272,7 +272,8 @@ def _product(
     base = given[k].detach().to_numpy()
     sides = []
     for step in (check.eps, -check.eps):
-        moved = from_array(base + step * u).to(given[k].device).requires_grad_()
+        # NumPy adds arrays without axes to a number, which holds no memory for a kernel to read.
+        moved = from_array(np.asarray(base + step * u)).to(given[k].device).requires_grad_()
         outputs = _outputs(func, [*given[:k], moved, *given[k + 1 :]])
         sides.append([y.detach().to_numpy() for y in outputs])
     return [(up - down) / (2 * check.eps) for up, down in zip(*sides)]

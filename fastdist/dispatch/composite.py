@@ -88,17 +88,19 @@ def composite(
     return declare
 
 
-def before(call: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Let users call the decorated function in the place of a composite, which it calls with all
-    that it does not serve: such a call costs one function, and no check of its arguments.
-    """
-    name = call.__name__
+def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[F], F]:
+    """Let callers use the function that `quick` makes of the decorated composite, which it calls
+    with all that it does not serve: such a call costs one function, and no check of its arguments.
 
-    def declare(method: Callable[..., Any]) -> Any:
-        made: Any = wraps(call)(method)
-        call.offered_as = made  # type: ignore[attr-defined]
+    The module holds that function under the composite's name, so that it pickles.
+    """
+
+    def declare(general: F) -> F:
+        made: Any = wraps(general)(quick(general))
+        general.offered_as = made  # type: ignore[attr-defined]
+        name = general.__name__
         COMPOSITES[name] = COMPOSITES[name]._replace(call=made)
-        return made
+        return made  # type: ignore[no-any-return]
 
     return declare
 

@@ -32,9 +32,9 @@ diagonal dilation dim1 dim2 doubled dropout end eps factor fill first forward fu
 groups halved hermitian high hx ignored include_self info is_causal k keep keep_square kept
 kernel key largest last_c last_h length lengths log_probs log_sum low mask mean mode n norm
 num_groups offset onesided out over padding prob query rate reduction result reverse right rows
-rtol saved scale scales seed shifts sign square src start step stride sums taps total totals
-unitriangular upper value values variance vectors way weight weights whole wide window windows x
-y zero_infinity
+rtol saved scale scales seed shifts sign size square src start step stride sums taps total
+totals unitriangular upper value values variance vectors way weight weights whole wide window
+windows x y zero_infinity
 """
 INDEX_NAMES, OTHER_NAMES = frozenset(_INDEX_NAMES.split()), frozenset(_OTHER_NAMES.split())
 # Kernels whose parameter of such a name is a result, or a number.

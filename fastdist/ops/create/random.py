@@ -173,6 +173,7 @@ def randn(
     return _drawn("randn", source, sizes_of(size), *how)
 
 
+@before(quick_integers)
 @composite(homes="function")
 @fills_out
 def randint(
@@ -206,9 +207,6 @@ def randint(
     source = generator_or_default(generator, device)
     how = (wanted, device, requires_grad, layout, pin_memory)
     return _integers(source, low, high, shape, *how)
-
-
-before(randint)(quick_integers(randint))
 
 
 def _require_int64(low: int, high: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,32 @@ from ..index.searchsorted import ends_of
 _FEW: Final = 4096  # numbers of a result that NumPy makes at once
 
 
+def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one_hot with a short path of three NumPy calls, for CPU numbers all in range."""
+
+    def quick(tensor: Tensor, num_classes: int = -1) -> Any:
+        if (
+            tensor.__class__ not in PLAIN
+            or modes.tracers
+            or num_classes.__class__ is not int
+            or (layout := tensor._layout).dtype is not int64
+            or layout.device is not CPU
+            or not layout.numel
+        ):
+            return general(tensor, num_classes)
+        numbers = tensor._array
+        count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
+        if count <= 0 or count * layout.numel > _FEW:
+            return general(tensor, num_classes)
+        hits = numbers[..., None] == np.arange(count)
+        if np.count_nonzero(hits) != layout.numel:
+            return general(tensor, num_classes)  # which says what is out of range
+        return from_array(hits.astype(np.int64))
+
+    return quick
+
+
+@before(_quick_one_hot)
 @composite(homes="functional")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
@@ -46,25 +73,3 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor._layout.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]
-
-
-@before(one_hot)
-def one_hot_quickly(tensor: Tensor, num_classes: int = -1) -> Any:
-    """Return the same by three calls of NumPy, for numbers on the CPU that are all in range."""
-    if (
-        tensor.__class__ not in PLAIN
-        or modes.tracers
-        or num_classes.__class__ is not int
-        or (layout := tensor._layout).dtype is not int64
-        or layout.device is not CPU
-        or not layout.numel
-    ):
-        return one_hot(tensor, num_classes)
-    numbers = tensor._array
-    count = int(numbers.max()) + 1 if num_classes == -1 else num_classes
-    if count <= 0 or count * layout.numel > _FEW:
-        return one_hot(tensor, num_classes)
-    hits = numbers[..., None] == np.arange(count)
-    if np.count_nonzero(hits) != layout.numel:
-        return one_hot(tensor, num_classes)  # which says what is out of range
-    return from_array(hits.astype(np.int64))

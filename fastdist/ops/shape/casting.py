@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,20 @@ def _cast_to(name: str, dtype: DType) -> None:
     def quick(input: Any, memory_format: Any) -> Any:
         return to(input, dtype) if memory_format is preserve_format else NOT_TAKEN
 
-    general: Any = composite(homes="method", known_as="", quick=quick)(cast)
+    def itself(general: Callable[..., Any]) -> Callable[..., Any]:
+        def method(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
+            if (
+                input.__class__ in PLAIN
+                and input._layout.dtype is dtype
+                and memory_format is preserve_format
+                and not modes.tracers
+            ):
+                return input  # of the dtype already, as most
+            return general(input, memory_format)
 
-    @before(general)
-    def method(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
-        if (
-            input.__class__ in PLAIN
-            and input._layout.dtype is dtype
-            and memory_format is preserve_format
-            and not modes.tracers
-        ):
-            return input  # of the dtype already, as most
-        return general(input, memory_format)
+        return method
+
+    before(itself)(composite(homes="method", known_as="", quick=quick)(cast))
 
 
 for _dtype, _word in WORDS.items():
@@ -88,25 +91,29 @@ def type_(
     return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
+def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return cpu with a short path for plain tensors in main memory already."""
+
+    def quick(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
+        if (
+            input.__class__ in PLAIN
+            and input._layout.device is CPU
+            and memory_format is preserve_format
+            and not modes.tracers
+        ):
+            return input
+        return general(input, memory_format)
+
+    return quick
+
+
+@before(_quick_cpu)
 @composite(homes="method", known_as="")
 def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
     """Return the tensor in main memory; itself if it is there and lies as asked."""
     if memory_format is None or memory_format is preserve_format:
         return to(input, CPU)
     return to(input, CPU, memory_format=memory_format)
-
-
-@before(cpu)
-def cpu_quickly(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
-    """Return a plain tensor that is in main memory itself."""
-    if (
-        input.__class__ in PLAIN
-        and input._layout.device is CPU
-        and memory_format is preserve_format
-        and not modes.tracers
-    ):
-        return input
-    return cpu(input, memory_format)
 
 
 @composite(homes="method", known_as="")

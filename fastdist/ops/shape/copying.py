@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core import dtypes
@@ -195,6 +196,18 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 clone.formatted = in_format
 
 
+def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return contiguous with a short path for plain tensors and C order."""
+
+    def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
+        if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
+            return input if input._layout.contiguous else packed(input)
+        return general(input, memory_format)
+
+    return quick
+
+
+@before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
@@ -210,14 +223,6 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
             "order of the axes and leaves no gaps"
         )
     return in_format(input, memory_format)
-
-
-@before(contiguous)
-def contiguous_quickly(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
-    """Return a plain tensor in C order, itself or a copy."""
-    if memory_format is contiguous_format and input.__class__ in PLAIN and not modes.tracers:
-        return input if input._layout.contiguous else packed(input)
-    return contiguous(input, memory_format)
 
 
 def _quick_to(*args: Any, **named: Any) -> Any:

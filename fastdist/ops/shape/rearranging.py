@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import ShapeError
@@ -125,6 +126,35 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, *(1,) * missing, *times)
 
 
+def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return flatten with a short path for plain tensors in C order, up to the last axis."""
+
+    def quick(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+        if (
+            modes.special
+            or input.__class__ not in PLAIN
+            or start_dim.__class__ is not int
+            or end_dim.__class__ is not int
+            or end_dim != -1
+        ):
+            return general(input, start_dim, end_dim)
+        layout = input._layout
+        known = layout.routes.get(("flatten", start_dim))
+        if known is not None:
+            return view.see_again(input, known)
+        if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
+            sizes = (*layout.shape[:start_dim], -1)
+            seen = view(input, *sizes)
+            known = layout.routes.get((view, sizes, tuple))
+            if known is not None and known.run is not None:
+                layout.routes.remember(("flatten", start_dim), known)
+            return seen
+        return general(input, start_dim, end_dim)
+
+    return quick
+
+
+@before(_quick_flatten)
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
@@ -141,31 +171,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if first == last:
         return input
     return reshape(input, (*shape[:first], length, *shape[last + 1 :]))
-
-
-@before(flatten)
-def flatten_quickly(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Return a plain tensor in C order as a vector, or with the axes from one on as one."""
-    if (
-        modes.special
-        or input.__class__ not in PLAIN
-        or start_dim.__class__ is not int
-        or end_dim.__class__ is not int
-        or end_dim != -1
-    ):
-        return flatten(input, start_dim, end_dim)
-    layout = input._layout
-    known = layout.routes.get(("flatten", start_dim))
-    if known is not None:
-        return view.see_again(input, known)
-    if layout.contiguous and layout.numel and 0 <= start_dim < len(layout.shape) - 1:
-        sizes = (*layout.shape[:start_dim], -1)
-        seen = view(input, *sizes)
-        known = layout.routes.get((view, sizes, tuple))
-        if known is not None and known.run is not None:
-            layout.routes.remember(("flatten", start_dim), known)
-        return seen
-    return flatten(input, start_dim, end_dim)
 
 
 @composite(node="view")

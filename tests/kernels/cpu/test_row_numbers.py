@@ -26,7 +26,7 @@ def error_in_units(found: Array, exact: Array) -> float:
 @pytest.fixture(params=WAYS)
 def exp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     if request.param == "without":
-        monkeypatch.setattr(row_numbers, "_HAS_TABLES", False)
+        monkeypatch.setattr(row_numbers, "HAS_TABLES", False)
     text = WAYS[request.param]
     monkeypatch.setitem(KERNELS, text, row("x out", Map("out", text)))
 

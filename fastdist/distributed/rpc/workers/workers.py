@@ -28,6 +28,7 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
+from .hooks import add_silence_hook as add_silence_hook  # earlier pickles name it here
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
 from .progress import Progress
