@@ -23,6 +23,7 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
 )
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc.workers.directory import StoreDirectory
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.worker import Worker
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
@@ -330,10 +331,11 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
         group.kill()
     # Of the last of the four, file://'s store would be gone with it.
     store = FileStore(file, 5)
-    shutdown = PrefixStore("shutdown", PrefixStore("rpc_prefix_0", store))
+    shutdown = StoreDirectory(PrefixStore("rpc_prefix_0", store), 10.0, b"shutdown")
     with store:
-        assert [shutdown.get(str(rank)) for rank in (1, 2)] == [b"w1", b"w2"]
-        assert not shutdown.check(["0"]) and not shutdown.check(["3"])
+        members = shutdown.find([1, 2])
+        assert [one and one.name for one in members] == ["w1", "w2"]
+        assert shutdown.missing() == ([0, 3], 0)
 
 
 def send_after_the_end() -> None:

@@ -262,7 +262,7 @@ def test_of_who_was_lost_and_comes_back_all_hear_also_who_looked_for_it_in_vain(
     name: str,
     told: list[str],
 ) -> None:
-    module, returned, jobs = "fastdist.distributed.rpc.workers.workers", list[Any](), list[Any]()
+    module, returned, jobs = "fastdist.distributed.rpc.workers.hooks", list[Any](), list[Any]()
     heard: list[object] = []
 
     def run_hooks(info: Any) -> None:
