@@ -111,7 +111,7 @@ def serve_while_the_leader_works() -> list[str]:
     rpc.init_rpc(f"w{rank}")
     found: list[str] = []
     if rank == "0":
-        # One call to each, begun early: a worker that is called between two notices skips one.
+        # One call to each worker, which waits: a worker that is called prints no notice.
         futures = [rpc.rpc_async(to, lines_told) for to in ("w1", "w2")]
         deadline = time.monotonic() + 20
         while not any(future.done() for future in futures):
