@@ -111,12 +111,12 @@ def serve_while_the_leader_works() -> list[str]:
     rpc.init_rpc(f"w{rank}")
     found: list[str] = []
     if rank == "0":
-        # One call to each, begun early: a worker that is called between two notices skips one.
+        # One call to each worker, which waits: a worker that is called prints no notice.
         futures = [rpc.rpc_async(to, lines_told) for to in ("w1", "w2")]
-        is_any_done = threading.Event()
+        one_ended = threading.Event()
         for future in futures:
-            future.add_done_callback(lambda _: is_any_done.set())
-        assert is_any_done.wait(20)
+            future.add_done_callback(lambda _: one_ended.set())
+        assert one_ended.wait(20)
         for to in ("w1", "w2"):
             rpc.rpc_sync(to, wait_no_longer)
         found = [line for future in futures for line in future.wait()]

@@ -174,6 +174,8 @@ late: SimpleQueue[str] = SimpleQueue()
 
 def note_late() -> None:
     late.put(call_in_a_call())
+    # Both calls time out together: a caller that wakes late would accept an answer sent at once.
+    wait_at("the caller has timed out")
 
 
 def late_text() -> str:
@@ -191,6 +193,7 @@ def time_out_inside() -> None:
     if init(rpc_timeout=60) == 0:
         with pytest.raises(RpcTimeoutError, match=r"^RPC ran for more than set timeout \(200 ms\)"):
             rpc.rpc_sync("w1", note_late, timeout=0.2)
+        rpc.rpc_sync("w1", open_gate, ("the caller has timed out",))
         left = r"RPC ran for more than set timeout \((1\d\d|200) ms\) .*: wait_at on worker 'w0'"
         whose = r"the call in which worker 'w1' made it had no more time left \(its own timeout is "
         assert re.match(f"{left}.*; {whose}60000 ms", late_text())
