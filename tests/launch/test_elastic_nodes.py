@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 from collections.abc import Callable
@@ -65,9 +66,12 @@ def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode)
     _finish(pids)
     assert [first.end(), third.end()] == [0, 0]
     told = first.err.decode()
-    assert (
-        "fastdist: node 1 (127.0.0.2) was lost: not heard for 3 s; waiting up to 60 s for" in told
+    # Not a second earlier, and as much later as this machine is busy.
+    lost = (
+        r"fastdist: node 1 \(127\.0\.0\.2\) was lost: not heard for (\d+) s; waiting up to 60 s for"
     )
+    found = re.search(lost, told)
+    assert found is not None and int(found[1]) >= 3
     assert "a launcher with --node-rank 1 to take its place; restart 1 of 3" in told
     assert (
         "the job goes on with node 1 (127.0.0.7) and without node 1 (127.0.0.2) (2 nodes," in told

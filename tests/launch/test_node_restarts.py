@@ -156,13 +156,15 @@ def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     while True:
         signal.pause()
     """
-    nodes = start_nodes(WORKER + text, "--max-restarts=1", "--shutdown-timeout=1")
+    options = ("--max-restarts=1", "--shutdown-timeout=1", "--rejoin-timeout=1")
+    nodes = start_nodes(WORKER + text, *options)
     pid = _pids(nodes, 0)[2]
     nodes[0].wait_for("ready 0"), nodes[0].wait_for("ready 1")
     os.kill(pid, signal.SIGKILL)
     nodes[0].wait_for("is asked to end")
     nodes[1].process.kill()
-    # It may have reported before that all its workers have ended, or only that one has failed.
+    # It may have reported before that all its workers have ended, or only that one has failed. If
+    # not, another launcher is waited for.
     assert nodes[0].end(2 * _LOST_BOUND_S) in (1, 137)
     assert b"node 1 (127.0.0.2) was lost" in nodes[0].err
 
