@@ -1,4 +1,4 @@
-"""What large groups take: 1,000 simulated workers, 256 forked ones, first calls, descriptors."""
+"""Costs of large groups: 1,000 simulated workers, 256 forked ones, first calls, descriptors."""
 
 from __future__ import annotations
 

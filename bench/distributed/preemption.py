@@ -1,4 +1,4 @@
-"""What preempted() costs a step, next to an all_reduce of one number; and what metrics cost."""
+"""The cost of preempted() a step, next to an all_reduce of one number; and of metrics."""
 
 from __future__ import annotations
 

@@ -86,6 +86,9 @@ class PointwiseRule:
     # partial gives.
     derives: Callable[[Any], Any] | None
 
+    # No other word is taken.
+    __slots__ = tuple(__annotations__)
+
     # A dataclass would have every `import fastdist` load `dataclasses`, and `inspect` with it.
     def __init__(self, **words: Any) -> None:
         self.refusals, self.derives = [], None
