@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,11 +123,28 @@ def shut_down_in_a_handler(method: str) -> None:
     assert is_interrupted
 
 
+def leave_and_serve_until(fifo: Path) -> None:
+    """Leave the group, but answer calls until somebody opens the file for writing."""
+    agent: Any = get_current_agent()
+    close = agent.shutdown
+
+    def close_late() -> None:
+        with fifo.open():
+            close()
+
+    agent.shutdown = close_late
+    rpc.shutdown()
+
+
 @pytest.mark.parametrize("method", ["call_sent", "add_pending", "borrow_lane"])
-def test_a_handler_may_shut_down_wherever_it_interrupts_a_call(group: Group, method: str) -> None:
-    group[1].start(leave)
+def test_a_handler_may_shut_down_wherever_it_interrupts_a_call(
+    group: Group, method: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "end")
+    group[1].start(leave_and_serve_until, tmp_path / "end")
     group[0].run(shut_down_in_a_handler, method)
-    group[1].result()
+    with (tmp_path / "end").open("w"):
+        group[1].result()
 
 
 def test_steps_that_close_go_on_where_they_were_interrupted() -> None:

@@ -274,6 +274,12 @@ class LaneCall(Call):
         """Send the request; what the lane runs into is heard by who waits."""
         self._own = own
         self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
+        if self.peer.pipe.error is not None:
+            # A shutdown that ended before the call was counted has not waited for it: the peer,
+            # which may still answer, must not run it.
+            self.message.undo_packing()
+            self._is_broken, self._error = True, self._closed_error()
+            return
         hand_on_lead()
         try:
             if own.greeting is not None:
