@@ -50,6 +50,16 @@ class GradScaler:
     Note    for "cuda" without a GPU there is a warning, and nothing is scaled. The factor is on the
             device of the losses: a step waits once for a GPU, to know whether it must be skipped,
             and not at all if the optimiser is fused, which checks that on the device
+
+    Example:
+        >>> scaler = torch.amp.GradScaler("cpu")
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> scaler.scale(weight.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> weight.data
+        tensor([0.9000, 0.9000])
     """
 
     def __init__(

@@ -42,6 +42,12 @@ class DataLoader(Generic[T_co]):
             without that line, or of a notebook, are forked with a warning. pin_memory copies
             batches into pinned memory, where there is a GPU; without in_order, batches come as soon
             as they are made
+
+    Example:
+        >>> data = torch.utils.data.TensorDataset(torch.arange(5))
+        >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
+        >>> [batch.tolist() for (batch,) in loader]
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(

@@ -26,6 +26,13 @@ def conj(input: Tensor) -> Tensor:
             the conjugates anew: what is read often is better resolved. It is an instance of a
             subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
             none of that subclass. Of sparse numbers it is a copy
+
+    Args:
+        input: The tensor.
+
+    Example:
+        >>> torch.conj(torch.tensor([1 + 2j])).resolve_conj()
+        tensor([1.-2.j])
     """
     return conjugate_view(input)
 

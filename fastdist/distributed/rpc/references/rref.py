@@ -124,6 +124,13 @@ class RRef(Generic[T]):
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
 
     Thread  any
+
+    Example:
+        >>> rref = rpc.RRef(torch.ones(2))
+        >>> rref.is_owner(), rref.owner_name()
+        (True, 'worker0')
+        >>> rref.local_value()
+        tensor([1., 1.])
     """
 
     # The Future of the remote call that makes the value, where this worker made the call.
