@@ -1,7 +1,7 @@
 """Lets Griffe see what fastdist makes at import: functions that only a stub declares.
 
-Griffe reads `fastdist/__init__.pyi` next to `__init__.py`, and merges the two. It loses functions of
-which the stub has overloads alone, such as `max`.
+Griffe reads `fastdist/__init__.pyi` next to `__init__.py`, and merges the two. It loses functions
+of which the stub has overloads alone, such as `max`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,9 @@ ROOMS = {
         "Clipping, parametrizations, sequences of unequal lengths, data-parallel modules.",
     ),
     "optim": Room(
-        "Optimizers", ("optim", "optim.lr_scheduler"), "`from fastdist import optim`, schedules too."
+        "Optimizers",
+        ("optim", "optim.lr_scheduler"),
+        "`from fastdist import optim`, schedules too.",
     ),
     "autograd": Room(
         "Derivatives",
@@ -117,7 +119,7 @@ OPS = {
     "sparse": "Sparse tensors",
     "others": "Types, settings and everything else",
 }
-# What these name is declared by the stubs next to them.
+# Modules whose functions are declared by the stubs next to them.
 WITH_STUBS = ("fastdist.nn.functional.", "fastdist.linalg.", "fastdist.fft.", "fastdist.special.")
 # Refusals, and older names; classes that no file writes out.
 NO_ENTRY = ("Raise NotImplementedError", "Raise RuntimeError:", "Do what ")
@@ -216,7 +218,7 @@ def path_of(public: str, found: Any) -> str:
 
 
 def is_documented(found: Any) -> bool:
-    """Return whether a name has a docstring of its own and does something: refusals do not."""
+    """Return whether a name has a docstring and does something, unlike a refusal."""
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         return False
     if not (getattr(found, "__module__", None) or "").startswith("fastdist"):

@@ -51,6 +51,14 @@ class GradScaler:
             device of the losses: a step waits once for a GPU, to know whether it must be skipped,
             and not at all if the optimiser is fused, which checks that on the device
 
+    Args:
+        device: The type of device of the gradients.
+        init_scale: The factor of the loss at first.
+        growth_factor: The factor of its growth after growth_interval steps.
+        backoff_factor: The factor of its decrease after a step with infinite gradients.
+        growth_interval: How many steps without infinite gradients let it grow.
+        enabled: Whether it does anything.
+
     Example:
         >>> scaler = torch.amp.GradScaler("cpu")
         >>> weight = nn.Parameter(torch.ones(2))

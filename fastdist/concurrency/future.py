@@ -37,6 +37,10 @@ class Future(Generic[T]):
     Note    an error is logged as a warning if the Future is dropped before wait(), value() or
             exception() has read it, or a callback was given the Future
 
+    Args:
+        devices: The GPUs whose streams the value may be used on.
+        executor: Where callbacks run; the completing thread if None.
+
     Example:
         >>> future = torch.futures.Future()
         >>> doubled = future.then(lambda done: done.value() * 2)

@@ -209,7 +209,7 @@ class Conv1d(_OfAxes):
         dilation: The distance between two elements of the weight.
         groups: Into how many groups the channels are divided.
         bias: Whether to add a number to each channel.
-        padding_mode: What goes around: "zeros", "reflect", "replicate" or "circular".
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
         device: Where the result lives; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
@@ -236,7 +236,7 @@ class Conv2d(_OfAxes):
         dilation: The distance between two elements of the weight.
         groups: Into how many groups the channels are divided; each sees its own alone.
         bias: Whether to add a number to each channel.
-        padding_mode: What goes around: "zeros", "reflect", "replicate" or "circular".
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
         device: Where the result lives; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
@@ -264,7 +264,7 @@ class Conv3d(_OfAxes):
         dilation: The distance between two elements of the weight.
         groups: Into how many groups the channels are divided.
         bias: Whether to add a number to each channel.
-        padding_mode: What goes around: "zeros", "reflect", "replicate" or "circular".
+        padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
         device: Where the result lives; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 

@@ -153,7 +153,7 @@ def checkpoint(
         **kwargs: Its keyword arguments.
 
     Returns:
-        What function returns.
+        The result of function.
 
     Example:
         >>> from fastdist.utils.checkpoint import checkpoint

@@ -1,8 +1,7 @@
-"""The claim that the names which programs use most have arguments, results and an example that runs.
+"""The claim that the 300 names used most have arguments, results and an example that runs.
 
-`documented_names.txt` lists 300: the names that 24 packages and programs of PyTorch's ecosystem use
-most, and those of RPC, distributed autograd and process groups. A name behind a `-` has no example
-yet; there may only be fewer of them.
+`documented_names.txt` lists them: those of RPC, distributed autograd and process groups, and those
+that most of 24 packages and programs of PyTorch's ecosystem use.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ import fastdist.nn.functional as F
 from fastdist import nn, optim
 from fastdist.dispatch.op import OPS
 
-LISTED = Path(__file__).with_name("documented_names.txt").read_text().split("\n")[:-1]
-NAMES = [name for name in LISTED if not name.startswith("-")]
-# What the examples may use without importing it; docs/mkdocs.yml's reference says so as well.
+NAMES = Path(__file__).with_name("documented_names.txt").read_text().split()
+# The names that examples use without an import; docs/site_pages.py lists them for readers.
 GIVEN = {
     "torch": torch,
     "nn": nn,
@@ -38,7 +36,7 @@ GIVEN = {
     "rpc": rpc,
     "dist_autograd": dist_autograd,
 }
-# Second names of arguments, and what every op takes.
+# Second names of arguments, and parameters of every op.
 UNSAID = {"self", "args", "kwargs", "options", "out", "axis", "keepdims"}
 
 
@@ -58,7 +56,7 @@ def doc_of(name: str) -> str:
 
 
 def parameters_of(name: str) -> set[str]:
-    """Return the names that a call may give, but for those that stand for any number of them."""
+    """Return the names of parameters, without those for any number of arguments."""
     found = object_of(name)
     op = OPS.get(getattr(found, "__name__", ""))
     declared = op.declared if op is not None and found is op.public else found
@@ -66,18 +64,13 @@ def parameters_of(name: str) -> set[str]:
         parameters = inspect.signature(declared).parameters.values()
     except ValueError:
         return set()
-    return {one.name for one in parameters if not one.name.startswith("_")} - UNSAID
+    unsaid = UNSAID | {"input"} if name.startswith("Tensor.") else UNSAID
+    return {one.name for one in parameters if not one.name.startswith("_")} - unsaid
 
 
 def test_three_hundred_names_are_listed_once() -> None:
-    names = [name.lstrip("-") for name in LISTED]
-    assert len(names) == 300 and names == sorted(set(names))
-    assert len({id(object_of(name)) for name in names}) == 300
-
-
-def test_names_that_lack_an_example_get_fewer() -> None:
-    lacking = [name for name in LISTED if name.startswith("-")]
-    assert lacking == []
+    assert len(NAMES) == 300 and sorted(set(NAMES)) == NAMES
+    assert len({id(object_of(name)) for name in NAMES}) == 300
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -110,7 +103,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def printed_by(name: str, examples: list[doctest.Example]) -> str:
-    """Return what an example prints that its docstring does not show, or the other way round."""
+    """Return the differences between the output of examples and their docstring."""
     torch.manual_seed(0)
     test = doctest.DocTest(examples, dict(GIVEN), name, None, None, None)
     printed: list[str] = []

@@ -56,6 +56,16 @@ def isend(
 ) -> Work | None:
     """Begin to send a tensor, and return the Work to wait for before it is changed; see send.
 
+    Args:
+        tensor: The tensor to send; it may be changed once the Work is done.
+        dst: The global rank of the receiver.
+        group: The members; the default group if None.
+        tag: A number that the receive has as well.
+        group_dst: The rank of the receiver in the group, in place of dst.
+
+    Returns:
+        A Work: `wait()` returns once the tensor may be changed.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> if dist.get_world_size() > 1:
@@ -114,6 +124,16 @@ def irecv(
     group_src: int | None = None,
 ) -> Work | None:
     """Begin to receive, and return the Work to wait for before the tensor is read; see recv.
+
+    Args:
+        tensor: Written; of the shape and dtype of what is sent.
+        src: The global rank of the sender; any if None.
+        group: The members; the default group if None.
+        tag: A number that the send has as well.
+        group_src: The rank of the sender in the group, in place of src.
+
+    Returns:
+        A Work: `wait()` returns once the tensor is there.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -81,7 +81,7 @@ def rpc_sync(
             (60).
 
     Returns:
-        What func returns, copied to this worker.
+        The result of func, copied to this worker.
 
     Threads: any
 
@@ -391,8 +391,8 @@ def get_metrics() -> dict[str, str]:
         A dict of names and numbers, both as text.
 
     Example:
-        >>> int(rpc.get_metrics()["agent.thread_pool_size"])
-        1
+        >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1
+        True
     """
     return get_current_agent().get_metrics()
 

@@ -154,8 +154,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             limit.
         max_outstanding_bytes: The bytes that may wait at one peer.
         limits: An `rpc.Limits`.
-        switch_interval: What `sys.setswitchinterval` gets while RPC runs, in seconds; None to leave
-            it.
+        switch_interval: The value for `sys.setswitchinterval` while RPC runs, in seconds; None to
+            leave it.
         local_address: Where this worker listens.
         frozen_s: Seconds without a sign of life after which a worker is lost.
         grace_s: Seconds for which an address may refuse connections.

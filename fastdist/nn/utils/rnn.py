@@ -254,7 +254,7 @@ def pad_sequence(
     Args:
         sequences: Tensors that differ in the length of the first axis alone.
         batch_first: Whether the batch is the first axis instead of the second.
-        padding_value: What fills the gaps.
+        padding_value: The number that fills the gaps.
         padding_side: "right" or "left".
 
     Example:

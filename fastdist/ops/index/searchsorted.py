@@ -112,7 +112,7 @@ def searchsorted(
 
     Args:
         sorted_sequence: Rows in ascending order.
-        input: What to insert: a tensor or a number.
+        input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to go behind equal elements.
         side: "left" or "right", in place of right.

@@ -184,7 +184,7 @@ def avg_pool2d(
         padding: How many zeros go around the image.
         ceil_mode: Whether windows that begin inside of the image but end outside count.
         count_include_pad: Whether the zeros around the image count.
-        divisor_override: What sums are divided by, in place of the number of elements.
+        divisor_override: The divisor of sums, in place of the number of elements.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape

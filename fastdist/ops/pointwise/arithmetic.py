@@ -32,7 +32,7 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 
     Args:
         input: The tensor.
-        other: What is added: a tensor or a number.
+        other: The second summand: a tensor or a number.
         alpha: The number by which other is multiplied first.
 
     Returns:
@@ -60,7 +60,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 
     Args:
         input: The tensor.
-        other: What is subtracted: a tensor or a number.
+        other: The subtrahend: a tensor or a number.
         alpha: The number by which other is multiplied first.
 
     Returns:

@@ -26,9 +26,9 @@ def nan_to_num(
 
     Args:
         input: The tensor.
-        nan: What replaces NaN; 0 if None.
-        posinf: What replaces inf; the largest number of the dtype if None.
-        neginf: What replaces -inf; the smallest number of the dtype if None.
+        nan: The replacement of NaN; 0 if None.
+        posinf: The replacement of inf; the largest number of the dtype if None.
+        neginf: The replacement of -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:

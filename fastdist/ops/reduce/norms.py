@@ -61,7 +61,7 @@ def var(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: What is subtracted from the number of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -155,7 +155,7 @@ def std(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: What is subtracted from the number of elements; 1 if it is left out.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:

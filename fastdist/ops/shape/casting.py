@@ -21,7 +21,6 @@ from ...tensor.promotion import can_cast, result_dtype
 from ...tensor.tensor import Tensor
 from .copying import to
 
-
 _CAST = """Return the tensor in {dtype}; itself if its dtype and layout are these already.
 
 Args:

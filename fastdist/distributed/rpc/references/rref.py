@@ -125,6 +125,11 @@ class RRef(Generic[T]):
 
     Thread  any
 
+    Args:
+        value: The value, which stays on this worker.
+        type_hint: The class of the value, for TorchScript; not used.
+        devices: The GPUs on which the value is.
+
     Example:
         >>> rref = rpc.RRef(torch.ones(2))
         >>> rref.is_owner(), rref.owner_name()
