@@ -1,0 +1,60 @@
+"""The guides in docs/guides: their sessions and programs print what they show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.sessions import blocks, is_as_shown
+from tests.launch import forked_programs
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = ROOT / "docs" / "guides"
+# Programs by page and name: the options of `fastdist run` that start them.
+PROGRAMS = {
+    "start.md": {"two.py": ["-n", "2"]},
+    "errors.md": {"mistakes.py": ["-n", "2"]},
+}
+
+
+def name_of(program: str) -> str:
+    """Return the name that a program's first line gives it."""
+    first = re.match(r"# (\w+\.py)\n", program)
+    assert first, program
+    return first[1]
+
+
+def test_sessions_print_what_is_shown(tmp_path: Path) -> None:
+    """One process runs those of all pages: they import fastdist once."""
+    pages = [str(page) for page in sorted(GUIDES.glob("*.md")) if blocks(page, "pycon")]
+    done = forked_programs.run(["-m", "tests.house.sessions", *pages], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [(page, name) for page, names in PROGRAMS.items() for name in names]
+)
+def test_a_program_prints_what_is_shown(page: str, name: str, tmp_path: Path) -> None:
+    programs = {name_of(text): text for text in blocks(GUIDES / page, "python")}
+    (tmp_path / name).write_text(programs[name])
+    done = forked_programs.run(["-m", "fastdist.run", *PROGRAMS[page][name], name], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = shown_after(GUIDES / page, name)
+    printed = done.stdout.splitlines()
+    assert shown and [one for one in shown if not any(is_as_shown(one, p) for p in printed)] == []
+
+
+def shown_after(page: Path, name: str) -> list[str]:
+    """Return the lines that a page shows for the command that starts a program."""
+    (shown,) = [text for text in blocks(page, "console") if f" {name}\n" in text.split("\n", 1)[0] + "\n"]
+    command, *lines = shown.splitlines()
+    assert command.startswith("$ fastdist run ")
+    return lines
+
+
+def test_every_program_of_a_guide_is_run() -> None:
+    for page in GUIDES.glob("*.md"):
+        names = {name_of(text) for text in blocks(page, "python")}
+        assert names == {*PROGRAMS.get(page.name, {})}, page
