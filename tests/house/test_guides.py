@@ -19,7 +19,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 PROGRAMS = {
     "start.md": {"two.py": ["-n", "2"]},
     "errors.md": {"mistakes.py": ["-n", "2"]},
+    "torch-rpc.md": {"trainer.py": ["-n", "2"]},
+    "passes.md": {"chain.py": ["-n", "3"]},
 }
+
+# Forked workers do not read --as-torch; tests/launch tests that option with started ones.
+AS_TORCH = "import fastdist\n\nfastdist.install_as_torch()\n"
 
 
 def name_of(program: str) -> str:
@@ -60,7 +65,8 @@ def words_in(picture: Path) -> list[str]:
 )
 def test_a_program_prints_what_is_shown(page: str, name: str, tmp_path: Path) -> None:
     programs = {name_of(text): text for text in blocks(GUIDES / page, "python")}
-    (tmp_path / name).write_text(programs[name])
+    head = AS_TORCH if "\nimport torch\n" in programs[name] else ""
+    (tmp_path / name).write_text(head + programs[name])
     done = forked_programs.run(["-m", "fastdist.run", *PROGRAMS[page][name], name], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = shown_after(GUIDES / page, name)
