@@ -43,9 +43,7 @@ def draw_maml(found: dict[str, Any]) -> str:
     for steps, name in ((0, "before"), (1, "after 1 step"), (2, "after 2 steps")):
         learnt = found["learn"](first, rates, points, wave(points), steps)
         lines[name] = found["predict"](learnt, x)
-    curves = [
-        Curve(name, torch.stack([x[0], line[0]], 1).tolist()) for name, line in lines.items()
-    ]
+    curves = [Curve(name, torch.stack([x[0], line[0]], 1).tolist()) for name, line in lines.items()]
     dots = torch.stack([points[0], wave(points)[0]], 1).tolist()
     curves.append(Curve("ten points", dots, is_joined=False))
     return line_plot(

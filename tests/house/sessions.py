@@ -55,4 +55,4 @@ def differences(page: Path) -> str:
 
 if __name__ == "__main__":
     sys.modules["cupy"] = None  # type: ignore[assignment]
-    print("".join(differences(Path(argument)) for argument in sys.argv[1:]), end="")
+    sys.stdout.write("".join(differences(Path(argument)) for argument in sys.argv[1:]))

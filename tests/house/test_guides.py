@@ -21,6 +21,7 @@ PROGRAMS = {
     "errors.md": {"mistakes.py": ["-n", "2"]},
     "torch-rpc.md": {"trainer.py": ["-n", "2"]},
     "passes.md": {"chain.py": ["-n", "3"]},
+    "inside.md": {"life.py": ["-n", "2", "--restart=worker", "--max-restarts", "1"]},
 }
 
 # Forked workers do not read --as-torch; tests/launch tests that option with started ones.
@@ -76,7 +77,8 @@ def test_a_program_prints_what_is_shown(page: str, name: str, tmp_path: Path) ->
 
 def shown_after(page: Path, name: str) -> list[str]:
     """Return the lines that a page shows for the command that starts a program."""
-    (shown,) = [text for text in blocks(page, "console") if f" {name}\n" in text.split("\n", 1)[0] + "\n"]
+    commands = {text.split("\n", 1)[0]: text for text in blocks(page, "console")}
+    (shown,) = [text for first, text in commands.items() if first.endswith(f" {name}")]
     command, *lines = shown.splitlines()
     assert command.startswith("$ fastdist run ")
     return lines
