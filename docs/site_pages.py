@@ -121,6 +121,12 @@ OPS = {
 }
 # Modules whose functions are declared by the stubs next to them.
 WITH_STUBS = ("fastdist.nn.functional.", "fastdist.linalg.", "fastdist.fft.", "fastdist.special.")
+IMPORTS = """import fastdist as torch
+import fastdist.distributed as dist
+import fastdist.distributed.autograd as dist_autograd
+import fastdist.distributed.rpc as rpc
+import fastdist.nn.functional as F
+from fastdist import nn, optim"""
 # Refusals, and older names; classes that no file writes out.
 NO_ENTRY = ("Raise NotImplementedError", "Raise RuntimeError:", "Do what ")
 MADE = {"BuiltinCommHookType", "Logger", "Reducer", "TensorType"}
@@ -144,8 +150,12 @@ def linked(page: Path) -> Iterator[Path]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace the word `reference` of the navigation by the pages of the reference."""
+    """Add the pages of the reference to the navigation, and to Guides those that it lacks."""
+    listed = str(config.nav)
     for entry in config.nav or ():
+        if "Guides" in entry:
+            names = [page.relative_to(ROOT).as_posix() for page in pages()]
+            entry["Guides"] += [name for name in names if f"'{name}'" not in listed]
         if entry.get("Reference") == "reference":
             entry["Reference"] = [
                 "reference/index.md",
@@ -174,11 +184,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def reference() -> dict[str, str]:
     """Return the texts of the pages of the reference by their names."""
     by_room = functions_by_room()
-    texts = {f"ops.{name}": _page(OPS[name], "", by_room[name]) for name in OPS}
+    seen: set[str] = set()
+    texts = {f"ops.{name}": _page(OPS[name], "", by_room[name], seen) for name in OPS}
     texts["tensor"] = _tensor(by_room)
     for name, room in ROOMS.items():
         shown = [one for module in room.modules for one in names_of(module)]
-        texts[name] = _page(room.title, room.text, shown)
+        texts[name] = _page(room.title, room.text, shown, seen)
     texts["commands"] = _commands()
     return texts | {"index": _index(texts)}
 
@@ -258,12 +269,15 @@ def summary(found: Any) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 
-def _page(title: str, text: str, shown: Iterable[Shown]) -> str:
+def _page(title: str, text: str, shown: Iterable[Shown], seen: set[str]) -> str:
     shown = list(shown)
     rows = [f"| [`{one.name}`][{one.path}] | {summary(one.found)} |" for one in shown]
+    # A name that several modules offer has its entry on the first page.
+    new = [one for one in shown if one.path not in seen]
+    seen.update(one.path for one in new)
     parts = [
         f"::: {one.path}\n    options:\n      heading: {one.name}\n      toc_label: {_last(one)}\n"
-        for one in shown
+        for one in new
     ]
     table = "\n".join(["| Name | Summary |", "|---|---|", *rows])
     return f"# {title}\n\n{text}\n\n{table}\n\n" + "\n".join(parts)
@@ -316,6 +330,7 @@ def _index(texts: dict[str, str]) -> str:
     note = (
         "Written from the docstrings of this version; `help(fastdist.add)` prints the same. Many "
         "functions take NumPy's names of arguments as well: `axis` for `dim`, `keepdims` for "
-        "`keepdim`."
+        "`keepdim`. The examples begin with these lines, and those with `rpc` run on `worker0`:\n\n"
+        f"```python\n{IMPORTS}\n```"
     )
     return f"# Reference\n\n{note}\n\n{table}\n"
