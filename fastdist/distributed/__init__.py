@@ -228,7 +228,8 @@ def is_initialized() -> bool:
 
 def __dir__() -> list[str]:
     """Return the rooms and the names that can be asked for."""
-    return sorted(_ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"})
+    names = _ROOMS | _HOMES.keys() | _collectives() | {"is_available", "is_initialized"}
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def _collectives() -> frozenset[str]:
