@@ -1587,7 +1587,7 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         tensor([7., 7.])
     """
 def gather(input: Tensor, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
-    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.

@@ -1352,7 +1352,7 @@ class TensorMethods:
         Raises  RuntimeError for integers and bool
         """
     def gather(self, dim: builtins.int = ..., index: Tensor = ..., *, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = ...) -> Tensor:
-        """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+        """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
         Args:
             input: The tensor.
