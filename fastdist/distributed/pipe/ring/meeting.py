@@ -67,7 +67,7 @@ def ask(path: str, max_frame_bytes: int) -> RingEnd:
         line.setblocking(False)
         line.connect(path)
         fd = sealed_memory.create(_NAME, RING_BYTES)
-        memory = mmap.mmap(fd, RING_BYTES)
+        memory = sealed_memory.map_shared(fd, RING_BYTES)
         socket.send_fds(line, [WORD], [fd])
     except BaseException:
         line.close()
