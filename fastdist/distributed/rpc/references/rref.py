@@ -211,7 +211,9 @@ class RRef(Generic[T]):
                 "rpc.shutdown(): fetch it before"
             )
         self._require_owner()
-        return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
+        context = self._context
+        value: T = (context.client.profiled or context).fetch(self, timeout)
+        return value
 
     def _require_owner(self) -> None:
         """Check that the life of the owner that has the value is not over.
