@@ -9,10 +9,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 import os
 import stat
 import sys
+import weakref
 from typing import Any, Final
 
 # <asm-generic/mman.h>: the new mapping takes the place of what is at its address.
@@ -59,11 +61,11 @@ def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
         raise OSError(f"it is not {what} memory of {size} bytes")
     if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _seals() != _seals():
         raise OSError("it could shrink while it is read")
-    return map_shared(descriptor, size)
+    return map_shared(descriptor, size, what)
 
 
-def map_shared(descriptor: int, size: int) -> mmap.mmap:
-    """Return a mapping of shared memory that keeps no descriptor of it.
+def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
+    """Return a mapping of shared memory that keeps no descriptor of it; `what` is for `mapped`.
 
     Raises  OSError
 
@@ -72,7 +74,26 @@ def map_shared(descriptor: int, size: int) -> mmap.mmap:
             anonymous memory that mmap.mmap has mapped.
     """
     if sys.version_info >= (3, 13):
-        return mmap.mmap(descriptor, size, trackfd=False)
+        mapping = mmap.mmap(descriptor, size, trackfd=False)
+    else:
+        mapping = _map_in_place(descriptor, size)
+    number = next(_numbers)
+    _mapped[number] = what, weakref.ref(mapping, lambda _: _mapped.pop(number, None))
+    return mapping
+
+
+# What is mapped; an entry is put in and taken out at once.
+_mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
+_numbers = itertools.count()
+
+
+def mapped() -> list[str]:
+    """Return what each mapping is that has not been closed, oldest first; for tests of leaks."""
+    known = [(what, find()) for what, find in list(_mapped.values())]
+    return [what for what, mapping in known if mapping is not None and not mapping.closed]
+
+
+def _map_in_place(descriptor: int, size: int) -> mmap.mmap:
     import ctypes
 
     mapping = mmap.mmap(-1, size)

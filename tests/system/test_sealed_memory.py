@@ -26,19 +26,19 @@ def num_open() -> int:
 
 def test_two_mappings_share_their_bytes_and_keep_no_descriptor(memory: int) -> None:
     before = num_open()
-    one = sealed_memory.map_shared(memory, SIZE)
+    one = sealed_memory.map_shared(memory, SIZE, "one")
     other = sealed_memory.map_of(memory, SIZE, "test")
-    assert num_open() == before
+    assert num_open() == before and sealed_memory.mapped()[-2:] == ["one", "test"]
     one[SIZE - 5 : SIZE] = b"hello"
     assert (len(other), other[SIZE - 5 :]) == (SIZE, b"hello")
     one.close()
-    assert other[SIZE - 5 :] == b"hello"
+    assert other[SIZE - 5 :] == b"hello" and "one" not in sealed_memory.mapped()
     other.close()
 
 
 def test_a_mapping_outlives_its_descriptor() -> None:
     descriptor = sealed_memory.create("memory of a test", SIZE)
-    mapping = sealed_memory.map_shared(descriptor, SIZE)
+    mapping = sealed_memory.map_shared(descriptor, SIZE, "test")
     os.close(descriptor)
     mapping[:4] = b"kept"
     assert mapping[:4] == b"kept"
@@ -50,5 +50,5 @@ def test_a_mapping_outlives_its_descriptor() -> None:
 def test_a_descriptor_of_no_memory_is_an_error_and_keeps_nothing() -> None:
     before = num_open()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        sealed_memory.map_shared(1 << 20, SIZE)
+        sealed_memory.map_shared(1 << 20, SIZE, "test")
     assert num_open() == before
