@@ -302,9 +302,8 @@ class Worker:
 
     def _watch_process(self) -> None:
         record = self.record
-        if self.is_self or not self._me.shares_processes_with(record):
-            return
-        if not hasattr(os, "pidfd_open"):
+        can_watch = hasattr(os, "pidfd_open") and self._me.shares_processes_with(record)
+        if self.is_self or not can_watch:
             return
         try:
             self._pidfd = os.pidfd_open(record.pid)
@@ -340,7 +339,7 @@ class Worker:
         try:
             self._read_connection()  # makes it: see pipe/ring/watched.py
         finally:
-            if self._descriptors is descriptors:
+            if self._descriptors is not None:
                 descriptors.watch()
         # What came before the descriptors were watched has used up their edges.
         self._read_connection()
