@@ -67,7 +67,7 @@ class DistAutogradContext:
             return set(self._workers)
 
     def lost_workers(self) -> frozenset[Worker]:
-        """Return the lost workers among those that it has reached, or that have reached this one."""
+        """Return the lost workers among those that it has reached or that have reached this one."""
         with self._lock:
             known = self._workers.union(
                 [send.to_worker for send in self._sends.values()],

@@ -2,10 +2,10 @@
 
 # Note [Calls are replaced while somebody records]
 # A call goes through `agent.call`, `agent.call_each`, `agent.call_async`, `rrefs.create_remote` or
-# `rrefs.fetch`. What an instance has goes before what its class has: so while a recording is open
-# these five are put into the agent and its references, and taken out again at its end. With the
-# profiler off a call finds what it always finds. What this package asks of other workers for its
-# own sake goes by `agent.client` and `agent.send`, and is not profiled.
+# `rrefs.fetch`. Attributes of an instance precede those of its class: so while a recording is open
+# these five are set on the agent and its references, and removed again at its end. With the
+# profiler off a call is unchanged. This package's own queries to other workers go by `agent.client`
+# and `agent.send`, and are not profiled.
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class ProfiledCalls:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a call of function is named after."""
+    """Return the name of a call of function."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"aten::{name}" if call_type_of(function) == MessageType.SCRIPT_CALL else name
 
@@ -153,7 +153,7 @@ def _is_followed() -> bool:
 
 
 def _warn_once() -> None:
-    # Of a served request's recording this thread knows nothing: it is another thread's.
+    # The recording of a served request is another thread's, and does not count here.
     if any(recording.warns_of_calls for recording in time_ranges.listeners()):
         _has_warned.append(True)
         warnings.warn(
@@ -273,5 +273,5 @@ def worker_starts(worker_id: int) -> None:
 
 
 def worker_stops() -> None:
-    """Be a process of its own again."""
+    """Become a process without a group again."""
     time_ranges.node_id = -1

@@ -12,10 +12,11 @@ from .lane import RingLane
 
 
 class WatchedRingLane(RingLane):
-    """A RingLane whose stand-in is there from the beginning, and tells whether the peer is there.
+    """A RingLane whose stand-in connection exists from the start, and shows whether the peer is
+    there.
 
-    The end of the ring is told in the words of that connection, as if it had broken and come back:
-    whoever watches greets again, and asks what became of what was sent.
+    The end of the ring is reported as an event of that connection, as if it had broken and come
+    back: the watcher greets again, and queries what became of the messages that it sent.
 
     Thread  as any Lane; events() and next_connection_event from one thread, while there is a ring
     """
@@ -25,7 +26,7 @@ class WatchedRingLane(RingLane):
         self._zeromq = by_zeromq
         self.pulse = by_zeromq.pulse
         self._is_connected = False
-        # What is still to be told of the ring's end.
+        # Events of the ring's end that are still to be reported.
         self._to_tell: list[str] = []
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
@@ -54,7 +55,7 @@ class WatchedRingLane(RingLane):
         return self._zeromq.connection_fileno()
 
     def next_connection_event(self) -> str | None:
-        """Return what happened next to the connection, or to the ring, or None."""
+        """Return the next event of the connection, or of the ring, or None."""
         if self._to_tell:
             return self._to_tell.pop(0)
         kind = self._zeromq.next_connection_event()
@@ -63,11 +64,11 @@ class WatchedRingLane(RingLane):
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which is then made anew; what stands in the ring stands."""
+        """End the connection, which then reconnects; messages in the ring stay."""
         self._zeromq.hang_up()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Hang up; a second time does nothing. What was sent stays to be read."""
+        """Close the lane; a second time does nothing. Sent messages stay readable."""
         super().close(linger_s)
         self._zeromq.close(linger_s)
 
