@@ -1,4 +1,6 @@
-"""What the machine has no memory for: a RuntimeError as in PyTorch, and a MemoryError."""
+"""Requests for more memory than the machine has: a RuntimeError as in PyTorch, and a
+MemoryError.
+"""
 
 from __future__ import annotations
 
