@@ -297,8 +297,10 @@ class DistEngine:
             with self._lock:
                 self._under_way.add(part)
         if debug_log.of_autograd:
-            me, asker = get_instance().worker_id, -1 if requester is None else requester.id
-            debug_log.backward(me, context.id, terms.pass_id, "begins, requested by rank %d", asker)
+            me, by = get_instance().worker_id, ""
+            if requester is not None:
+                by = f", requested by rank {requester.id}"
+            debug_log.backward(me, context.id, terms.pass_id, "begins%s", by)
         if task.streams:
             self.global_cpu_thread.start()
         return part, task, True
