@@ -1,5 +1,4 @@
-"""`python -m bench NAME --against COMMIT`: fastdist of this tree against that of a commit, in
-turns.
+"""`python -m bench NAME --against COMMIT`: this tree against that of a commit, in turns.
 
 Two processes run the benchmark's module of this tree: one imports fastdist and kernels of this
 tree, the other those of the commit. With a `--device`, for which bench has a stand-in, the other

@@ -1,5 +1,4 @@
-"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and the samples that run
-them.
+"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and their samples.
 
 NVIDIA's compiler compiles our own texts, and fibres run them. The tests answer CuPy's other calls
 with NumPy: only a GPU can show whether cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels give the same

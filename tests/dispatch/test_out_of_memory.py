@@ -1,6 +1,4 @@
-"""Requests for more memory than the machine has: a RuntimeError as in PyTorch, and a
-MemoryError.
-"""
+"""Calls that run out of memory: the error is a RuntimeError, as in PyTorch, and a MemoryError."""
 
 from __future__ import annotations
 

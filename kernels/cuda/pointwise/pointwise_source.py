@@ -376,8 +376,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         // In packs from a parameter: of other pointers the compiler stores elements one by one.
         const long long to =
             (offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out) + begin_out) / PACK;
-        // All loads come before the first store: the compiler cannot prove that it writes
-        // elsewhere.
+        // All loads come before the first store: the compiler cannot prove that these are apart.
         Some read[TIMES];
 #pragma unroll
         for (int k = 0; k < TIMES; ++k)
