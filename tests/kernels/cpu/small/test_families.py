@@ -127,3 +127,32 @@ def test_losses_of_many_rows_or_with_weights_are_left_to_the_ordinary_kernel() -
     assert shortened("nn.loss.nll", many, kinds, (-100, 1)) is None
     weighed = np.ones((3, 2), np.float32), np.zeros(3, np.int64), np.ones(2, np.float32)
     assert shortened("nn.loss.nll", weighed, kinds, (-100, 1)) is None
+
+
+SCATTERED = [
+    # The shape that is written into, those of index and source, and the axis.
+    ((8, 8), (8, 8), (8, 8), 1),
+    ((8, 8), (5, 8), (6, 8), 0),
+    ((4, 3), (9, 2), (9, 3), 0),
+    ((2, 3, 4), (2, 5, 3), (2, 5, 4), 1),
+    ((7,), (20,), (20,), 0),
+]
+
+
+@in_one_test("name", ["scatter", "scatter_add"])
+@in_one_test("dtype", ["float32", "float64", "int64"])
+@in_one_test("shape, places, given, axis", SCATTERED)
+def test_scattering(shape: Any, places: Any, given: Any, axis: int, dtype: str, name: str) -> None:
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, shape[axis], places)
+    arrays = [draw(shape, dtype), index, draw(given, dtype)]
+    kernel, kinds = f"index.indexing.{name}", [(shape, arrays[0].dtype)]
+    expected = ordinary(kernel, arrays, kinds, (axis,))
+    assert same(shortened(kernel, arrays, kinds, (axis,)), expected)
+    assert same(
+        shortened(kernel, [arrays[0], index.astype("i4"), arrays[2]], kinds, (axis,)), expected
+    )
+    for wrong in (-1, shape[axis]):
+        index.flat[1] = wrong
+        with pytest.raises(OutOfBounds, match="out of bounds"):
+            shortened(kernel, arrays, kinds, (axis,))
