@@ -28,7 +28,12 @@ _of_vectors = object()
 # With an Ellipsis NumPy gives a 0-d view, never a scalar.
 # PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
 _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
-_EVENTS: Final = {(2, 2): "mm", (2, 1): "mv", (1, 1): "dot", (1, 2): "matmul"}
+_EVENTS: Final[dict[tuple[int, ...], str]] = {
+    (2, 2): "mm",
+    (2, 1): "mv",
+    (1, 1): "dot",
+    (1, 2): "matmul",
+}
 _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
