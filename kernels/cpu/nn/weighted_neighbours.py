@@ -23,10 +23,10 @@ Array = np.ndarray[Any, Any]
 loops = Loops("nn.weighted_loops")
 
 
-def compile_loop(x: Any, out: Any, weights: Any, whole: Any) -> None:
+def compile_loop(x: Any, made: Any, weights: Any, whole: Any) -> None:
     """Let the loop be compiled for arrays of these dtypes; `whole` is that of the table."""
     one = np.array([0, 1], whole), np.zeros(1, whole), np.zeros(1, weights)
-    loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), out), one, one, one, 1)
+    loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), made), one, one, one, 1)
 
 
 def _tables(

@@ -1,6 +1,4 @@
-"""The largest elements of windows and their gradients, and sums of neighbours by weight, by what
-follows from shapes alone.
-"""
+"""The largest of windows, their gradients and weighted sums of neighbours, for few numbers."""
 
 from __future__ import annotations
 
