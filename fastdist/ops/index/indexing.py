@@ -214,7 +214,7 @@ def scatter(
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_like(input, given)
-    written = scatter_src.general((input, index, given), (dim,))
+    written = scatter_src(input, index, given, dim)
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 

@@ -53,11 +53,16 @@ def _average(
     kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
     require_dtype(kernel, input._layout.dtype, fits=lambda d: d.is_floating_point or d is int64)
     lengths = input._layout.shape[-axes:]
-    recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
-    sums = weighed(input, recipes)
+    sums = weighed(input, _recipes(found, lengths))
     by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
     made = _divided(sums, by)
     return cast(Tensor, made if input._layout.contiguous else in_format_of(input, made))
+
+
+@functools.lru_cache(maxsize=256)
+def _recipes(found: tuple[Window, ...], lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    pairs = zip(lengths, found, strict=True)
+    return tuple([("windows", n, window.outputs, *window[:3]) for n, window in pairs])
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
