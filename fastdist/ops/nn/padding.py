@@ -39,6 +39,17 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     "replicate" the border element, "circular" those of the other end
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not have
+
+    Args:
+        input: The tensor.
+        pad: Two numbers for each axis, beginning with the last.
+        mode: "constant", "reflect", "replicate" or "circular".
+        value: The number to fill with, for "constant"; 0 if None.
+
+    Example:
+        >>> F.pad(torch.tensor([[1.0, 2.0]]), (1, 0, 0, 1))
+        tensor([[0., 1., 2.],
+                [0., 0., 0.]])
     """
     shape = input._layout.shape
     if mode == "constant":
