@@ -180,7 +180,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # Each registration makes a new BackendType, so it is looked up when it is asked for.
+        # Each registration makes a new BackendType, so it is looked up on each access.
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":

@@ -488,7 +488,7 @@ def bernoulli(
 ) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
-    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
 
     Args:
         input: The probability of each element; the shape and dtype alone, if p is given.
@@ -537,7 +537,7 @@ def normal_(
 ) -> Tensor:
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
-    # Of the whole the deviation is std.
+    # The deviation of the complex number is std.
     each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
     return _filled(self, "randn", generator, each, mean, "normal")
 
