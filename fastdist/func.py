@@ -183,15 +183,6 @@ def jvp(
     tangents: tuple[Any, ...],
     *,
     strict: bool = False,
-    has_aux: Literal[True],
-) -> tuple[Any, Any, Any]: ...
-@overload
-def jvp(
-    func: Callable[..., Any],
-    primals: tuple[Any, ...],
-    tangents: tuple[Any, ...],
-    *,
-    strict: bool = False,
     has_aux: bool,
 ) -> tuple[Any, ...]: ...
 def jvp(

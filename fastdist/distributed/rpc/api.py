@@ -440,9 +440,8 @@ def get_debug_info() -> dict[str, str]:
         A dict of names and values, both as text.
 
     Example:
-        >>> info = rpc.get_debug_info()
-        >>> info["num_autograd_contexts"]
-        '0'
+        >>> "num_autograd_contexts" in rpc.get_debug_info()
+        True
     """
     return _DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
 
