@@ -38,6 +38,11 @@ PRELOADED = (
     *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
     *("fastdist.distributed.process_group.rounds", "fastdist.distributed.links.hub"),
     *("fastdist.system.own_folder", "fastdist.distributed.explain", "encodings.ascii"),
+    # Half of the workers compute, and would need 25 ms each for these; none of them loads Numba.
+    *("concurrent.futures.thread", "fastdist.kernels.cpu.jit.background"),
+    *("fastdist.kernels.cpu.linalg.product", "fastdist.kernels.cpu.nn.batch_norm"),
+    *("fastdist.kernels.cpu.small.kernels", "fastdist.optim.sgd", "fastdist.distributed.optim"),
+    "fastdist.distributed.nn.api.remote_module",
 )
 # A file that tests devices imports this too, for which a worker would need 0.14 s.
 _OF_DEVICES = "tests.device_kinds"
@@ -277,6 +282,7 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
     ask = socket.socket(fileno=descriptor)
     for name in preloaded:
         importlib.import_module(name)
+    socket.getaddrinfo("127.0.0.1", None)  # the first call of a process reads files for 5 ms
     gc.collect()
     gc.freeze()  # or the first collection of each worker would copy all that it looks at
     # The threads are OpenBLAS's, which ends them before a fork and starts others when needed.
