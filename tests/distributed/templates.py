@@ -27,6 +27,8 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.suite import lock_order
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = os.path.join(_HERE, "workers.py")
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
@@ -48,8 +50,9 @@ PRELOADED = (
 _OF_DEVICES = "tests.device_kinds"
 # The first argument of a process that is forked to be a template, with what it imports after it.
 _TEMPLATE = "--template"
-# More ranks than this share: a template has the memory of a worker.
-NUM_TEMPLATES = 4
+# More ranks than this share: a template has the memory of a worker. Where the order of locks is what
+# a run looks for, hashes are nothing to it.
+NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
 # What is read when it is needed, as all that is ours is; the core is chosen by the first import.
 # What else an environment has of its own may be meant for a process that is started.
 _READ_LATE = (
