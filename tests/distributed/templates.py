@@ -50,8 +50,8 @@ PRELOADED = (
 _OF_DEVICES = "tests.device_kinds"
 # The first argument of a process that is forked to be a template, with what it imports after it.
 _TEMPLATE = "--template"
-# More ranks than this share: a template has the memory of a worker. Where the order of locks is what
-# a run looks for, hashes are nothing to it.
+# More ranks than this share: a template has the memory of a worker. A run that looks for the order
+# of locks needs no hashes that differ.
 NUM_TEMPLATES = 1 if lock_order.FOLDER in os.environ else 4
 # What is read when it is needed, as all that is ours is; the core is chosen by the first import.
 # What else an environment has of its own may be meant for a process that is started.
