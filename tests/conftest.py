@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -251,6 +252,18 @@ def properties(subtests: pytest.Subtests) -> Properties:
 def samples_alone(pytestconfig: pytest.Config) -> bool:
     """Return whether checks that take long are sampled by a fixed seed; --slow runs them whole."""
     return not pytestconfig.option.slow
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[None]:
+    """Have `subprocess` fork the Python programs that a file of tests starts, which saves their
+    imports: half a second of a core each.
+    """
+    from tests.launch.forked_programs import ForkedPopen
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", ForkedPopen)
+        yield
 
 
 @pytest.fixture

@@ -54,7 +54,14 @@ _WORKER = "rank "  # the name of a forked worker, before its rank
 # of a descriptor, and a folder.
 _FORKS_ALL, _PASSED = "FASTDIST_TEST_FORKS_ALL", "FASTDIST_TEST_PASSED"
 _FOLDER = "FASTDIST_TEST_FOLDER"
-_READ_LATE = ("COLUMNS", "LINES", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "TERM")
+_READ_LATE = (
+    "COLUMNS",
+    "JOB_COMPLETION_INDEX",
+    "LINES",
+    "OMP_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "TERM",
+)
 
 
 def run(
