@@ -117,6 +117,7 @@ Process = ForkedWorker | subprocess.Popen[bytes]
 Words = tuple[list[str], dict[str, str], str]
 """Arguments, environment and folder of a process."""
 
+_start = subprocess.Popen  # also where a test has put forks in its place
 _unended: set[ForkedWorker] = set()
 _templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
@@ -213,7 +214,7 @@ class Template:
     def __init__(self, script: str, *preloaded: str) -> None:
         self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
-            self.process = subprocess.Popen(
+            self.process = _start(
                 [sys.executable, script, str(there.fileno()), *preloaded],
                 pass_fds=[there.fileno()],
                 env=_early(_USUAL, ()),
