@@ -1,7 +1,7 @@
 """Everyday calls of 8x8: creation, views, writes, optimiser steps, vmap and small layers.
 
-`bench small` times them after its rows, each with its bound; calls that are no part of a graph are
-timed without grad alone.
+`bench small` times them after its rows, each with a bound; calls outside of a graph are timed
+without grad alone.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from ..tensor.tensor import Tensor, from_array
 Array = np.ndarray[Any, Any]
 
 # Note [Tables on a device]
-# Which elements make which, and by what weights, is reckoned on the CPU, once for shapes. What a
-# device is given of that stays there for the next call, so that a training step copies nothing from
-# its second time on. Each stream has its own, which its later work may read without waiting and
-# after which their memory goes back in its order. A graph that is captured gets tables for itself:
-# it would write them at each replay only, and read those of others when they may be gone.
+# The elements and weights that make each result are computed on the CPU, once for shapes. A device
+# keeps its copy for the next call, so that a training step copies nothing from its second time on.
+# Each stream has its own, which its later work may read without waiting and after which their
+# memory is freed in its order. A captured graph gets separate tables: it would write shared ones at
+# each replay only, and read others when they may be gone.
 _MOST: Final = 64
 # Held while a table is added and another one goes.
 _tables_lock: Final = threading.Lock()

@@ -31,8 +31,8 @@ def of(tensor: fd.Tensor, method: str) -> Callable[[], object]:
     return partial(methodcaller(method), tensor)
 
 
-# Call -> its events, each with those inside of it in parentheses. The outer ones are among those
-# that PyTorch 2.13 tells of the same call; what is inside differs as the ways of computing do.
+# Call -> its events, each with the inner ones in parentheses. The outer ones are among PyTorch
+# 2.13's for the same call; the inner ones differ as the implementations do.
 ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "linear": (lambda: F.linear(A, A), "linear(mm)"),
     "linear with bias": (lambda: F.linear(A, A, V), "linear(addmm)"),

@@ -38,7 +38,7 @@ OF_THE_PROFILER = (
     *[os.path.join(ROOT, room, "") for room in ROOMS],
     *[os.path.join(ROOT, file) for file in FILES],
 )
-# Who names one of these asks whether a profile records, or tells it something.
+# Code that uses one of these names tests whether a profile records, or reports to it.
 WORDS = {"time_ranges", "time_range", "memory_meter", "module_path", "python_stack", "should_time"}
 
 Step = tuple[CodeType, int]

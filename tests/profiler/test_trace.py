@@ -43,7 +43,7 @@ def test_a_trace_has_a_process_a_worker_a_row_a_thread_and_an_arrow_a_message() 
 
 
 def of_many_threads() -> list[TimeRange]:
-    """Of two threads of one identity, one after the other; of a pool; of a stream."""
+    """Two threads with the same id, one after the other; of a pool; of a stream."""
     return [
         TimeRange("a", "op", 1_000, 2_000, 7, "pool-10", sequence_nr=3),
         TimeRange("b", "op", 1_000, 2_000, 8, "pool-2", device="sim:0", kernel_id=5),

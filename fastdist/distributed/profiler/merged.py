@@ -16,7 +16,7 @@ from .served import RPC
 
 
 class TimeLine(NamedTuple):
-    """What all workers did, on one clock; `critical` are the ids() of what a pass waited for."""
+    """The work of all workers, on one clock; `critical` are the ids() of the critical path."""
 
     events: EventList
     workers: Mapping[int, str]
@@ -24,7 +24,7 @@ class TimeLine(NamedTuple):
     critical: frozenset[int]
 
     def critical_path(self) -> EventList:
-        """Return what the backward passes waited for, in order."""
+        """Return the events that the backward passes waited for, in order."""
         return EventList(event for event in self.events if id(event) in self.critical)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:

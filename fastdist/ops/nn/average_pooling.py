@@ -61,7 +61,7 @@ def _average(
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
-    """Return what sizes gives: a number, or a tensor of the device and dtype of sums."""
+    """Return the result of sizes: a number, or a tensor of the device and dtype of sums."""
     found = sizes(*given)
     if not isinstance(found, np.ndarray):
         return found
@@ -151,7 +151,7 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     known_as="avg_pool2d_backward",
 )
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
-    """Return what avg_pool1d's adjoint makes of input: rows of length."""
+    """Return the result of avg_pool1d's adjoint on input: rows of length."""
 
 
 @averages_back.plan
@@ -217,7 +217,7 @@ def avg_pool3d(
 
 
 def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) -> Tensor:
-    """Return the averages of as many parts of the last axes as are asked for."""
+    """Return the averages of output_size parts of the last axes."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
     if set(lengths) == {1} and input._layout.dtype.is_complex:
@@ -234,7 +234,7 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
 
 
-# What PyTorch calls the Nodes of averages of so many axes.
+# PyTorch's names of Nodes, by the number of averaged axes.
 _NODES = {
     1: "SqueezeBackward1",
     2: "AdaptiveAvgPool2DBackward0",

@@ -1,4 +1,4 @@
-"""Tensors made longer at their ends: with a number, or with what stands there already."""
+"""Tensors made longer at their ends: with a number, or with their own values."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
 def _places(mode: str, n: int, before: int, behind: int) -> Any:
     """Return from which place along an axis of n each element of the longer one comes."""
     if mode == "circular":
-        # What is taken away is gone before the rest goes round.
+        # Elements that negative padding removes are gone before the rest wraps around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
         return start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
     places = count_up(-before, n + behind)

@@ -1,4 +1,4 @@
-"""What pooling functions are given: kernels, strides, paddings, and the lengths that follow."""
+"""The arguments of pooling functions: kernels, strides, paddings, and the resulting lengths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 def numbers(function: str, name: str, given: Any, axes: int) -> tuple[int, ...]:
     """Return an int for each axis of space, from one int or from as many.
 
-    Raises  TypeError for what is no int, RuntimeError for another number of them
+    Raises  TypeError for a value that is not an int, RuntimeError for another number of them
     """
     several = given if isinstance(given, tuple | list) else (given,)
     for one in several:
@@ -225,7 +225,7 @@ def _require_windows(function: str, shape: Shape, space: Shape, found: list[Wind
 def adaptive_lengths(
     function: str, input: Tensor, output_size: Any, axes: int, *, channels: bool
 ) -> tuple[int, ...]:
-    """Return the lengths that adaptive pooling is asked for; None keeps an axis as it is.
+    """Return the lengths of adaptive pooling's output; None keeps an axis as it is.
 
     Raises  RuntimeError
     """

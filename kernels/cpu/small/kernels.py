@@ -1,4 +1,4 @@
-"""All kernels for small arrays, by the names of those that they stand in for."""
+"""All kernels for small arrays, by the names of the kernels that they replace."""
 
 from __future__ import annotations
 
