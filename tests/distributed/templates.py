@@ -128,6 +128,7 @@ Process = ForkedWorker | subprocess.Popen[bytes]
 Words = tuple[list[str], dict[str, str], str]
 """Arguments, environment and folder of a process."""
 
+_start = subprocess.Popen  # also where a test has put forks in its place
 _unended: set[ForkedWorker] = set()
 _templates: dict[tuple[int, int | str], Template] = {}
 _templates_lock = threading.Lock()
@@ -240,7 +241,7 @@ class Template:
         self.process: Process
         with there:
             if base is None:
-                self.process = subprocess.Popen(
+                self.process = _start(
                     [sys.executable, script, str(there.fileno())],
                     pass_fds=[there.fileno()],
                     env=environment,
