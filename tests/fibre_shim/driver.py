@@ -154,12 +154,21 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
 
 @functools.cache
 def _compiler() -> str:
-    """Return what differs between two compilers; to ask one for its version is to start it."""
+    """Return the version of g++. Each worker that uses fibres needs it: the answer is kept, by what
+    file g++ is.
+    """
     path = shutil.which("g++")
     if path is None:
         raise RuntimeError("g++ is missing: it compiles the kernels of the CuPy made of fibres")
     program = os.stat(path)
-    return f"{os.path.realpath(path)} {program.st_size} {program.st_mtime_ns}"
+    kept = _CACHE / f"compiler-{program.st_ino}-{program.st_size}-{program.st_mtime_ns}"
+    if not kept.exists():
+        _CACHE.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+            made = Path(folder) / kept.name
+            made.write_bytes(subprocess.check_output([path, "--version"]))
+            made.rename(kept)
+    return kept.read_text()
 
 
 @functools.cache
