@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..core.device import CPU
-from ..core.errors import out_of_memory
+from ..core.errors import raise_out_of_memory
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.silence import define_silent
@@ -73,7 +73,7 @@ NAMES: Final[dict[str, Any]] = {
     "_find": find_route,
     "_modes": modes,
     "_next": next_sequence_number,
-    "_out_of_memory": out_of_memory,
+    "_raise_out_of_memory": raise_out_of_memory,
     "_overlap": may_overlap,
     "_shell": empty_shell,
     "_tls": tls,
@@ -310,7 +310,7 @@ def _guard_memory(line: str) -> list[str]:
     """Return the lines that run a Route; `try` costs nothing if it succeeds."""
     return [
         f"try: {line}",
-        "except MemoryError as _error: raise _out_of_memory(_error) from _error",
+        "except MemoryError as _error: _raise_out_of_memory(_error)",
     ]
 
 
