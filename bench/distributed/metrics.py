@@ -16,7 +16,7 @@ from ..kept_port import KeptPort
 from .rpc import Couple, nothing, same, serve, stand_by
 
 NEEDS = ("zmq", "prometheus_client")
-# Prometheus reads every 15 s unless it is told otherwise.
+# The default of Prometheus is 15 s.
 _EVERY_S = 1.0
 # case: (what, turns a sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {

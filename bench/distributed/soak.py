@@ -47,7 +47,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Held(NamedTuple):
-    """What a process holds."""
+    """Memory in bytes, descriptors and threads of a process."""
 
     resident: int
     files: int
@@ -55,7 +55,7 @@ class Held(NamedTuple):
 
 
 class Soak(NamedTuple):
-    """What one job has found: by rank and life what a worker held, from its start on."""
+    """The findings of one job; `lives` has samples of each worker by rank and restart count."""
 
     kills: int
     seconds: float
@@ -119,7 +119,7 @@ def quarters(held: list[Held]) -> tuple[Held, Held]:
 
 
 def flaws(soak: Soak, without: Soak) -> list[str]:
-    """Return what is wrong with a soak, in words."""
+    """Return the faults of a soak, in words."""
     found = list(soak.wrong)
     if not soak.kills:
         found.append("no worker was killed")
@@ -172,7 +172,7 @@ class _Job:
                 if now > until:
                     (self._folder / "stop").touch()
                 elif now > next_kill and (victim := self._victim(draw)):
-                    with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                    with suppress(ProcessLookupError):  # it has just ended
                         os.kill(victim, signal.SIGKILL)
                         kills += 1
                     next_kill += between_s
@@ -243,7 +243,7 @@ def _logs(folder: Path) -> dict[tuple[int, int], list[list[int]]]:
 
 
 def held_by(pid: int | str) -> Held:
-    """Return what a process holds; "self" is this one.
+    """Return memory, descriptors and threads of a process; "self" is this one.
 
     Raises  OSError or IndexError if it has ended
     """
@@ -385,7 +385,7 @@ class Total:
 
 
 class Callers:
-    """A thread that calls the other workers, and counts what came of it."""
+    """A thread that calls the other workers, and counts answers and errors."""
 
     def __init__(self, rank: int) -> None:
         self._others = [f"w{other}" for other in range(SIZE) if other != rank]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import threading
@@ -33,7 +34,10 @@ from distributed.protocol.pickle import dumps
 
 __all__ = ["FastdistPlugin", "run"]
 
+_logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
+# How long a worker without a place in a plugin's group waits at most before it asks again.
+_MOST_LOOK_S = 2.0
 _PLUGIN_NAME = "fastdist-groups"
 # How long a worker that is closed waits for the others of its group.
 _LEAVE_S = 5.0
@@ -96,9 +100,9 @@ def run(
 class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
     """Joins the workers of a Dask cluster to a group for RPC, in which all tasks may call.
 
-    Worker K is named "workerK". A worker that starts later takes the rank of one that was lost, and
-    the hooks of `dist.on_restart` run; a worker beyond world_size is left out. Unregistering
-    the plugin shuts RPC down.
+    Worker K is named "workerK". Workers beyond world_size wait, and one of them, or one that starts
+    later, takes the rank of a worker that was lost; the hooks of `dist.on_restart` run.
+    Unregistering the plugin shuts RPC down.
 
     Args:
         world_size: How many workers the group has.
@@ -118,11 +122,23 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
         self._prefix, self._settings = name, settings_of_driver()
 
     async def setup(self, worker: Any) -> None:
-        """Join the group, on a thread: Dask calls this in each worker."""
+        """Join the group, or wait for a place: Dask calls this in each worker."""
+        self._rank: int | None = None
         self._entered = ExitStack()
+        self._closing = asyncio.Event()
+        self._waiting: asyncio.Task[None] | None = None
+        is_member = False
+        try:
+            is_member = await self._join(worker)
+        finally:
+            if not is_member:
+                self._waiting = asyncio.ensure_future(self._wait_for_place(worker))
+
+    async def _join(self, worker: Any) -> bool:
+        """Join the group in a free place, on a thread; return whether there was one."""
         claim = await _on_scheduler(worker, _join, self._plan, worker.address)
         if claim is None:
-            return
+            return False
         place, local_rank, count, secret = claim
         life = Life(
             *(place, local_rank, count, self._plan.run_id, WORKER, 0, self._settings, secret)
@@ -132,17 +148,38 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
             await asyncio.to_thread(_init_rpc, f"{self._prefix}{life.rank}")
         except BaseException:
             self._entered.close()
-            await _on_scheduler(worker, _leave, self._plan.run_id, life.rank)
+            await self._leave(worker, life.rank)
             raise
         self._entered.callback(_leave_group)
         self._rank = life.rank
+        return True
+
+    async def _wait_for_place(self, worker: Any) -> None:
+        """Take the first place that becomes free; an attempt that fails is repeated."""
+        pause_s = _LOOK_S
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause_s)
+                return
+            pause_s = min(2 * pause_s, _MOST_LOOK_S)
+            try:
+                if await self._join(worker):
+                    return
+            except (FastdistError, OSError) as error:
+                _logger.warning("%s has not joined its group: %s", worker.address, error)
 
     async def teardown(self, worker: Any) -> None:
         """Leave the group: Dask calls this when the worker closes, or the plugin is removed."""
+        self._closing.set()
+        if self._waiting is not None:
+            await self._waiting
         await asyncio.to_thread(self._entered.close)
-        if hasattr(self, "_rank"):
+        if self._rank is not None:
             with suppress(OSError):  # the scheduler may have gone first
-                await _on_scheduler(worker, _leave, self._plan.run_id, self._rank)
+                await self._leave(worker, self._rank)
+
+    async def _leave(self, worker: Any, rank: int) -> None:
+        await _on_scheduler(worker, _leave, self._plan.run_id, rank, worker.address)
 
 
 def _init_rpc(name: str) -> None:
@@ -234,7 +271,7 @@ class _DaskEngine:
                     return self._places
                 found = f"Dask workers {sorted(found.values())} did not answer"
             if time.monotonic() > until:
-                raise EngineError(f"{found} within {self._timeout_s:g} s")
+                raise EngineError(f"within {self._timeout_s:g} s {found}")
             self._pause()
 
     def _pause(self) -> None:
@@ -311,13 +348,14 @@ class _Member:
     address: str
     server_id: str
     name: Any
-    starts: int = 0
 
 
 class _Group:
     def __init__(self, hub: Hub, client: str | None) -> None:
         self.hub, self.client = hub, client
         self.members: dict[int, _Member] = {}
+        # How often each rank of a plugin's group was started.
+        self.starts: dict[int, int] = {}
 
     def lost(self, scheduler: Any) -> list[int]:
         """Return the ranks whose processes have left the cluster."""
@@ -416,7 +454,8 @@ def _claim(
             f"Dask did not have {len(ranks)} free workers for ranks {ranks}: the cluster has "
             f"{len(allowed)}{whose}, of which {others} belong to other groups and "
             f"{len(taken) - others} to other ranks of this one; a nanny that starts lost ones "
-            "again, more workers, or fewer ranks would help"
+            "again, more workers, or fewer ranks would help. LocalCluster gives a worker up whose "
+            "nanny takes longer than distributed.deploy.lost-worker-timeout (15 s by default)"
         )
     found = {}
     for rank in sorted(ranks, key=lambda one: one not in members):
@@ -492,9 +531,9 @@ def _join(
     if not free:
         return None
     rank, state = free[0], dask_scheduler.workers[address]
-    before = group.members.get(rank)
-    starts = 0 if before is None else before.starts + 1
-    group.members[rank] = _Member(address, state.server_id, state.name, starts)
+    starts = group.starts.get(rank, 0)
+    group.starts[rank] = starts + 1
+    group.members[rank] = _Member(address, state.server_id, state.name)
     hosts = [distributed.comm.get_address_host(one.address) for one in group.members.values()]
     mine = distributed.comm.get_address_host(address)
     local_rank = sum(
@@ -515,9 +554,10 @@ def _join(
     return place, local_rank, starts, group.hub.secret
 
 
-def _leave(group: str, rank: int, dask_scheduler: Any) -> None:
+def _leave(group: str, rank: int, address: str, dask_scheduler: Any) -> None:
     found = _groups(dask_scheduler).by_name.get(group)
-    if found is not None:
-        found.members.pop(rank, None)
+    # Another worker may have the rank by now.
+    if found is not None and rank in found.members and found.members[rank].address == address:
+        del found.members[rank]
         if not found.members:
             _close(group, dask_scheduler)
