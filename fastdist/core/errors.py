@@ -30,7 +30,7 @@ from .moved_modules import earlier_names
 
 
 class FastdistError(Exception):
-    """Anything that fastdist raises by itself."""
+    """Base of all errors that fastdist defines."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tblib, which Dask loads, replaces how exceptions pickle. For a class with its own __init__
@@ -206,7 +206,7 @@ class RankTakenError(StoreError):
 
 
 class RendezvousError(StoreError, ValueError):
-    """A rank, a world size or an address that is missing or makes no sense."""
+    """A rank, a world size or an address that is missing or invalid."""
 
 
 class RpcError(FastdistError, RuntimeError):

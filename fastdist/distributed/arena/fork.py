@@ -1,4 +1,4 @@
-"""What becomes of borrowed blocks in a forked child: copies of its own, before it runs anything."""
+"""Borrowed blocks in a forked child: it copies them before it runs anything."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
+
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
-# A child has the tensors of its parent, but memory that is shared would stay shared: what one
-# writes the other would see, and when the parent lets go of a block its owner fills it anew. So the
-# child puts private pages with the same bytes in the place of each block, at the same address. As
-# long as it copies the parent releases nothing, and fork returns in the parent when it is done.
+# A child has the tensors of its parent, but memory that is shared would stay shared: each would see
+# the other's writes, and when the parent releases a block its owner fills it with other data. So
+# the child maps private pages with the same bytes over each block, at the same address. As long as
+# it copies the parent releases nothing, and fork returns in the parent when it is done.
 
 _PATIENCE_MS: Final = 5000
-_MAP_FIXED: Final = 0x10
 
 _logger = logging.getLogger(__name__)
 
 
 class Borrower(Protocol):
-    """What a fork has to know of a borrowed arena."""
+    """The part of a borrowed arena that a fork uses."""
 
     def held_blocks(self) -> list[Bytes]:
         """Return the blocks that somebody here looks at."""
@@ -63,7 +64,7 @@ _this_thread = _ThisThread()
 def postpone(block: Releasable) -> bool:
     """Keep a block to be released later if a fork is under way; return whether it was kept.
 
-    Thread  any, from within the garbage collector as well: takes no lock
+    Thread  any, from within the garbage collector as well: it uses no lock
     """
     if not _forks_under_way:
         return False
@@ -86,11 +87,7 @@ def _before() -> None:
     if not any(borrower.held_blocks() for borrower in list(borrowers)):
         return
     # Made here, for a child of many threads can load nothing safely.
-    libc = ctypes.CDLL(None, use_errno=True)
-    remap = libc.mmap
-    remap.restype = ctypes.c_void_p
-    remap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    _this_thread.remap = remap
+    _this_thread.remap = libc_mmap()
     _this_thread.pipe = os.pipe()
     with _lock:
         _forks_under_way += 1
@@ -131,7 +128,7 @@ def _in_child() -> None:
 def _make_private(block: Bytes) -> None:
     address, length = block.__array_interface__["data"][0], round_up(block.nbytes)
     copied = block.copy()
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     if _this_thread.remap(address, length, protection, flags, -1, 0) != address:
         raise OSError(ctypes.get_errno(), "no memory for the tensors of a forked child")

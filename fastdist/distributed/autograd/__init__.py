@@ -100,17 +100,17 @@ def backward(
 ) -> None:
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
-    In the mode "auto" results of RPCs that no root depends on have no gradients, as in one process.
-    In "fast", PyTorch's, they make the pass fail when it has come to rest. The "smart" mode of
-    PyTorch's design notes is not built: "auto" gives what it would.
+    In the mode "auto" results of RPCs that no root depends on get no gradients, as in one process.
+    In "fast", PyTorch's mode, they make the pass fail once nothing moves any more. The "smart" mode
+    of PyTorch's design notes does not exist: "auto" gives the same gradients.
 
-    With create_graph the graph is kept, and the gradients in the contexts have one of their own,
-    which goes over the workers as the first does: a later pass of the same context whose roots are
-    made of them differentiates the first. Its gradients are added to those that are there, as in
-    one process to `.grad`.
+    With create_graph the graph is kept, and the gradients in the contexts have a graph too, which
+    spans the workers as the first does: a later pass of the same context with roots made of these
+    gradients differentiates the first. Its gradients are added to the present ones, as in one
+    process to `.grad`.
 
-    With accumulate_to_grad each leaf's `.grad`, on its worker, is added to as in a pass of one
-    process, hooks after it included; the context has the gradients all the same.
+    With accumulate_to_grad each leaf's `.grad`, on its worker, accumulates as in a pass of one
+    process, with its hooks; the context has the gradients too.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
     Note    a pass in the mode "auto" in which an answer needs no gradient, or in whose context a
@@ -118,6 +118,22 @@ def backward(
             was called runs outside of the caller's context, as in PyTorch
     Raises  TypeError; ValueError for an unknown mode; RuntimeError for bad roots or an unknown
             context; what failed on any worker; WorkerLostError
+
+    Args:
+        context_id: The id that `with context() as context_id` gives.
+        roots: Tensors of one element from which the pass begins.
+        retain_graph: Whether a second pass may run through the same graph.
+        create_graph: Whether the pass is recorded, for second derivatives.
+        accumulate_to_grad: Whether each leaf's `.grad` is added to as well.
+        mode: "auto" or "fast".
+
+    Example:
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> with dist_autograd.context() as context_id:
+        ...     y = rpc.rpc_sync("worker0", torch.mul, args=(x, x))
+        ...     dist_autograd.backward(context_id, [y.sum()])
+        ...     print(dist_autograd.get_gradients(context_id)[x])
+        tensor([2., 4.])
     """
     if mode == "smart":
         raise ValueError(_SMART)
@@ -149,14 +165,32 @@ def _is_iterable(roots: object) -> bool:
 
 
 def is_available() -> bool:
-    """Return True: as in PyTorch, whether distributed autograd can be used."""
+    """Return True: as in PyTorch, whether distributed autograd can be used.
+
+    Example:
+        >>> dist_autograd.is_available()
+        True
+    """
     return True
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """Return leaf -> gradient of what this worker's leaves got in the context so far.
+    """Return a dict from leaf to gradient: all that this worker's leaves got in the context so far.
 
-    Raises  TypeError for what is no id; RuntimeError for an unknown context
+    Raises  TypeError for a value that is not an id; RuntimeError for an unknown context
+
+    Args:
+        context_id: The id that `with context() as context_id` gives.
+
+    Returns:
+        A dict; its keys are compared by identity.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with dist_autograd.context() as context_id:
+        ...     dist_autograd.backward(context_id, [(3 * x).sum()])
+        ...     print(dist_autograd.get_gradients(context_id)[x])
+        tensor([3., 3.])
     """
     if type(context_id) is not int:
         why = f"expected the id that `with context()` gives, got {type(context_id).__name__}"
@@ -214,8 +248,8 @@ def _get_debug_info() -> dict[str, Any]:
     }
 
 
-# Loaded when they are asked for, here or by another worker: few programs do, and each of their
-# processes would hold them.
+# Loaded on first use, here or by another worker: few programs use them, and each process of the
+# others would hold them.
 load_later(__name__, {"explain": ".explain.explanation", "hvp": "functional", "jvp": "functional"})
 export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
 

@@ -215,6 +215,12 @@ def destroy_process_group(group: Any = None) -> None:
 
     Raises:
         ValueError: The group was destroyed before, or is not a group.
+
+    Example:
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> dist.destroy_process_group()
+        >>> dist.is_initialized()
+        False
     """
     if is_outside(group):
         return
@@ -267,7 +273,7 @@ def store_based_barrier(
 
     Args:
         rank: The number of this process, for the error.
-        store: What all share.
+        store: The store that all share.
         group_name: The name of the barrier; used once.
         rendezvous_count: How many processes call.
         timeout: The longest wait.

@@ -61,6 +61,24 @@ def init_rpc(
 
     Raises  RpcError where this worker or the group is set up wrongly; StoreTimeoutError naming the
             members that did not come within the options' init_timeout
+
+    Args:
+        name: The name by which others call this worker; unique in the group.
+        backend: A member of BackendType; found from the options, else TENSORPIPE.
+        rank: The number of this worker, from 0; from the environment if -1.
+        world_size: The number of workers; from the environment if None.
+        rpc_backend_options: Timeouts, threads, security and where workers meet.
+
+    Threads: one at a time; a process may join again after shutdown
+
+    Example:
+        >>> import tempfile
+        >>> place = f"file://{tempfile.mkdtemp()}/store"
+        >>> options = rpc.TensorPipeRpcBackendOptions(init_method=place)
+        >>> rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
+        >>> rpc.rpc_sync("worker0", torch.add, args=(torch.ones(2), 1))
+        tensor([2., 2.])
+        >>> rpc.shutdown()
     """
     require_name(name)
     backend, options = _choose_backend(backend, rpc_backend_options)
@@ -129,7 +147,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
             if is_static and _init_counter == 0 < number:
                 before = keys_of_group(met.store, number - 1)
                 note_restarts(count_former_lives(before, met.rank))
-        # A process may leave and join again: each time is a group of its own in the store.
+        # A process may leave and join again: each group has a separate part of the store.
         store = keys_of_group(met.store, number)
         store.set_timeout(left_s)
         agents.run_start_hooks(met.rank, takes_members_later=restarts or not met.world_size)
@@ -159,7 +177,7 @@ def _run_own_restart_hooks() -> None:
     try:
         run_restart_hooks(api.get_worker_info())
     except BaseException:
-        # What it has to go on from is not there: no worker that others may call.
+        # Without these it must not be a worker that others may call.
         api.shutdown(graceful=False)
         raise
 

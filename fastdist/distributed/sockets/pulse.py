@@ -1,15 +1,15 @@
 """Whether the process at the other end of a connection runs, asked of its libzmq once a second."""
 
-# A connection that holds says only that the other end's kernel is there: a process that is stopped,
-# or swapped out, keeps its connections. libzmq's own heartbeats would tell, and can abort us: see
-# Note [No heartbeats of libzmq's] in options.py. So we knock: at the address that the connection
-# leads to we open another one, and libzmq's thread over there, which needs neither Python nor keys,
-# answers at once with the first bytes of its greeting. That is all; we hang up before either end
-# has said who it is. Whatever comes back, be it that nobody listens there any more, is a sign of
-# life: what became of the connection itself is told by the connection. Only silence counts.
-# The kernel of this host ends a knock with an error where it finds no way to the other host: its
-# interface is down, or nobody has that address in a network whose cable was pulled. That is
-# silence as well. Without it a cut would never count: such an error comes every 3 s.
+# A connection that holds only shows that the other end's kernel is there: a process that is
+# stopped, or swapped out, keeps its connections. libzmq's own heartbeats would detect that, and can
+# abort us: see Note [No heartbeats of libzmq's] in options.py. So a Knock opens another connection
+# to the peer's address, and libzmq's thread over there, which needs neither Python nor keys,
+# answers at once with the first bytes of its greeting. That is all; we close it before either end
+# has identified itself. Any reply, even that nobody listens there any more, is a sign of life: the
+# connection itself reports its own end. Only silence counts. The kernel of this host ends a knock
+# with an error where it finds no way to the other host: its interface is down, or nobody has that
+# address in a network whose cable was pulled. That is silence as well. Otherwise a cut would never
+# count: such an error occurs every 3 s.
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import socket as standard_socket
 import time
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 BEAT_S = 1.0
 # So often in a row the other end may stay silent before it counts as frozen: 2 to 3 s after it did.
@@ -31,28 +32,31 @@ _SILENT = frozenset(
 
 
 class Beat(Enum):
-    """What a beat has shown."""
+    """The result of a beat."""
 
     FINE = auto()
-    LATE = auto()  # no answer within a beat; ask in other ways as well
+    LATE = auto()  # no answer within a beat; check in other ways as well
     FROZEN = auto()
 
 
+# Where to knock: what a connection leads to, by its descriptor, or the path of a unix socket.
+Where = int | str
+
+
 class Knock:
-    """One question to the far end of the connection with this descriptor.
+    """One question to the process at the far end of a connection.
 
     Thread  its owner's
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, where: Where) -> None:
         self._socket: standard_socket.socket | None = None
-        # Where nothing can be asked, nothing is known against the other end.
+        # Without a way to knock, nothing counts against the other end.
         self._can_be_asked = False
         # Whether no answer can come any more, because no way leads to the other host.
         self.has_failed = False
         try:
-            with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
-                family, address = connection.family, connection.getpeername()
+            family, address = _address_at(where)
             self._socket = standard_socket.socket(family, standard_socket.SOCK_STREAM)
         except OSError:
             return  # it has just ended, or no descriptor is left
@@ -88,6 +92,13 @@ class Knock:
             self._socket = None
 
 
+def _address_at(where: Where) -> tuple[int, Any]:
+    if isinstance(where, str):
+        return standard_socket.AF_UNIX, where
+    with standard_socket.socket(fileno=os.dup(where)) as connection:
+        return connection.family, connection.getpeername()
+
+
 class Pulse:
     """The knocks at one connection after the other.
 
@@ -97,6 +108,8 @@ class Pulse:
     def __init__(self) -> None:
         self.knock: Knock | None = None
         self.descriptor = -1
+        # Where to knock; None without a connection.
+        self._where: Where | None = None
         # Called with a knock before it is closed, for who waits for its answer.
         self.before_close: Callable[[Knock], None] | None = None
         # How often the other end may stay silent; more on a machine with many workers a core.
@@ -113,12 +126,17 @@ class Pulse:
     def connected(self, descriptor: int) -> None:
         """Take note of the descriptor of a new connection."""
         self.disconnected()
-        self.descriptor = descriptor
+        self.descriptor = self._where = descriptor
+
+    def reached(self, path: str) -> None:
+        """Take note of a peer that listens at a unix socket, and is connected by another one."""
+        self.disconnected()
+        self._where = path
 
     def disconnected(self) -> None:
-        """Knock no more: libzmq connects anew, which tells as much."""
+        """Stop knocking: libzmq reconnects, which shows as much."""
         self.heard()
-        self.descriptor = -1
+        self.descriptor, self._where = -1, None
 
     def heard(self) -> None:
         """Take note of a sign of life, whatever it was."""
@@ -141,9 +159,9 @@ class Pulse:
         """Look what became of the last knock, and knock; each BEAT_S."""
         self.look()
         is_late = self.awaits_answer
-        if self.knock is None and self.descriptor >= 0:
+        if self.knock is None and self._where is not None:
             self._has_failed = False
-            self.knock = Knock(self.descriptor)
+            self.knock = Knock(self._where)
         if not is_late:
             return Beat.FINE
         self._late += 1

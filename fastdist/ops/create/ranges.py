@@ -40,6 +40,25 @@ def arange(
 
     Dtype   int64 if all are integers, else the default dtype
     Raises  RuntimeError for a step of 0, or one that leads away from end
+
+    Args:
+        start: The first number, 0 if only end is given.
+        end: The number before which to stop.
+        step: The distance between two numbers; may be negative.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Returns:
+        A tensor of one axis with ceil((end - start) / step) elements.
+
+    Example:
+        >>> torch.arange(4)
+        tensor([0, 1, 2, 3])
+        >>> torch.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
     """
     if start is None and end is None:
         raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
@@ -61,7 +80,8 @@ def arange(
     wanted = wanted if dtype is None else dtype_of(dtype)
     _require_number_dtype("arange", wanted)
     if wanted is int64:
-        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
+        # Their int64 values count, as in PyTorch; for shorter integers the count comes first, then
+        # step.
         start, end, step = int(start), int(end), int(step)
         whole = True
         if step == 0:
@@ -69,7 +89,7 @@ def arange(
     # Whole numbers are counted without a fraction, which would be off beyond 2**53.
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:
-        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is rounded to 0.
         start, step = int(start), int(step)
     kind = np.float64 if wanted.is_floating_point else np.int64
 
@@ -134,7 +154,22 @@ def linspace(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart."""
+    """Return steps numbers from start to end, both included, equally far apart.
+
+    Args:
+        start: The first number.
+        end: The last number.
+        steps: How many numbers.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     wanted = dtype_of_ends("linspace", start, end, dtype)
@@ -148,7 +183,7 @@ def linspace(
     def write(backend: Any, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)
 
-    # What C makes of numbers beyond int64 is not NumPy's.
+    # C and NumPy convert numbers beyond int64 differently.
     if wanted.is_complex or wanted in (bool_, uint64):
         return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
     return new_filled(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
@@ -187,7 +222,22 @@ def eye(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+
+    Args:
+        n: The number of rows.
+        m: The number of columns; n if None.
+        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        layout: The layout of the result; `strided` if None.
+        device: Where the result lives; the default device if None.
+        pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
+        requires_grad: Whether autograd records what is computed from the result.
+
+    Example:
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
     wanted = dtype_or_default(dtype)
@@ -212,7 +262,7 @@ def eye(
     )
 
 
-# What `fastdist` offers of it.
+# The names that `fastdist` offers.
 __all__ = ["arange", "eye", "linspace"]
 
 

@@ -44,7 +44,7 @@ def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> No
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     if not index._layout.numel:
         return  # it names nothing, in however many dimensions
-    # What has no axes is seen as a vector of one element.
+    # A 0-d tensor counts as a vector of one element.
     if max(len(index._layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
@@ -67,7 +67,26 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     memory="outside of first",
 )
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
+    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
+            input.
+
+    Returns:
+        A tensor of the shape of index and the dtype of input.
+
+    Raises:
+        RuntimeError: A number is out of range.
+
+    Example:
+        >>> x = torch.tensor([[1, 2], [3, 4]])
+        >>> torch.gather(x, 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
+    """
 
 
 @gather.plan
@@ -202,7 +221,21 @@ def scatter(
     out: Any = None,
 ) -> Tensor:
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-    "multiply" it meets what stands there.
+    "multiply" it is combined with the old value.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of elements along dim, in int64.
+        src: A tensor at least as large as index, or a number.
+        value: A number, in place of src.
+        reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
     """
     from ..create.creation import number_like
 
@@ -214,7 +247,7 @@ def scatter(
         _require_source(index._layout.shape, (), input._layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_like(input, given)
-    written = scatter_src.general((input, index, given), (dim,))
+    written = scatter_src(input, index, given, dim)
     return store_in_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
@@ -329,7 +362,19 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
-    """Return the slices of input at index along dim, as a copy."""
+    """Return the slices of input at index along dim, as a copy.
+
+    Args:
+        input: The tensor.
+        dim: The axis along which index counts.
+        index: Numbers of slices, in int64 or int32, of one axis.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+    """
     found = select_slices(input, _vector("index_select", index), dim)
     return store_in_out("index_select", out, found, (input,), "same", "outside of first")
 
@@ -386,8 +431,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # All calls' axes make one, in which each call's places are moved on. What lies outside of its
-    # own axis must not get into another's: it goes outside of all.
+    # The axes of all calls are joined, with each call's places shifted. A place outside of its own
+    # axis must not get into another call's: it goes outside of all.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
@@ -487,13 +532,13 @@ def _range_of(index: Any) -> tuple[int, int]:
     homes="function method inplace", out="same", node="index_copy", memory="outside of others"
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return input with the slices of source in the place of its own at index along dim."""
+    """Return input with the slices of source at index along dim."""
     shape = input._layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = _vector("index_copy", index)
     _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
-    # Of several slices for one place the last one stays.
+    # If several slices go to one place the last one stays.
     copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source

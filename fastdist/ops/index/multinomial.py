@@ -29,12 +29,23 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return places in each row of input, drawn with chances in proportion to what stands there.
+    """Return places in each row of input, drawn with probabilities in proportion to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
             without replacement than there are places; on a device, which is not waited for,
             chances are not looked at
+
+    Args:
+        input: The weights, one row or several; not negative.
+        num_samples: How many indices for each row.
+        replacement: Whether an index may be drawn twice.
+        generator: The generator to draw from; the default one if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
+        tensor([1])
     """
     if out is not None and out._layout.dtype is not int64:
         raise DTypeError(f"multinomial expects Long tensor out, got: {out._layout.dtype.name}")
@@ -46,7 +57,7 @@ def multinomial(
     if replacement:
         found = _with_replacement(chances, num_samples, generator)
     else:
-        # Of exponential times with these rates, the earliest.
+        # The earliest of exponential times with these rates.
         drawn: Any = open_uniform(chances._layout, generator)
         times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]

@@ -222,7 +222,7 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
 
 
 def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
-    """Return what goes back by the phases of pairs of vectors, of which LAPACK chooses one.
+    """Return the gradient's part along the phases of pairs of vectors, which LAPACK chooses freely.
 
     Raises  RuntimeError for gradients that depend on the choice
     Note    waits for the device
@@ -264,7 +264,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
         outside = input_t.mH @ u / values.unsqueeze(-2)
         by_right = by_right + outside - right.mH @ (right @ outside)
     if full_matrices:
-        # What completes them to squares is any that does: it has no tangent.
+        # The columns that complete them to squares are arbitrary: they have no tangent.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
@@ -330,6 +330,15 @@ def linalg_svd(
             (..., m, k), (..., k), (..., k, n) of full_matrices=False
     Raises  LinAlgError if they are not found, such as of NaN
     Note    signs of vectors are LAPACK's choice; gradients must not depend on them
+
+    Args:
+        A: A matrix, or a batch of them.
+        full_matrices: Whether U and Vh are square.
+        driver: Ignored.
+
+    Example:
+        >>> torch.linalg.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
     """
     _require_no_driver("svd", driver)
     return return_types.linalg_svd(*_svd(A, full_matrices))
@@ -348,7 +357,17 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 @composite(out="same")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
+    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+
+    Args:
+        input: The tensor.
+        some: Whether to return only as many columns as there are singular values.
+        compute_uv: Whether to compute U and V.
+
+    Example:
+        >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
+    """
     if compute_uv:
         u, values, right = _svd(input, not some)
         return return_types.svd(u, values, right.mH)

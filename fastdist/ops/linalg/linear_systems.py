@@ -160,7 +160,16 @@ def inv(A: Tensor) -> Tensor:
 
 @composite(out="same")
 def inverse(input: Tensor) -> Tensor:
-    """Return the inverse; see linalg.inv."""
+    """Return the inverse; see linalg.inv.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Example:
+        >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return inverted("linalg.inv", input)
 
 
@@ -355,7 +364,7 @@ def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
+    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
     require_matrix("torch.lu_unpack", LU_data, "LU_data")
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
     if unpack_pivots:

@@ -33,13 +33,24 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
 def linalg_vector_norm(
     input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim, all axes unless told; ord inf is the largest |x|,
-    -inf the smallest, 0 the number of those that are not 0.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default all axes; ord inf is the largest |x|,
+    -inf the smallest, 0 the count of nonzero ones.
 
     Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
             functions that are smooth in the square of the norm, and NaN for other functions.
             Forward mode knows them for n**2, n.square() and functions of these, unless a gradient
             is recorded with create_graph
+
+    Args:
+        input: The tensor.
+        ord: The order.
+        dim: The axis or axes; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
+        tensor(7.)
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {short_repr(ord)}")
@@ -118,6 +129,17 @@ def linalg_norm(
 ) -> Tensor:
     """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
     axes, of vectors along one; see matrix_norm and vector_norm.
+
+    Args:
+        input: A tensor of vectors or matrices.
+        ord: The order: None, a number, inf, -inf, "fro" or "nuc".
+        dim: The axis of vectors, or the two of matrices; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if ord is None:
         return linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
@@ -162,6 +184,6 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
         values = values_of(input)
         return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
     found, info = inverse_parts(input)
-    # Of a singular matrix it is infinite.
+    # The condition number of a singular matrix is infinite.
     number = matrix_norm(input, p) * matrix_norm(found, p)
     return where(info != 0, math.inf, number)

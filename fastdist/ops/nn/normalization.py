@@ -152,7 +152,20 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
+    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+
+    Args:
+        input: The tensor.
+        normalized_shape: The lengths of the axes to normalize, the last ones of input.
+        weight: A scale for each element; none if None.
+        bias: A shift for each element; none if None.
+        eps: Added to the variance, against division by 0.
+        cudnn_enable: Ignored.
+
+    Example:
+        >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     shape = input._layout.shape
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input._layout, weight, bias)
@@ -170,7 +183,7 @@ def layer_norm(
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
     """Return normalized_shape, which input ends in and the parameters have.
 
-    Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
+    Raises  ShapeError, NotImplementedError where they differ, or are not floating numbers
     """
     layout, last = input._layout, normalized_shape
     if type(last) is not tuple:  # all_of takes 0.2 us
@@ -328,7 +341,7 @@ def _neighbours(x: Any, before: int, behind: int) -> Any:
 
 
 def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
-    """Return what CrossMapLRN2d makes of images.
+    """Return CrossMapLRN2d of images.
 
     Raises  ValueError for other than four axes, or a size below 1
     """

@@ -21,6 +21,15 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the exponentials of the result add up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
+        tensor([-1.3133, -0.3133])
     """
 
 
@@ -42,7 +51,9 @@ def _floating(name: str, dtype: DType) -> DType:
 
 
 def _cast_first(op: Any) -> Any:
-    """Return what op does with complex numbers: none, unless dtype has it take their real parts."""
+    """Return op's rule for complex numbers: an error, unless dtype makes it use their real
+    parts.
+    """
 
     def complex_decomposition(input: Any, dim: int, dtype: DType | None) -> Any:
         if dtype is None or dtype.is_complex:
@@ -123,6 +134,15 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
     Shape   (..., n, ...) -> (..., n, ...)
+
+    Args:
+        input: The tensor.
+        dim: The axis along which the result adds up to 1.
+        dtype: The dtype to compute in, and of the result.
+
+    Example:
+        >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
     """
 
 
@@ -138,7 +158,9 @@ softmax.complex_decomposition = _cast_first(softmax)
 
 
 def _slope(g: Any, out: Any, dim: int) -> Tensor:
-    """Return what softmax's Jacobian, which is symmetric, makes of a gradient or a tangent."""
+    """Return the product of softmax's Jacobian, which is symmetric, with a gradient or a
+    tangent.
+    """
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return softmax_slope(g, out, dim)
     return out * less_mean(g, out, dim)  # type: ignore[no-any-return]

@@ -43,7 +43,17 @@ def _(dtypes: Any, operands: Any) -> None:
     takes_complex=True,
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Return input with value (a number or a 0-d tensor) where mask holds."""
+    """Return input with elements replaced by value where mask holds.
+
+    Args:
+        input: The tensor.
+        mask: A tensor of bool that broadcasts with input.
+        value: A number, or a tensor without axes.
+
+    Example:
+        >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
+        tensor([0., 2.])
+    """
 
 
 @masked_fill.names_node
@@ -53,7 +63,7 @@ def _(node: Any) -> str:
 
 @masked_fill.refusal
 def _(dtypes: Any, operands: Any) -> None:
-    # A tensor's number is asked on the CPU alone: a device would have to be waited for.
+    # A tensor's number is read on the CPU alone: reading it on a device would wait.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return

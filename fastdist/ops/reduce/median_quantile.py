@@ -1,4 +1,4 @@
-"""What stands at a place of the order: medians, quantiles, the k-th, the most common."""
+"""Statistics of the sorted order: medians, quantiles, the k-th, the most common."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any
 
 
 def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
-    """Return both without axis, of length 1, unless it is to be kept."""
+    """Return both without axis, of length 1, unless keepdim."""
     if keepdim or not values._layout.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
@@ -83,7 +83,7 @@ def _require_order(name: str, input: Tensor) -> None:
 
 def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
     if not input._layout.numel:
-        # Of whole numbers it is what NaN becomes in them, as in PyTorch.
+        # For integers the median of nothing is NaN converted to them, as in PyTorch.
         nothing = full((), float("nan"), device=input._layout.device)
         return nothing.to(input._layout.dtype)
     _require_order(name, input)
@@ -109,7 +109,21 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
 
 @composite()
 def median(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return the lower median of all, or (values, indices) along dim; NaN if there is one."""
+    """Return the lower median of all elements, or along dim; NaN if there is one.
+
+    Args:
+        input: The tensor.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: Tensors into which the result is written.
+
+    Returns:
+        A tensor; with dim a pair with the fields `values` and `indices`.
+
+    Example:
+        >>> torch.median(torch.tensor([3, 1, 4, 2]))
+        tensor(2)
+    """
     return _median("median", input, dim, keepdim, out, skips_nan=False)
 
 
@@ -141,8 +155,8 @@ def full_places(input: Tensor, axis: int, place: int) -> Any:
 
 @composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the most common along dim: the smallest of those that are as
-    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
+    """Return (values, indices) of the most common value along dim: the smallest of equally common
+    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
     """
     if not input._layout.shape:
         return return_types.mode(*sort_along(input, 0, False))
@@ -247,7 +261,20 @@ def quantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the numbers below which the shares q lie, along dim or of all; NaN if there is one."""
+    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
+    there is one.
+
+    Args:
+        input: The tensor.
+        q: A share from 0 to 1, or a tensor of shares.
+        dim: The axis; all elements if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+
+    Example:
+        >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
+        tensor(2.)
+    """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 

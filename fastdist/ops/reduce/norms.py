@@ -39,7 +39,7 @@ UNSET: Any = object()
 def _correction(unbiased: bool, correction: Any) -> float:
     if correction is UNSET:
         return 1.0 if unbiased else 0
-    # Of an attribute that is 0.0, which might be -0.0, no Route is kept.
+    # 0 and not 0.0, which might be -0.0: no Route is kept for it.
     return 1.0 if correction is None else float(correction) or 0
 
 
@@ -53,7 +53,23 @@ def var(
     correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
-    """Return the variance over dim: squared deviations over their number - correction (1)."""
+    """Return the variance over dim: the sum of squared deviations over the number of elements minus
+    correction.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
+        tensor(1.)
+    """
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
@@ -89,7 +105,7 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
 
 
 def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
-    """Return what the slope of the deviation has above the deviation."""
+    """Return the factor of the deviation's slope above the deviation."""
     left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
@@ -132,7 +148,20 @@ def std(
     correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
-    """Return the standard deviation over dim; see var."""
+    """Return the standard deviation over dim: the root of the variance; see var.
+
+    Args:
+        input: The tensor.
+        dim: The axis or axes; all if None.
+        unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
+        keepdim: Whether the reduced axes stay, with length 1.
+        correction: The number that is subtracted from the count of elements; 1 if it is left out.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Example:
+        >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
@@ -149,8 +178,8 @@ def _parts(input: Any) -> tuple[Any, Any]:
 
 
 def sized(input: Any, dtype: Any = None) -> Any:
-    """Return what has the norms of input and is real: of complex numbers, cast to dtype if that is
-    given, their sizes.
+    """Return real numbers with the norms of input: for complex ones, cast to dtype if it is given,
+    their absolute values.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)
@@ -422,6 +451,18 @@ def norm(
 ) -> Tensor:
     """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
     values.
+
+    Args:
+        input: The tensor.
+        p: The order: a number, inf, "fro" or "nuc".
+        dim: The axis or axes to reduce; all if None.
+        keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+        dtype: The dtype to compute in.
+
+    Example:
+        >>> torch.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p == "nuc":
         axes = range(len(input._layout.shape)) if dim is None else dim

@@ -30,7 +30,21 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 @structured("shape.copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
-    """Return a copy that gradients flow through; it walks memory as input does."""
+    """Return a copy that gradients flow through; it walks memory as input does.
+
+    Args:
+        input: The tensor.
+
+    Returns:
+        A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+    Example:
+        >>> x = torch.ones(2)
+        >>> y = x.clone()
+        >>> y[0] = 5
+        >>> x
+        tensor([1., 1.])
+    """
 
 
 @structured(
@@ -82,7 +96,7 @@ def _(input: Tensor, dtype: DType) -> Plan:
 
 @cast.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Any:
-    # Of a complex gradient the real part alone is meant, so nobody is warned of the other.
+    # A complex gradient means its real part here, so there is no warning about the other.
     return cast(g, input_layout.dtype)
 
 
@@ -128,7 +142,7 @@ class MoveOp(StructuredOp):
     """Copies to another device; its gradient comes back."""
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return False: a copy has no kernel, and carries tangents by itself."""
+        """Return False: a copy has no kernel, and carries tangents itself."""
         return False
 
     def general(
@@ -159,7 +173,7 @@ class MoveOp(StructuredOp):
     def of_copy(
         self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
     ) -> Tensor:
-        """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
+        """Return the copy of a tensor to another device that was begun elsewhere, recorded."""
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
@@ -169,7 +183,7 @@ class MoveOp(StructuredOp):
 
 
 def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
-    """Return a copy on another device; with non_blocking it need not have arrived."""
+    """Return a copy on another device; with non_blocking it may arrive later."""
 
 
 move = MoveOp(_move, "", linear=True, has_out=False)
@@ -210,8 +224,16 @@ def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_contiguous)
 @composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
-    copy that does.
+    """Return the tensor with its elements in C order, or in memory_format: itself if they are, else
+    a copy.
+
+    Args:
+        input: The tensor.
+        memory_format: The order of the elements in memory.
+
+    Example:
+        >>> torch.zeros(2, 3).t().contiguous().stride()
+        (2, 1)
     """
     if memory_format is contiguous_format:
         return input if input._layout.contiguous else packed(input)
@@ -254,6 +276,27 @@ def to(
     Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
             does for channels that lie last alone. non_blocking: what comes from pinned memory, or
             goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
+
+    Args:
+        input: The tensor.
+        *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+        dtype: The dtype of the result; unchanged if None.
+        device: Where the result lives; unchanged if None.
+        non_blocking: Whether a copy between CPU and GPU may still run when this returns.
+        copy: Whether to copy even if nothing changes.
+        memory_format: The order of the elements in memory.
+
+    Returns:
+        The tensor itself if nothing changes and copy is not set, else a new one.
+
+    Raises:
+        RuntimeError: The device does not exist.
+
+    Example:
+        >>> torch.tensor([1, 2]).to(torch.float64)
+        tensor([1., 2.], dtype=fastdist.float64)
+        >>> torch.ones(2).to("cpu", dtype=torch.int32)
+        tensor([1, 1], dtype=fastdist.int32)
     """
     flags: list[bool] = []
     for value in args:

@@ -131,8 +131,8 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
-    stays, what is new is not written. Return the tensor.
+    """Change this tensor's sizes, in C order or as memory_format says; the old content of its
+    memory stays, new memory is not written. Return the tensor.
 
     Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
     Note    where the memory is too short, this tensor gets other memory, and views keep the old
@@ -201,6 +201,16 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     """Return the elements under other sizes: reshape is the newer name.
 
     Raises  RuntimeError for another number of elements
+
+    Args:
+        *sizes: The lengths of the axes.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     torch.arange(4).resize(2, 2).shape
+        fastdist.Size([2, 2])
     """
     warn_caller("non-inplace resize is deprecated", once=True)
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
