@@ -23,7 +23,7 @@ def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[
     if "RAY_ADDRESS" in os.environ:
         ray.init(logging_level="error")
     else:
-        ray.init(num_cpus=size, include_dashboard=False, logging_level="error")
+        ray.init("local", num_cpus=size, include_dashboard=False, logging_level="error")
     try:
         with WorkerGroup(size, max_restarts=restarts) as group:
             return group.run(train, words)
