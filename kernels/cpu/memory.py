@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy._core import multiarray
 
-from fastdist.core.errors import ShapeError, out_of_memory
+from fastdist.core.errors import ShapeError, raise_out_of_memory
 from fastdist.core.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
     try:
         return (_State.make or _maker_of_blocks())(shape, dtype)
     except MemoryError as error:
-        raise out_of_memory(error) from error
+        raise_out_of_memory(error)
     except ValueError as error:
         raise ShapeError(
             f"Storage size calculation overflowed with sizes={short_repr(list(shape))} of {dtype}"

@@ -211,7 +211,7 @@ THIRD_PARTIES = {
     "prometheus_client": {"distributed.monitor.exposition"},
     "rich": {"launch.top", "launch.top_table"},
     "ray": {"integrations.ray"},
-    "distributed": {"integrations.dask"},
+    "distributed": {"integrations.dask", "integrations.dask_groups"},
     "mpi4py": {"distributed.process_group.mpi_library"},
     "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
 }

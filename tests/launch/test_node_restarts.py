@@ -146,6 +146,17 @@ def test_a_launcher_that_is_killed_in_a_later_round_and_not_replaced_ends_the_ot
     assert all(worker.ends_within(2.0) for worker in left)
 
 
+@pytest.mark.parametrize("node", [0, 1])
+def test_the_loss_of_a_node_ends_a_job_that_starts_single_workers(
+    start_nodes: Callable[..., list[Any]], node: int
+) -> None:
+    nodes = start_nodes(_WAITS, "--max-restarts=5", "--restart=worker")
+    _pids(nodes, 0)
+    nodes[node].process.kill()
+    assert nodes[1 - node].end(_LOST_BOUND_S) == 1
+    assert b"--restart=group would wait for another launcher" in nodes[1 - node].err
+
+
 def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     start_nodes: Callable[..., list[Any]],
 ) -> None:
